@@ -386,7 +386,7 @@ class LanceDataset:
 
     @property
     def recorded_rows(self) -> int | None:
-        """Return the number of rows that are not deleted, or None if the manifest does not record all the counts."""
+        """The number of rows that are not deleted; None if the manifest does not record all row counts."""
         return self._view.recorded_rows
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:

@@ -1,1 +1,1 @@
-"""Values that are kept outside their columns: where they are, and how they are read."""
+"""Values that are stored outside their columns: locating and reading them."""

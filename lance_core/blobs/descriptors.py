@@ -64,7 +64,7 @@ class BlobDescriptors:
         uris: one URI per row; None for v1.
         file: the data file.
         locator: resolves base paths.
-        base_id: the base path of the data file; None = the table's own root.
+        base_id: the base path of the data file; None for the table's own root.
     """
 
     valid: NDArray[np.bool_]
@@ -81,20 +81,20 @@ class BlobDescriptors:
     def of(
         cls, array: pa.StructArray, file: Location, locator: FileLocator, base_id: int | None = None
     ) -> BlobDescriptors:
-        """Read the members of an array of descriptors.
+        """Read the fields of an array of descriptors.
 
         Args:
             array: an array of the stored type of a blob column.
-            file: the data file that holds the column.
+            file: the data file that contains the column.
             locator: locator of the table.
-            base_id: the base path of the data file; None = the table's own root.
+            base_id: the base path of the data file; None for the table's own root.
         """
         names = [member.name for member in array.type]
         positions, sizes = (_words(array.field(name), "<u8") for name in ("position", "size"))
         own = validity_of(array)
         valid = np.ones(len(array), np.bool_) if own is None else own
         if "kind" not in names:
-            # Files of 2.0 mark nulls this way, because their structs have none.
+            # Files of 2.0 mark nulls this way, because their structs cannot be null.
             valid = valid & ~((positions == 1) & (sizes == 0))
             nothing = np.zeros(len(array), np.uint32)
             return cls(valid, nothing.astype(np.uint8), positions, sizes, nothing, None, file, locator, base_id)
@@ -120,7 +120,7 @@ class BlobDescriptors:
         Each object is read once, with all of its ranges.
 
         Raises:
-            CorruptDataError: a value lies outside its object, or the values of one object are together larger than it.
+            CorruptDataError: a value is outside its object, or the values of an object are together larger than it.
             NotFoundError: an object is missing.
         """
         rows = np.flatnonzero(self.valid & ((self.sizes > 0) | (self.kinds == _EXTERNAL)))
@@ -131,7 +131,7 @@ class BlobDescriptors:
             starts, sizes = self._bounds(here, where)
             if self.kinds[here[0]] < _EXTERNAL:
                 _check_bounds(where, starts, sizes, is_shared=bool(self.kinds[here[0]] != _INLINE))
-            # Whole files may turn out to be empty; their buffers add nothing.
+            # Whole files may be empty; their buffers are empty too.
             buffers += read_values(partial(where.store.get_ranges, where.path), starts, sizes)
             lengths[here] = sizes
             order.append(here)
@@ -153,14 +153,14 @@ class BlobDescriptors:
 
         Raises:
             NotFoundError: a sidecar is missing.
-            CorruptDataError: a value exceeds its file.
+            CorruptDataError: a value extends past the end of its file.
         """
         inside = np.flatnonzero(self.valid & (self.kinds != _EXTERNAL) & (self.sizes > 0))
         for rows, where in self._objects(inside):
             _check_bounds(where, *self._bounds(rows, where), is_shared=bool(self.kinds[rows[0]] != _INLINE))
 
     def declared(self) -> pa.Array:
-        """Return the values as ``lance.blob.v2`` columns declare them: bytes, or URIs of values outside the table."""
+        """Return the values in the input form of ``lance.blob.v2`` columns: bytes, or URIs for outside values."""
         outside = self.valid & (self.kinds == _EXTERNAL)
         inside = replace(self, valid=self.valid & ~outside)
         data = inside.load()
@@ -181,17 +181,17 @@ class BlobDescriptors:
         return pa.StructArray.from_arrays(members, names=names, mask=pa.array(~self.valid))
 
     def _objects(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Location]]:
-        """Yield the objects that hold the values of some rows, each with its rows in ascending order.
+        """Yield the objects that contain the values of some rows, each with its rows in ascending order.
 
         Raises:
-            CorruptDataError: a value ends after the maximum file size, or a reference is invalid.
+            CorruptDataError: a value ends beyond the maximum file size, or a reference is invalid.
         """
         behind = rows[self.positions[rows] > _MAX_VALUES_BYTES - np.minimum(self.sizes[rows], _MAX_VALUES_BYTES)]
         behind = np.append(behind, rows[self.sizes[rows] > _MAX_VALUES_BYTES])
         if len(behind):
             start, size = int(self.positions[behind[0]]), int(self.sizes[behind[0]])
             raise CorruptDataError(
-                f"{self.file.path}: a blob ends at byte {start + size}, which exceeds the size of any file",
+                f"{self.file.path}: a blob ends at byte {start + size}, beyond the maximum file size",
                 path=self.file.path,
             )
         kinds = self.kinds[rows]
@@ -256,7 +256,7 @@ def _check_bounds(
     total = 0.0 if is_shared else float(sizes.sum(dtype=np.float64))
     leaves = (sizes > limit) | (starts > limit - np.minimum(sizes, limit))
     if total > num_bytes or bool(leaves.any()):
-        raise CorruptDataError(f"{where.path}: values extend beyond the file's {num_bytes} bytes", path=where.path)
+        raise CorruptDataError(f"{where.path}: values extend past the file's {num_bytes} bytes", path=where.path)
 
 
 def _groups(values: NDArray[np.int64], keys: NDArray[Any]) -> list[NDArray[np.int64]]:

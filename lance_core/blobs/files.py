@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_BLOB_BUFFER_SIZE", "BlobColumn", "BlobFile", "BlobPlace"]
 
 DEFAULT_BLOB_BUFFER_SIZE: Final = 512 * 1024
-"""Read ahead by sequential reads, bytes."""
+"""Default number of bytes that sequential reads fetch at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class BlobFile(io.BufferedIOBase):
         """Read bytes ``[offset, offset + length)`` of the value.
 
         Raises:
-            InvalidInputError: the range exceeds the value.
+            InvalidInputError: the range extends past the end of the value.
         """
         return self.read_ranges([(offset, length)])[0]
 
@@ -135,7 +135,7 @@ class BlobFile(io.BufferedIOBase):
         """Read several ranges, each (offset, length), with one request if the store supports it.
 
         Raises:
-            InvalidInputError: a range exceeds the value.
+            InvalidInputError: a range extends past the end of the value.
         """
         self._require_open("read")
         for offset, length in ranges:
@@ -148,7 +148,7 @@ class BlobFile(io.BufferedIOBase):
         return f"<BlobFile size={self.size()}>"
 
     def _sequential(self, wanted: int) -> bytes:
-        """Read bytes at the position, from the read-ahead buffer if it holds them."""
+        """Read bytes at the position, from the read-ahead buffer if it contains them."""
         if not wanted:
             return b""
         start = self._position
@@ -182,7 +182,7 @@ class BlobColumn:
     """
 
     def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
-        """See the class."""
+        """See the class docstring."""
         if not isinstance(blob_column, (pa.Array, pa.ChunkedArray)):
             raise InvalidInputError(f"expected a pyarrow.Array or pyarrow.ChunkedArray, got {type(blob_column)}")
         dtype = blob_column.type

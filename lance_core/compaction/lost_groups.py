@@ -1,9 +1,9 @@
 """Groups that are no longer intact: lost, or committed by an earlier call.
 
 If a commit is repeated because the process that performed it ended before reporting success, its old fragments no
-longer exist, just as after a lost race. The versions since the plan reveal the difference: data files have unique names, so a
-version that lists one of a group's new files was created with that group. If the latest version has the old data files
-again, an older version was restored, and the group is lost after all.
+longer exist, just as after a lost race. The versions since the plan reveal the difference: data files have unique
+names, so a version that lists one of a group's new files was created with that group. If the latest version has the old
+data files again, an older version was restored, and the group is lost after all.
 
 The new files of a lost group are removed only if there is no reason to keep them::
 

@@ -2,9 +2,9 @@
 
 ::
 
-    plan      on the version that the handle shows; after a conflict on the latest one
-    write     one deletion file for each fragment that keeps rows; no version refers to it yet
-    commit    deletes of other rows committed in the meantime are merged; after any other conflict: plan again
+    plan      on the version of the handle; after a conflict, on the latest version
+    write     one deletion file for each fragment that keeps some rows; no version refers to the file yet
+    commit    merge with deletes of other rows that were committed in the meantime; after any other conflict: plan again
 
 A crash before the commit leaves the table unchanged, with files that a cleanup removes later. After a failure or an
 interrupt the files are removed immediately, unless a version may refer to them. A delete that matches no row also
@@ -74,7 +74,7 @@ DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
-"""Writing a deletion file takes as long as a sync or a request, so many are written concurrently."""
+"""Maximum number of deletion files written concurrently; each takes as long as a sync or a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class RetryPolicy:
         if not isinstance(self.timeout, timedelta):
             raise InvalidTypeError(f"retry_timeout must be a timedelta, found {type(self.timeout).__name__}")
         if self.timeout < timedelta(0):
-            raise InvalidInputError(f"retry_timeout is {self.timeout}, expected a duration")
+            raise InvalidInputError(f"retry_timeout is {self.timeout}, expected 0 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +109,9 @@ class Deleted:
     """A committed delete, or one that matched no row and was requested to create no version in that case.
 
     Attributes:
-        view: the version it created, or the one in which no row matched.
-        plan: its changes to the version on which it was planned.
-        attempts: how often it was planned.
+        view: the version that the delete created, or the version in which no row matched.
+        plan: the changes to the version on which the delete was planned.
+        attempts: number of times that the delete was planned.
     """
 
     view: TableView
@@ -131,16 +131,16 @@ def delete_rows(
 
     Args:
         view: the version to plan on.
-        predicate: which rows, as SQL text or an Arrow expression.
-        policy: how often to plan again.
-        properties: of the transaction.
-        only_if_found: make no version when no row matches; the view of the result is then the one planned on.
+        predicate: the rows to delete, as SQL text or an Arrow expression.
+        policy: the limits on planning again.
+        properties: properties of the transaction.
+        only_if_found: do not create a version if no row matches; the view of the result is then that of the plan.
 
     Raises:
         InvalidInputError: the predicate is invalid, or has no value for a row.
         NotSupportedError: a part of the predicate, or the table, is not supported.
         IncompatibleTransactionError: the table was replaced in the meantime.
-        TooMuchWriteContentionError: every attempt met a conflict.
+        TooMuchWriteContentionError: every attempt had a conflict.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed.
     """
@@ -156,7 +156,7 @@ def delete_rows(
         except RetryableCommitConflictError as error:
             conflict: RetryableCommitConflictError | NotFoundError = error
         except NotFoundError as error:
-            # A cleanup may have removed the files of the version that the delete was planned on.
+            # A cleanup may have removed the files of the version on which the delete was planned.
             if not _is_outdated(view):
                 raise
             conflict = error
@@ -167,7 +167,7 @@ def delete_rows(
         time.sleep(wait_seconds)
         view = view.showing(_latest(log))
     raise TooMuchWriteContentionError(
-        f"{log.root}: the delete failed after {attempt + 1} conflicts; the last one: {conflict}",
+        f"{log.root}: the delete failed after {attempt + 1} conflicts; the last conflict was: {conflict}",
         path=log.root,
         attempts=attempt + 1,
     ) from conflict
@@ -178,9 +178,9 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
 
     Args:
         log: the dataset's versions.
-        read_version: the version that was looked at.
-        delete: what happens to the fragment.
-        durable: whether the file survives a power loss from now on; if not, the commit that names it sees to it.
+        read_version: the version on which the delete was planned.
+        delete: the changes to the fragment.
+        durable: whether the file is made durable immediately; if not, the commit that refers to it does so.
 
     Raises:
         StorageError: a storage operation failed.
@@ -201,7 +201,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
 
 
 def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
-    """Return whether the new file is a bitmap; None when there is no old one."""
+    """Return whether the new file is a bitmap; None if there is no old file."""
     before = fragment.deletion_file
     if before is None:
         return None
@@ -240,7 +240,7 @@ def _attempt(
         transaction = Transaction(read_version=view.version, operation=operation, properties=dict(properties or {}))
         return Deleted(view.showing(commit(log, transaction, options, known=view.counted_manifest)), plan)
     finally:
-        # A merge with another delete wrote new files.
+        # If the delete was merged with another one, the merge wrote new files.
         made = options.progress.made
         if made is not None or not options.progress.may_land:
             remove_all([partial(_remove, log, updated, kept=made)])

@@ -1,7 +1,7 @@
-"""Planning a delete: which rows of which fragments would be deleted. Reads the predicate's columns; writes nothing.
+"""Planning a delete: finds the rows to delete in each fragment. Reads the predicate's columns; writes nothing.
 
-A fragment that loses its last row is dropped; one that loses some rows gets a list of all its deleted rows; the others
-are not changed.
+A fragment that loses its last row is dropped; a fragment that loses some rows gets a list of all its deleted rows; all
+other fragments are not changed.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = ["DeletePlan", "FragmentDelete", "plan_delete", "plan_fragment", "plan
 
 @dataclass(frozen=True, slots=True)
 class FragmentDelete:
-    """What a delete does to one fragment.
+    """The changes that a delete makes to one fragment.
 
     Attributes:
-        fragment: as it is.
-        rows_before: rows that are not deleted yet.
+        fragment: the fragment before the delete.
+        rows_before: number of rows that are not deleted yet.
         found: physical positions of the rows to be deleted; None for all of them.
-        deleted: physical positions of all deleted rows, old and new; None when the fragment is dropped.
+        deleted: physical positions of all deleted rows, old and new; None if the fragment is dropped.
     """
 
     fragment: Fragment
@@ -52,27 +52,27 @@ class FragmentDelete:
 
     @property
     def rows_deleted(self) -> int:
-        """Rows to be deleted."""
+        """Number of rows to be deleted."""
         return self.rows_before if self.found is None else len(self.found)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether no row is left."""
+        """Whether the fragment is dropped because no row is left."""
         return self.deleted is None
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan:
-    """What a delete would do.
+    """The changes that a delete would make.
 
     Attributes:
         read_version: the version that was read.
         predicate: the condition, as text.
-        rows_before: rows that are not deleted yet.
-        rows_deleted: of these, rows to be deleted.
-        fragments_changed: fragments that get a new deletion file.
-        fragments_dropped: fragments that lose their last row.
-        deletes: one for each changed fragment.
+        rows_before: number of rows that are not deleted yet.
+        rows_deleted: number of rows to be deleted.
+        fragments_changed: number of fragments that get a new deletion file.
+        fragments_dropped: number of fragments that lose their last row.
+        deletes: the change to each affected fragment.
     """
 
     read_version: int
@@ -85,7 +85,7 @@ class DeletePlan:
 
     @classmethod
     def of(cls, read_version: int, predicate: str, fragments: Iterable[FragmentDelete]) -> DeletePlan:
-        """Sum up the deletes of all fragments."""
+        """Combine the changes to all fragments."""
         fragments = tuple(fragments)
         deletes = tuple(delete for delete in fragments if delete.rows_deleted or delete.is_dropped)
         return cls(
@@ -100,15 +100,15 @@ class DeletePlan:
 
 
 def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
-    """Plan a delete on the version that a handle shows; nothing is changed.
+    """Plan a delete on the version of a handle; nothing is changed.
 
     Args:
-        dataset: the version.
-        predicate: which rows, as SQL text or an Arrow expression.
+        dataset: a handle on the version.
+        predicate: the rows to delete, as SQL text or an Arrow expression.
 
     Raises:
         InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
-        NotSupportedError: it has a part that is not supported.
+        NotSupportedError: a part of the predicate is not supported.
     """
     view = dataset.view
     return plan_rows(view.manifest.fragments, view.schema, view.locator, view.version, predicate)
@@ -129,12 +129,12 @@ def plan_fragment(
     """Compute the change of a fragment; reads nothing.
 
     Args:
-        fragment: as it is.
-        rows_before: rows that are not deleted yet.
-        deleted_before: physical positions of the others.
-        found: physical positions of the rows to be deleted, none of them deleted yet.
+        fragment: the fragment before the delete.
+        rows_before: number of rows that are not deleted yet.
+        deleted_before: physical positions of the rows that are already deleted.
+        found: physical positions of the rows to be deleted, none of which is deleted yet.
     """
-    # Imported late: not needed by readers.
+    # Imported only when needed: readers do not use it.
     from pyroaring import BitMap
 
     if rows_before and len(found) == rows_before:

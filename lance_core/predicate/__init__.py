@@ -1,6 +1,6 @@
-"""Predicates: from text, or an Arrow expression, to a mask over batches.
+"""Predicates: SQL text or an Arrow expression, converted to a mask over batches.
 
-``tokenizer`` and ``parser`` give sqlglot the rules of the dialect; ``reading`` converts its expressions to the records
-of ``syntax``; ``arrow_expressions`` converts Arrow expressions to the same records; ``binding`` assigns types and
-builds the evaluable tree of ``expressions``; ``predicate`` is the entry point.
+``tokenizer`` and ``parser`` define the rules of the dialect for sqlglot; ``reading`` converts sqlglot's expressions to
+the records of ``syntax``; ``arrow_expressions`` converts Arrow expressions to the same records; ``binding`` assigns
+types and builds the evaluable tree of ``expressions``; ``predicate`` is the entry point.
 """

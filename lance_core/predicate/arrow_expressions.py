@@ -5,8 +5,8 @@ metadata list the tree in prefix order, and whose columns are the literals and t
 
     call: and_kleene  call: greater  field_ref: a  literal: 0  end: greater  …  end: and_kleene
 
-They have the same meaning as the same predicate in text: NaN is ordered, and IN does not match null. Arrow uses stack
-space for every term of a chain; express tens of thousands of terms as one ``isin``, or as text.
+An Arrow expression has the same meaning as the corresponding SQL text: NaN is ordered, and IN does not match null.
+Arrow uses stack space for every term of a chain; express tens of thousands of terms as one ``isin``, or as text.
 
 Source: ``arrow::compute::Serialize(Expression)``; expressions of pyarrow 26.
 """
@@ -62,7 +62,7 @@ def read_arrow_expression(expression: pc.Expression) -> tuple[str, Node]:
     except (pa.ArrowException, OSError) as error:
         raise NotSupportedError(f"the Arrow expression cannot be read: {error}") from error
     node = _Reader(content).read()
-    # Arrow's own text form uses more stack the longer a chain is.
+    # Arrow needs more stack space to convert longer chains to text.
     return str(expression) if content.num_columns <= _MOST_SHOWN else f"{node.text[:200]} …", node
 
 
@@ -105,13 +105,13 @@ class _Reader:
         return node
 
     def _options(self, column: int) -> dict[str, Any]:
-        """Return the options of a call; values that are lists or type examples stay Arrow scalars."""
+        """Return the options of a call; values that are lists or examples of types remain Arrow scalars."""
         struct = self._content.column(column)[0]
         return {name: struct[name] for name in struct}
 
 
 def _value(scalar: pa.Scalar) -> Value:
-    # As an array: the text of a scalar needs a Python value, which some timestamps do not have.
+    # Converted as an array: the text of a scalar needs a Python value, which does not exist for some timestamps.
     text = pa.array([scalar], scalar.type).to_string(indent=0, skip_new_lines=True)[1:-1]
     return Value(text=text, scalar=scalar.cast(_in_utc(scalar.type)), adapts=_is_plain(scalar.type))
 
@@ -123,7 +123,7 @@ def _in_utc(dtype: pa.DataType) -> pa.DataType:
 
 
 def _is_plain(dtype: pa.DataType) -> bool:
-    """Return whether literals of this type come from plain Python values and so adopt the type of a column."""
+    """Return whether literals of this type come from plain Python values, and therefore adopt the type of a column."""
     return bool(dtype in _PLAIN)
 
 
@@ -132,7 +132,7 @@ def _call(function: str, arguments: list[Node], options: dict[str, Any]) -> Node
     if build is None:
         known = sorted(_FUNCTIONS)
         raise NotSupportedError(
-            f"predicate: the Arrow function {function!r} is not supported; known: {known}", function=function
+            f"predicate: the Arrow function {function!r} is not supported; supported: {known}", function=function
         )
     text = f"{function}({', '.join(argument.text[:60] for argument in arguments)})"
     return build(text, arguments, options)
@@ -144,7 +144,7 @@ def _infix(text: str, arguments: list[Node], options: dict[str, Any], *, operato
 
 
 def _logical(text: str, arguments: list[Node], options: dict[str, Any], *, operator: str) -> Node:
-    # a & b & c nests to the left: it is flattened so that long chains stay shallow.
+    # a & b & c nests to the left; the chain is flattened, so that the tree of a long chain is not deep.
     first, *others = arguments
     if isinstance(first, Logical) and first.operator == operator:
         height = max(first.height, checked_height(*others))
@@ -272,4 +272,4 @@ _FUNCTIONS: Final[Mapping[str, Callable[[str, list[Node], dict[str, Any]], Node]
         "coalesce": partial(_function, function="coalesce"),
     }
 )
-"""Arrow's functions -> what they are in a predicate."""
+"""Maps each Arrow compute function to the function that builds the corresponding predicate node."""

@@ -3,10 +3,10 @@
 The name of a column is matched exactly; if there is no exact match and the name is not quoted, case is ignored. Members
 of structs are always matched exactly.
 
-Whether a literal adopts the type of the column that it is compared with depends on the position of the comparison. It
-does within the outermost AND and OR of the predicate; it does not inside a NOT, an IS or another comparison, where both
-sides become their common type. So ``g = 0.1`` finds the single-precision value nearest to 0.1, but ``NOT (g <> 0.1)``
-does not.
+Whether a literal adopts the type of the column that it is compared with depends on the position of the comparison. A
+literal does so within the outermost AND and OR of the predicate, but not inside a NOT, an IS or another comparison,
+where both sides are converted to their common type. For example, ``g = 0.1`` finds the single-precision value nearest
+to 0.1, but ``NOT (g <> 0.1)`` does not.
 
 Source: predicates tested with pylance 14.0.2, which adapts literals only in these positions.
 """
@@ -75,7 +75,7 @@ __all__ = ["Binder"]
 _BOOL: Final = pa.bool_()
 
 _FEW_ITEMS: Final = 256
-"""A longer list of constants is not compared with the bounds of columns one by one."""
+"""Maximum length of a list whose constants are compared one by one with the bounds of columns."""
 
 
 class Binder:
@@ -199,18 +199,18 @@ class Binder:
         return bind_call(node, [self.bind(argument) for argument in node.arguments])
 
     def _condition(self, node: Node, adapts: bool = False) -> Expression:
-        """Bind an operand that must be true, false or unknown."""
+        """Bind an operand whose value must be true, false or null."""
         operand = self.bind(node, adapts)
         if pa.types.is_null(operand.dtype):
             return converted(operand, _BOOL)
         if not pa.types.is_boolean(operand.dtype):
-            raise InvalidInputError(f"predicate: {node.text} is of type {operand.dtype}, expected a condition")
+            raise InvalidInputError(f"predicate: {node.text} has type {operand.dtype}, expected a condition")
         return operand
 
     def _sides(self, node: Infix, adapts: bool) -> tuple[Expression, Expression]:
         """Bind both sides of a comparison."""
         left = self.bind(node.left)
-        # Here, sums that contain columns are not adapted, unlike in BETWEEN and IN.
+        # Literals in sums that contain columns are not adapted here, unlike in BETWEEN and IN.
         right = self._beside(node.right, left, adapts and _has_literals_only(node.right))
         if adapts and isinstance(node.left, Value) and node.left.adapts and isinstance(right, Column):
             return _literal(node.left, right), right
@@ -246,7 +246,7 @@ class Binder:
         dtype: pa.DataType | None,
         combine: Callable[..., Values],
     ) -> Expression:
-        """Compare an operand with each of the others. The operand is evaluated only once, even when nested."""
+        """Compare an operand with each of the others. The operand is evaluated only once, even if nested."""
         if dtype is None:
             raise mismatch(node, operand, *others)
         tests: list[Callable[[Values, Values], Values]] = []
@@ -327,7 +327,7 @@ def _find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataTy
         if member not in members:
             project(schema, [".".join(path[: depth + 1])])
             raise InvalidInputError(
-                f"predicate: {'.'.join(path[:depth])!r} is of type {dtype} and has no member {member!r}",
+                f"predicate: {'.'.join(path[:depth])!r} has type {dtype} and no member {member!r}",
                 column=name.text,
             )
         dtype = struct.field(members.index(member)).type

@@ -78,7 +78,7 @@ def _timestamp(text: str, target: pa.TimestampType) -> pa.Scalar:
     moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     seconds = int((moment - _EPOCH).total_seconds()) - _offset_seconds(match["sign"], match["hours"], match["minutes"])
     nanoseconds = seconds * 10**9 + int((match["fraction"] or "").ljust(9, "0")[:9])
-    # Digits finer than the unit are truncated towards the past.
+    # Digits beyond the precision of the unit are truncated toward the past.
     value = nanoseconds // _NANOSECONDS[target.unit]
     return pa.scalar(np.datetime64(value, target.unit), target)
 
@@ -104,7 +104,7 @@ def _is_narrow(dtype: pa.DataType) -> bool:
 
 
 _CASTS: Final = (
-    # From, to, and whether a value that does not fit is an error.
+    # Source type, target type, and whether a value that does not fit is an error.
     (_is_narrow, pa.types.is_integer, True),
     (_is_narrow, pa.types.is_floating, False),
     (_is_narrow, pa.types.is_boolean, True),

@@ -1,6 +1,6 @@
-"""Rules for which values can be compared, and in which type.
+"""Rules that determine which values can be compared, and the type in which they are compared.
 
-There are two cases, because predicates have two:
+Predicates distinguish two cases:
 
 * A plain literal next to a column adopts the column's type, if its meaning is preserved (:func:`adapt`): ``i8 < 300``
   and ``i = 1.5`` are errors, not comparisons in a wider type. ``binding`` determines where this applies.
@@ -39,11 +39,11 @@ __all__ = [
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 _DECIMAL: Final = pa.decimal128(20, 0)
-"""Holds every int64 and every uint64."""
+"""A type for every int64 and every uint64."""
 _CONVERTED: Final = frozenset(
     dtype.id for dtype in (pa.dictionary(pa.int8(), pa.null()), pa.string_view(), pa.binary_view())
 )
-"""Types of columns whose values are evaluated as another one."""
+"""Maps types of columns to the types in which their values are evaluated, if they differ."""
 
 
 def is_string(dtype: pa.DataType) -> bool:
@@ -98,7 +98,7 @@ def comparison_type(*dtypes: pa.DataType) -> pa.DataType | None:
 
 
 def range_type(operand: pa.DataType, low: pa.DataType, high: pa.DataType) -> pa.DataType | None:
-    """Return the type in which BETWEEN compares; None if it cannot."""
+    """Return the type in which BETWEEN compares; None if the operands cannot be compared."""
     common = _common_pair(_common_pair(operand, low), _common_pair(operand, high))
     return _narrowed(common, (operand, low, high))
 
@@ -152,7 +152,7 @@ def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
 
 
 def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.Scalar:
-    """Convert values to the common type; finer time units are truncated, and a timestamp without a zone gets one.
+    """Convert values to the common type; finer time units are truncated, and timestamps without a zone get a zone.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit, or a time does not exist in the zone.
@@ -166,7 +166,7 @@ def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.S
 
 
 def rescaled(moment: pa.Scalar, dtype: pa.TimestampType) -> pa.Scalar:
-    """Convert a timestamp to another type, truncating towards 1970 if the unit is coarser, without shifting zones.
+    """Convert a timestamp to another type, truncating toward 1970 if the unit is coarser, without shifting zones.
 
     Raises:
         pyarrow.ArrowInvalid: the timestamp is outside the range of the unit.
@@ -239,7 +239,7 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def _common_instant(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Return the finer of two dates or durations, the coarser of two timestamps, or a zoneless type for a mix."""
+    """Return the finer of two dates or durations, the coarser of two timestamps, or for a mix, a type without zone."""
     if pa.types.is_duration(left) and pa.types.is_duration(right):
         return pa.duration(_finest([left.unit, right.unit]))
     stamps = [dtype for dtype in (left, right) if pa.types.is_timestamp(dtype)]
@@ -259,4 +259,4 @@ _ADAPTS: Final = (
     (is_string, is_string),
     (is_binary, is_binary),
 )
-"""Kind of literal -> kind of column whose values it can be."""
+"""Maps each kind of literal to the kinds of columns whose type it can adopt."""

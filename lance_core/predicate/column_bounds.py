@@ -1,7 +1,7 @@
 """The bounds on columns that a predicate implies: comparisons with constants, combined with AND and OR.
 
-They are sufficient to determine that no row of a group can satisfy the predicate, given the minimum and maximum of the
-group. Any part that is not such a comparison is treated as satisfied by every row.
+With the minimum and maximum of a group of rows, the bounds can rule out that any row of the group satisfies the
+predicate. Any part that is not such a comparison is treated as satisfied by every row.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "comparison_of", "condition_of", "joined", "may_match"]
 
 Bounds: TypeAlias = "tuple[pa.Array, pa.Array]"
-"""Least and greatest value of each group of rows, (num_groups,); null = not known."""
+"""Minimum and maximum of each group of rows, (num_groups,); null if unknown."""
 
 FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operators of comparisons, and what they become when the sides are exchanged."""
+"""Maps each comparison operator to the operator with the sides exchanged."""
 
 
 def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_groups: int) -> NDArray[np.bool_]:
@@ -41,7 +41,7 @@ def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_gro
         num_groups: number of groups.
 
     Returns:
-        Shape (num_groups,); False only for groups in which no row satisfies it.
+        Shape (num_groups,); False only for groups in which no row satisfies the condition.
     """
     if isinstance(condition, AllOf | AnyOf):
         combine = np.logical_and if isinstance(condition, AllOf) else np.logical_or
@@ -84,12 +84,12 @@ def joined(parts: Sequence[Condition | None], *, all_needed: bool) -> Condition 
 
 
 def _compared(condition: Comparison, least: pa.Array, greatest: pa.Array) -> pa.Array:
-    """Return whether a value within the bounds may satisfy a comparison, (num_groups,); null = not known."""
+    """Return whether a value within the bounds may satisfy a comparison, (num_groups,); null if unknown."""
     value = condition.value
     if _is_nan(value) or (pa.types.is_floating(least.type) and condition.operator != "="):
-        # Bounds ignore NaN, which is greater than every number, or less if its sign is negative.
+        # Bounds ignore NaN, which is greater than every number, or less than every number if its sign is negative.
         return pa.nulls(len(least), pa.bool_())
-    # Convert the bounds like the values when rows are compared; conversions preserve the order.
+    # Convert the bounds as values are converted when rows are compared; conversions preserve the order.
     least, greatest = _without_nan(convert(least, value.type)), _without_nan(convert(greatest, value.type))
     if condition.operator == "=":
         return pc.and_kleene(pc.less_equal(least, value), pc.greater_equal(greatest, value))

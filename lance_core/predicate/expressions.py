@@ -1,6 +1,6 @@
 """The bound expressions of a predicate: a tree of columns, constants and kernels, and the conditions that it implies.
 
-Values are Arrow arrays; constants stay scalars, which Arrow's kernels accept next to arrays.
+Values are Arrow arrays; constants are scalars, which Arrow's kernels accept together with arrays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Comparison:
     Attributes:
         column: index among the predicate's columns.
         operator: one of ``= < <= > >=``.
-        value: the constant, in the type in which both are compared.
+        value: the constant, converted to the type in which both sides are compared.
     """
 
     column: int
@@ -94,7 +94,7 @@ class Constant:
 
     @property
     def dtype(self) -> pa.DataType:
-        """Its type."""
+        """The type of the value."""
         return self.scalar.type
 
     def evaluate(self, columns: Sequence[pa.Array]) -> Values:
@@ -110,7 +110,7 @@ class Computed:
         kernel: accepts as many values as there are operands.
         operands: evaluated first, from left to right.
         dtype: type of the result.
-        condition: bounds on columns that it implies; None if nothing is known.
+        condition: bounds on columns that the expression implies; None if nothing is known.
         is_cast: whether it only casts its single operand to another type.
     """
 

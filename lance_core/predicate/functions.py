@@ -1,4 +1,4 @@
-"""The functions that a predicate may call: tables of them, and which arguments they accept.
+"""The functions that a predicate may call, and the arguments that they accept.
 
 A function is included if its results match the reference for every argument. Regular expressions, dates and rounding
 are not included, because the engines differ in the details.
@@ -35,7 +35,7 @@ class Function:
 
     Attributes:
         kernel: computes the function.
-        takes: "string" or "number".
+        takes: type of the argument: "string" or "number".
         gives: type of the result; None for the type of the argument.
     """
 
@@ -94,10 +94,10 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
 _MATCHERS: Final[Mapping[str, Callable[..., Values]]] = MappingProxyType(
     {"starts_with": pc.starts_with, "ends_with": pc.ends_with, "contains": pc.match_substring}
 )
-"""Functions of a text and a constant text to look for."""
+"""Functions that search a text for a constant text."""
 
 _CHOICES: Final = frozenset({"coalesce", "ifnull", "nvl"})
-"""Names of: the first argument that is not null."""
+"""Names of the function that returns its first argument that is not null."""
 
 
 def bind_call(node: Call, arguments: Sequence[Expression]) -> Expression:
@@ -119,7 +119,7 @@ def bind_call(node: Call, arguments: Sequence[Expression]) -> Expression:
     if function is None:
         known = sorted({*FUNCTIONS, *_MATCHERS, *_CHOICES})
         raise NotSupportedError(
-            f"predicate: {node.text}: the function {node.function!r} is not supported; known: {known}",
+            f"predicate: {node.text}: the function {node.function!r} is not supported; supported functions: {known}",
             function=node.function,
         )
     _check_count(node, 1)

@@ -48,7 +48,7 @@ _INTEGERS: Final = {
     32: (np.int32, 2**31 - 1, pa.int32()),
     64: (np.int64, 2**63 - 1, pa.int64()),
 }
-"""Bits -> the integers of that width: numpy's type, the greatest, Arrow's type."""
+"""Maps a number of bits to the integers of that width: numpy's type, the maximum, and Arrow's type."""
 
 _WILDCARDS: Final = {"%": ".*", "_": "."}
 _PATTERN_PART: Final = re.compile(r"\\(.)|(.)", re.DOTALL)
@@ -125,7 +125,7 @@ def _is_not_distinct(left: Values, right: Values) -> Values:
 
 
 def _remainder(left: Values, right: Values) -> Values:
-    """Return the remainder of a division that rounds towards zero."""
+    """Return the remainder of a division that rounds toward zero."""
     if pa.types.is_floating(left.type):
         return _float_remainder(left, right)
     return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
@@ -187,14 +187,14 @@ def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array |
         joins_zeros: whether both zeros get the same key.
 
     Returns:
-        Integers of the same width; fresh.
+        New integers of the same width.
     """
     if isinstance(values, pa.Scalar):
         return order_keys(pa.array([values.as_py()], values.type), joins_zeros=joins_zeros)[0]
     dtype, greatest, arrow_type = _INTEGERS[values.type.bit_width]
     numbers = np.asarray(values.fill_null(0.0).to_numpy(zero_copy_only=False))
     bits = numbers.view(dtype)
-    # For negative numbers a larger magnitude means less, so all bits except the sign are inverted.
+    # A negative number is smaller if its magnitude is larger, so all of its bits except the sign are inverted.
     keys = bits ^ ((bits >> (values.type.bit_width - 1)) & dtype(greatest))
     if joins_zeros:
         keys = np.where(numbers == 0, 0, keys).astype(dtype, copy=False)
@@ -203,7 +203,7 @@ def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array |
 
 
 def like(pattern: str | None, *, ignores_case: bool) -> Callable[[Values], Values]:
-    """Return a matcher of strings against a pattern; it gives null for a null pattern."""
+    """Return a function that matches strings against a pattern; its result is null for a null pattern."""
     if pattern is None:
         return _unknown
     expression = _PATTERN_PART.sub(_translated, pattern)

@@ -49,12 +49,12 @@ def without_casts(
     """Convert an operand to the common type of a comparison.
 
     Between timestamps, casts of operands that are compared with constants are omitted, including casts to the common
-    type: the constants are converted to the type of the cast's operand instead, whatever the zones.
+    type: the constants are converted to the type of the cast's operand instead, regardless of the zones.
 
     Source: predicates tested with pylance 14.0.2, and its plans.
 
     Returns:
-        Operand, others, and the type in which they are compared.
+        The operand, the others, and the type in which they are compared.
     """
     if dtype is None or isinstance(operand, Constant) or not pa.types.is_timestamp(dtype):
         return operand, others, dtype
@@ -67,7 +67,7 @@ def without_casts(
         try:
             constants = [Constant(rescaled(moment, inner.dtype)) for moment in moments]
         except pa.ArrowInvalid:
-            # Outside the range of nanoseconds.
+            # The constant is outside the range of nanoseconds.
             break
         operand, others, dtype = inner, constants, inner.dtype
         inner = inner.operands[0] if isinstance(inner, Computed) and inner.is_cast else None

@@ -19,8 +19,8 @@ sqlglot's own precedence differs (``a = b IS NULL`` is ``a = (b IS NULL)`` there
 precedences replaces it. sqlglot parses names, values, calls and types; its tables are reduced to what predicates
 support, so that other SQL is never misread as a predicate.
 
-Source: predicates tested with pylance 14.0.2. It stops reading where the text is no longer valid and accepts the part
-before; here that is an error.
+Source: predicates tested with pylance 14.0.2, which stops where the text is no longer valid and accepts the part before
+that; in this library, such a text is an error.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["SPAN", "parse_tree"]
 
 SPAN: Final = "span"
-"""Where the meta data of an expression say which piece of the text it was made from: (start, stop)."""
+"""Key in the metadata of an expression for the range of text from which it was parsed: (start, stop)."""
 
 _OR, _AND, _NOT, _IS, _LIKE, _COMPARE, _ADD, _MULTIPLY, _CAST = 5, 10, 15, 17, 19, 20, 30, 40, 50
 
@@ -89,7 +89,7 @@ def parse_tree(text: str) -> exp.Expr:
         NotSupportedError: predicates do not support a part of the SQL.
     """
     [tree] = _PredicateParser().parse_into(exp.Condition, tokenize(text), text)
-    return cast("exp.Expr", tree)  # the parser gives something or raises
+    return cast("exp.Expr", tree)  # the parser either returns an expression or raises an error
 
 
 class _PredicateParser(Parser):
@@ -140,7 +140,7 @@ class _PredicateParser(Parser):
         """Parse all operations that bind tighter than ``binding``."""
         self._depth += 1
         if self._depth > MAX_HEIGHT:
-            self.raise_error(f"nested more than {MAX_HEIGHT} deep")
+            self.raise_error(f"nested more than {MAX_HEIGHT} levels deep")
         start = self._curr
         this = self._spanned(self._parse_operand(), start)
         while (precedence := self._coming()) > binding:
@@ -250,7 +250,7 @@ class _PredicateParser(Parser):
         if not self._match(TokenType.ALIAS):
             self._unexpected("'AS'")
         cast = self._parse_cast_to(this)
-        # sqlglot does not check for the bracket itself.
+        # sqlglot itself does not check for the parenthesis.
         if self._curr.token_type is not TokenType.R_PAREN:
             self._unexpected("')'")
         return cast if strict else exp.TryCast(this=this, to=cast.args["to"])
@@ -261,7 +261,9 @@ class _PredicateParser(Parser):
         if target is None:
             if not self._curr:
                 self._unexpected("a type")
-            raise NotSupportedError(f"predicate {self.sql!r}: unknown type {found!r}; known: {sorted(TYPE_WORDS)}")
+            raise NotSupportedError(
+                f"predicate {self.sql!r}: unknown type {found!r}; expected one of {sorted(TYPE_WORDS)}"
+            )
         return exp.Cast(this=this, to=target)
 
     def _parse_field(

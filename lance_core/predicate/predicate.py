@@ -33,8 +33,8 @@ class Predicate:
 
     Attributes:
         text: the text as given; for an Arrow expression, its text form.
-        wanted: the fields that it needs, with the table's field ids; without fields if it is constant.
-        field_ids: ids of the referenced fields, in the order in which conditions number them.
+        wanted: the fields that the predicate needs, with the table's field ids; without fields if it is constant.
+        field_ids: ids of the referenced fields; conditions refer to them by their positions in this list.
     """
 
     text: str
@@ -52,9 +52,10 @@ class Predicate:
             condition: SQL text, or an Arrow expression.
 
         Raises:
-            InvalidInputError: it cannot be parsed, refers to an unknown column, mixes types, or is not a condition.
-            InvalidTypeError: it is neither text nor an Arrow expression.
-            NotSupportedError: a part is not supported; the message names it.
+            InvalidInputError: the predicate cannot be parsed, refers to an unknown column, mixes incompatible types, or
+                is not a condition.
+            InvalidTypeError: the predicate is neither text nor an Arrow expression.
+            NotSupportedError: a part of the predicate is not supported; the message contains that part.
         """
         if isinstance(condition, str):
             # sqlglot is a large package, so it is loaded only by the first predicate.
@@ -77,28 +78,28 @@ class Predicate:
             # Constants are evaluated during binding.
             raise InvalidInputError(f"the predicate {_shown(text)} cannot be evaluated: {error}") from error
         if not pa.types.is_boolean(expression.dtype):
-            raise InvalidInputError(f"the predicate {_shown(text)} is of type {expression.dtype}, expected a condition")
+            raise InvalidInputError(f"the predicate {_shown(text)} has type {expression.dtype}, expected a condition")
         wanted, paths = project(schema, _outermost(binder.paths)), tuple(binder.paths)
         return cls(text, wanted, tuple(_named(wanted, path).id for path in paths), paths, expression)
 
     @property
     def constant(self) -> bool | None:
-        """The constant value, if the predicate does not depend on the row; else None."""
+        """The constant value, if the predicate does not depend on the row; None otherwise."""
         return bool(self._expression.scalar.as_py()) if isinstance(self._expression, Constant) else None
 
     @property
     def condition(self) -> Condition | None:
-        """The bounds on columns that it implies, by index in :attr:`field_ids`; None if there are none."""
+        """The bounds on columns that the predicate implies, by index in :attr:`field_ids`; None if there are none."""
         return condition_of(self._expression)
 
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows that satisfy the predicate; rows for which it is unknown do not.
+        """Return a mask of the rows that satisfy the predicate, without those for which its value is null.
 
         Args:
-            batch: a batch with the columns of ``wanted``; it may have others.
+            batch: a batch with at least the columns of ``wanted``.
 
         Returns:
-            Shape (num_rows,), fresh.
+            A new mask of shape (num_rows,).
 
         Raises:
             InvalidInputError: an operation has no value for a row, such as a division by zero.
@@ -116,7 +117,7 @@ class Predicate:
 
 
 def _require_text(condition: str) -> None:
-    """Reject a string that is not valid Unicode: no column holds lone surrogates, and no version can record them."""
+    """Reject a string that is not valid Unicode: neither columns nor manifests can contain lone surrogates."""
     try:
         condition.encode()
     except UnicodeEncodeError as error:

@@ -1,7 +1,7 @@
-"""Reading a predicate: converts sqlglot's expressions to the records of ``syntax``.
+"""Reads a predicate: converts sqlglot's expressions to the records of ``syntax``.
 
 sqlglot splits the text (``tokenizer``) and builds the tree (``parser``); this module converts every supported
-expression class to its record, using a table. Other classes are rejected by name.
+expression class to its record, using a table. All other classes are rejected.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
 _CONSTANTS: Final[Mapping[str, pa.Scalar]] = MappingProxyType(
     {"TRUE": pa.scalar(True), "FALSE": pa.scalar(False), "NULL": pa.scalar(None)}
 )
-"""Words that stand for a value."""
+"""Keywords that represent a value."""
 
 _INT64: Final = range(-(2**63), 2**63)
 _UINT64: Final = range(2**64)
@@ -96,18 +96,18 @@ class _Reader:
             raise NotSupportedError(f"predicate {self._text!r}: {type(tree).__name__.upper()} is not supported")
         self._depth += 1
         if self._depth > MAX_HEIGHT:
-            raise InvalidInputError(f"the predicate is nested more than {MAX_HEIGHT} deep")
+            raise InvalidInputError(f"the predicate is nested more than {MAX_HEIGHT} levels deep")
         node = convert(self, tree)
         self._depth -= 1
         return node
 
     def text(self, tree: exp.Expr) -> str:
-        """Return the part of the text that an expression was parsed from."""
+        """Return the part of the text from which an expression was parsed."""
         start, stop = tree.meta[SPAN]
         return self._text[start:stop]
 
     def name(self, tree: exp.Expr) -> Node:
-        """Convert a column or members of one: ``a``, ``a.b``, ``a['b']``."""
+        """Convert a column or a member of a column: ``a``, ``a.b``, ``a['b']``."""
         members: list[exp.Expr] = []
         below = tree
         while not isinstance(below, exp.Column):
@@ -120,11 +120,11 @@ class _Reader:
     def _bracketed(self, tree: exp.Bracket) -> exp.Literal:
         [*others, member] = tree.expressions
         if others or not isinstance(member, exp.Literal) or not member.is_string:
-            raise NotSupportedError(f"predicate {self._text!r}: only members of structs can be named in []")
+            raise NotSupportedError(f"predicate {self._text!r}: only names of struct members are supported in []")
         return member
 
     def literal(self, tree: exp.Literal) -> Node:
-        """Convert a _number or a string."""
+        """Convert a number or a string."""
         scalar = pa.scalar(tree.this, pa.string()) if tree.is_string else _number(tree.this)
         return Value(text=self.text(tree), scalar=scalar)
 
@@ -155,7 +155,7 @@ class _Reader:
         return Infix(text=self.text(tree), height=height, operator=_OPERATORS[type(tree)], left=left, right=right)
 
     def negation(self, tree: exp.Neg) -> Node:
-        """Convert a minus; before a _number it is part of the _number."""
+        """Convert a minus sign; before a number, it is part of the number."""
         if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
             return Value(text=self.text(tree), scalar=_number(f"-{tree.this.this}"))
         operand = self.read(tree.this)
@@ -206,7 +206,7 @@ class _Reader:
 
     def cast(self, tree: exp.Cast) -> Node:
         """Convert CAST, ``::`` or a typed literal."""
-        # The reference parses function arguments with another parser, which has other defaults.
+        # The reference parses function arguments with a different parser, which has different defaults.
         target = type_of(tree.to, default_unit="ns" if self._calls else "us")
         if target is None:
             raise NotSupportedError(f"predicate: {self.text(tree)}: unknown type")
@@ -249,7 +249,7 @@ _CONVERTERS: Final[dict[type[exp.Expr], Callable[[_Reader, Any], Node]]] = {
 
 
 def _number(text: str) -> pa.Scalar:
-    """Parse a _number as int64, or as uint64 or float64 if it does not fit."""
+    """Parse a number as int64, or as uint64 or float64 if it does not fit."""
     if text.lstrip("-").isdecimal() and len(text) <= 21:
         value = int(text)
         if value in _INT64:

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MAX_HEIGHT: Final = 64
-"""Nesting of parentheses and operators; chains of AND and of OR may be of any length. The reference stops at 50."""
+"""Maximum nesting depth of parentheses and operators; chains of AND or OR may have any length. 50 in the reference."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ class _Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name(_Base):
-    """A column or a member of one.
+    """A column or a member of a column.
 
     Attributes:
-        path: path from the column downwards.
+        path: path from the column down to the member.
         exact: whether the column's name was quoted, so that its case is significant.
     """
 
@@ -83,14 +83,14 @@ class Logical(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Not(_Base):
-    """NOT."""
+    """A logical negation."""
 
     operand: Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Negation(_Base):
-    """A minus before an operand that is not a literal."""
+    """A minus sign before an operand that is not a literal."""
 
     operand: Node
 
@@ -165,7 +165,7 @@ class Call(_Base):
     """A function call.
 
     Attributes:
-        function: name in lower case.
+        function: name of the function in lowercase.
     """
 
     function: str
@@ -183,5 +183,5 @@ def checked_height(*below: Node) -> int:
     """
     height = 1 + max((node.height for node in below), default=0)
     if height > MAX_HEIGHT:
-        raise InvalidInputError(f"the predicate is nested more than {MAX_HEIGHT} deep")
+        raise InvalidInputError(f"the predicate is nested more than {MAX_HEIGHT} levels deep")
     return height

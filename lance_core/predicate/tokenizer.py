@@ -2,8 +2,8 @@
 
 ========  ==================================================================
 name      letters, digits and ``_ @ # $``, not starting with a digit
-quoted    a name between backquotes; a doubled backquote stands for one
-string    between single or double quotes; a doubled quote stands for one
+quoted    a name between backticks; a doubled backtick means one backtick
+string    text between single or double quotes; a doubled quote means one
 bytes     ``X'6162'``: hexadecimal digits
 number    ``1``, ``1.5``, ``.5``, ``1e-3``
 symbol    operators, brackets, commas
@@ -64,7 +64,7 @@ _WORDS: Final = {
     )
 }
 NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ALIAS, *TYPE_WORDS.values(), *_WORDS.values()})
-"""What a member of a struct may be called: any word."""
+"""Tokens that can be the name of a struct member: any word."""
 
 _SYMBOLS: Final = {
     "==": TokenType.EQ,
@@ -129,7 +129,7 @@ def _not_closed(text: str, stop: int) -> InvalidInputError:
 
 
 def _check_space(text: str, start: int, stop: int, line_end: str) -> None:
-    """Check that the text between two tokens is whitespace and comments, all of them closed."""
+    """Check that the text between two tokens consists of whitespace and closed comments."""
     space = text[start:stop]
     if space and not space.isspace() and not _SPACE[line_end].fullmatch(space):
         raise _not_closed(text, start)

@@ -1,4 +1,4 @@
-"""The types that a predicate can name, in CAST and before a quoted literal: converts sqlglot's types to Arrow's.
+"""The type names in predicates, in CAST and before a quoted literal: converts sqlglot's types to Arrow's.
 
 Source: the list that pylance 14.0.2 reports for an unknown type.
 """

@@ -1,10 +1,10 @@
-"""The doctor: finds problems that crashed writers and old releases left in a table, and repairs the former on request.
+"""The doctor: finds problems left in a table by crashed writers and old releases; repairs those of crashed writers.
 
 It also works on a table that cannot be opened. It does not remove files that no version refers to, such as those of
-uncommitted writes: a cleanup does (:mod:`lance_core.cleanup`).
+uncommitted writes; that is the task of a cleanup (:mod:`lance_core.cleanup`).
 
 ========================  ============================================================================================
-``problems``              what can be found, as records
+``problems``              records of the problems that can be found
 ``diagnosis``             finds the problems of a table; changes nothing
 ``unrecorded``            branches that have no record
 ``contents``              defects of old releases, and missing data files

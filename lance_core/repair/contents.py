@@ -1,4 +1,4 @@
-"""Problems of the newest version of a branch: defects that an old release left, and missing data files.
+"""Problems of the newest version of a branch: defects left by an old release, and missing data files.
 
 Except for mixed formats, they do not prevent opening the table. The doctor only reports them; a commit, a rebuilt
 index or restored files repair them.
@@ -46,7 +46,7 @@ def content_problems(log: VersionLog, branch: str, name: ManifestName, files: Co
         manifest = Manifest.parse(log.store.get(path), path=path, name=name)
         found = [*_defects(log, manifest), *_mixed_formats(manifest), *_missing_files(manifest, files)]
     except LanceError:
-        # Opening the table reports what is wrong with its manifest.
+        # The errors in the manifest are reported when the table is opened.
         return
     for kind, place in found:
         yield Problem(kind, branch, place, None, is_repairable=False)

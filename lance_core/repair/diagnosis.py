@@ -1,8 +1,9 @@
 """Diagnosis: finds problems by the names and ages of files and by the rows of a manifest store.
 
-The only manifests read are the newest one of each branch, to find defects of old releases, and those that show whether
-another branch needs a branch without a record. A table that cannot be opened is examined like any other, with all its
-branches. An active writer briefly creates the same files, so only problems that are old enough are repairable.
+Only two kinds of manifests are read: the newest one of each branch, to find defects of old releases, and those that
+reveal whether a branch without a record is needed by another branch. A table that cannot be opened is examined like any
+other, with all its branches. An active writer briefly creates the same files, so only problems that are old enough are
+repairable.
 
 Source: the crash table of the format's reference; leftovers that pylance 14.0.2 never removes.
 """
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MIN_AGE", "diagnose"]
 
 DEFAULT_MIN_AGE: Final = timedelta(days=7)
-"""The age from which a cleanup removes orphaned files."""
+"""The age at which a cleanup removes orphaned files."""
 
 _TEMPORARY: Final = ".tmp"
 _WITH_TEMPORARIES: Final = (VERSIONS_DIRECTORY, TRANSACTIONS_DIRECTORY, DELETIONS_DIRECTORY)
@@ -55,8 +56,8 @@ def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: floa
 
     Args:
         log: the versions of the table's main branch.
-        min_age: newer problems are reported but are not repairable: they may belong to an active writer.
-        now: the current time in seconds since the epoch; None uses the clock.
+        min_age: newer problems are reported, but are not repairable, because they may belong to an active writer.
+        now: the current time in seconds since the epoch; None to use the system clock.
 
     Raises:
         DatasetNotFoundError: there is no table: no manifest and no row of the manifest store was found.
@@ -102,7 +103,7 @@ class _Ages:
 
 
 class _Line:
-    """One look at the files of the main branch or of a branch."""
+    """The files of the main branch or of a branch, as listed once."""
 
     def __init__(self, branch: str, log: VersionLog, files: Sequence[StoredFile], ages: _Ages) -> None:
         self._branch = branch
@@ -141,7 +142,7 @@ class _Line:
         ]
         if not named:
             return
-        # Without an older version there would be a gap; a row of a manifest store may refer to it.
+        # Removing a version that is not the newest would leave a gap, and a manifest store may refer to the version.
         external = "" if self._external is None else "a row of the manifest store may refer to it"
         if len({parsed.naming for parsed, _ in named}) > 1:
             old = sum(parsed.naming is ManifestNaming.V1 for parsed, _ in named)
@@ -162,7 +163,7 @@ class _Line:
                 yield self._found(ProblemKind.EMPTY_MANIFEST, file, external or newer)
 
     def _changing(self, files: Sequence[StoredFile]) -> str:
-        """Return why a migration may still be in progress; renaming does not change the age of a file."""
+        """Return a reason if a migration may still be in progress; renaming does not change the age of a file."""
         names = self._log.store.list_names(self._log.store.join(self._log.root, VERSIONS_DIRECTORY))
         found = {name for name in names if parse_manifest_name(name) is not None}
         same = found == {file.path.partition("/")[2] for file in files}
@@ -171,7 +172,7 @@ class _Line:
     def _rows(self) -> Iterator[Problem]:
         lost = None if self._external is None else self._external.lost_version(self._log)
         if lost is not None:
-            # The staged object is written before its row, so no writer is about to write it.
+            # The staged object is written before its row, so no active writer will write it.
             yield Problem(ProblemKind.LOST_VERSION, self._branch, str(lost.version), None, is_repairable=True)
 
     def _found(self, kind: ProblemKind, file: StoredFile, reason: str = "") -> Problem:
@@ -186,7 +187,7 @@ def _unrecorded(
 
 
 def _why_used(log: VersionLog, branch: str) -> str:
-    """Return why a branch without a record must be kept; also when that cannot be determined."""
+    """Return the reason to keep a branch without a record, also if its use cannot be determined; empty for none."""
     try:
         refuse_when_used(log, branch, list_branches(log.store, log.root))
     except LanceError as error:

@@ -1,4 +1,4 @@
-"""What the doctor can find: leftovers of crashed writers, defects of old releases, missing data files."""
+"""The problems that the doctor can find: leftovers of crashed writers, defects of old releases, missing data files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ADVICE", "Problem", "ProblemKind"]
 
 
 class ProblemKind(StrEnum):
-    """What can be wrong with a table."""
+    """The kinds of problems of a table."""
 
     TEMPORARY_FILE = "temporary file"
     STAGED_MANIFEST = "staged manifest"
@@ -58,7 +58,7 @@ ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
         ProblemKind.MISSING_DATA_FILE: "restore the file, or restore a version that does not need it",
     }
 )
-"""What to do about each."""
+"""Advice for each kind of problem."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,11 +68,11 @@ class Problem:
     Attributes:
         kind: the kind of problem.
         branch: the branch in which it was found; empty for the main branch.
-        place: a path below the root of the line, the name of a branch, or the number of a version.
-        age_seconds: time since the newest of its files was written; None when unknown.
-        is_repairable: whether the doctor may repair it: it is old enough, and repairing it is safe.
-        reason: why repairing it is not safe; empty when it is safe.
-        traces: the files that reveal it, as they were found.
+        place: a path below the root of the main branch or branch, the name of a branch, or a version number.
+        age_seconds: time since the newest file of the problem was written; None if unknown.
+        is_repairable: whether the doctor can repair the problem: it is old enough, and repairing it is safe.
+        reason: the reason why repairing the problem is not safe; empty if it is safe.
+        traces: the files that reveal the problem, as they were found.
     """
 
     kind: ProblemKind
@@ -85,12 +85,12 @@ class Problem:
 
     @property
     def is_named_only(self) -> bool:
-        """Whether the doctor only reports it."""
+        """Whether the doctor only reports the problem and cannot repair it."""
         return self.kind in _NAMED_ONLY
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """The advice for this kind of problem."""
         return ADVICE[self.kind]
 
     def is_same(self, other: Problem) -> bool:

@@ -1,4 +1,4 @@
-"""Repairs: one for each kind of problem. A repair can be repeated; it does nothing when nothing is left to do."""
+"""Repairs: one for each kind of problem. A repair can be repeated; it does nothing if nothing is left to repair."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["repair"]
 
 
 def repair(log: VersionLog, problem: Problem) -> bool:
-    """Repair a problem, after checking that it is still there and unchanged.
+    """Repair a problem, after checking that it still exists and is unchanged.
 
     Args:
         log: the versions of the table's main branch.
-        problem: as :func:`diagnose` returned it; it must be repairable.
+        problem: a repairable problem that :func:`diagnose` returned.
 
     Returns:
-        Whether it was repaired; False when it no longer exists or has changed, because a writer is still active.
+        Whether the problem was repaired; False if it no longer exists or has changed, because a writer is still active.
 
     Raises:
-        InvalidInputError: it is not repairable.
+        InvalidInputError: the problem is not repairable.
         CorruptDataError: a migration found two different manifests of the same version.
         StorageError: a storage operation failed; calling this again continues the repair.
     """

@@ -1,9 +1,9 @@
 """Unrecorded branches: leftovers of an interrupted ``create_branch`` or ``branches.delete`` below ``tree/``.
 
-A directory below ``tree/`` is taken for one only if it has the name of a manifest, or if all that it has are files that
-a deletion removes after the manifests. Other directories there do not belong to the table.
+A directory below ``tree/`` counts as an unrecorded branch only if it contains a file with the name of a manifest, or if
+it contains only files that a deletion removes after the manifests. Other directories do not belong to the table.
 
-Source: the order in which :mod:`lance_core.refs.branches` makes and removes; places of pylance 14.0.2.
+Source: the order in which :mod:`lance_core.refs.branches` creates and removes files; file locations of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _BY_IDENTITY: Final = frozenset({INDICES_DIRECTORY, MEM_WAL_DIRECTORY, REUSE_MAP
 
 
 def unrecorded_branches(files: Iterable[StoredFile], recorded: frozenset[str]) -> dict[str, list[StoredFile]]:
-    """Return the files of each, by name.
+    """Return the files of each unrecorded branch, by the name of the branch.
 
     Args:
-        files: below the main root.
+        files: the files below the main root.
         recorded: names of the branches that have a record.
     """
     found: dict[str, list[StoredFile]] = {}
@@ -57,7 +57,7 @@ def unrecorded_branches(files: Iterable[StoredFile], recorded: frozenset[str]) -
 
 
 def is_known_file(path: str) -> bool:
-    """Return whether a table may have a file, by its path below the root of a branch."""
+    """Return whether a path below the root of a branch can be that of a file of a table."""
     directory, _, rest = path.partition("/")
     if directory == VERSIONS_DIRECTORY:
         return rest == VERSION_HINT_NAME or _is_manifest(rest) or rest.startswith(".tmp")

@@ -1,8 +1,7 @@
 """validate(): checks the consistency of a version.
 
-The manifest is checked against its own rules first, then every data file and deletion file is opened and compared
-with the manifest, and the sidecars of blob columns are compared with the data files. Stable row ids are checked for
-duplicates.
+First, the manifest itself is checked. Then every data file and deletion file is opened and compared with the manifest,
+and the sidecars of blob columns are compared with the data files. Stable row ids are checked for duplicates.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     """Check a version.
 
     Raises:
-        CorruptDataError: describes the first violation.
+        CorruptDataError: the version is inconsistent; the message describes the first violation.
         NotFoundError: a file is missing.
     """
     manifest.check_readable()
@@ -51,7 +50,7 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
         raise CorruptDataError(
             f"version {manifest.version}: max_fragment_id is {highest}, but fragment {ids[-1]} exists"
         )
-    # Parsing checks that ids are unique and parents precede their children.
+    # Parsing the schema checks that ids are unique and that parents precede their children.
     schema = manifest.schema
     for fragment in manifest.fragments:
         validate_fragment(fragment, schema, locator)
@@ -65,7 +64,7 @@ def _check_record(manifest: Manifest) -> None:
         return
     rows = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
     for defect in defects_of(manifest.as_written, rows):
-        # If the coverage of an index is not trusted, it is unknown whether it is wrong.
+        # Unreliable coverage of an index is not necessarily wrong.
         if defect.kind is not OldDefect.UNRELIABLE_COVERAGE:
             raise CorruptDataError(
                 f"version {manifest.version} has {defect.kind}: {defect.detail}; the next commit repairs it",
@@ -75,7 +74,7 @@ def _check_record(manifest: Manifest) -> None:
 
 def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
     """Check a fragment; see :func:`validate_version`."""
-    # A struct whose members are in two files is in both.
+    # A struct whose fields are stored in two files occurs in both files.
     shared = {field.id for field in schema.walk() if not field.is_leaf}
     seen: set[int] = set()
     for file in fragment.files:
@@ -89,8 +88,8 @@ def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) 
 
 
 def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
-    """Check that no two rows that are not deleted have the same id, and that every id has been given."""
-    # Imported late: only tables with stable row ids need it.
+    """Check that no two rows that are not deleted have the same id, and that every id has been assigned."""
+    # Imported only when needed: only tables with stable row ids require it.
     from pyroaring import BitMap64
 
     hidden = hidden_columns_of(locator)
@@ -101,7 +100,7 @@ def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
         if len(ids) != len(live) or not seen.isdisjoint(ids):
             where = f"version {manifest.version}: fragment {fragment.id}"
             repeated = f" {(seen & ids).min()}" if not seen.isdisjoint(ids) else ""
-            raise CorruptDataError(f"{where} has a row id that another row has:{repeated}")
+            raise CorruptDataError(f"{where} has a row id that also belongs to another row:{repeated}")
         seen |= ids
     if seen and seen.max() >= manifest.message.next_row_id:
         raise CorruptDataError(

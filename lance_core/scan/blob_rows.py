@@ -1,4 +1,4 @@
-"""BlobRows: selected rows of a blob column, and where their values are."""
+"""BlobRows: selected rows of a blob column, and the locations of their values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
 
 
 class BlobRows:
-    """Selected rows: fragment by fragment, and physical positions."""
+    """Selected rows, as fragments and physical positions."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class BlobRows:
 
     @classmethod
     def of(cls, view: TableView, ids: Any = None, addresses: Any = None, indices: Any = None) -> BlobRows:
-        """Select rows of a version; exactly one of the three selections is given.
+        """Select rows of a version; exactly one of ``ids``, ``addresses`` and ``indices`` must be given.
 
         Args:
             view: the version.
@@ -54,8 +54,8 @@ class BlobRows:
             indices: positions among the rows that are not deleted.
 
         Raises:
-            InvalidInputError: not exactly one selection, or a row that is not there.
-            NotSupportedError: an address of a row that is deleted.
+            InvalidInputError: rows are not selected in exactly one way, or a row does not exist.
+            NotSupportedError: an address is that of a deleted row.
         """
         if sum(given is not None for given in (ids, addresses, indices)) != 1:
             raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
@@ -92,7 +92,7 @@ class BlobRows:
             here = (wanted >> _FRAGMENT_SHIFT) == fragment_id
             index = indices.get(fragment_id)
             if index is None:
-                raise RowOutOfRangeError(f"row address {int(wanted[here][0])}: there is no fragment {fragment_id}")
+                raise RowOutOfRangeError(f"row address {int(wanted[here][0])}: fragment {fragment_id} does not exist")
             if int(positions[here].max()) >= source.fragments[index].physical_rows:
                 raise RowOutOfRangeError(f"fragment {fragment_id} has no row {int(positions[here].max())}")
             if bool(np.isin(positions[here], readers[index].deleted_rows()).any()):
@@ -101,7 +101,7 @@ class BlobRows:
         return cls(source, readers, owners, positions)
 
     def places(self, column: str) -> list[tuple[int, BlobPlace | None]]:
-        """Return the address of each row and the location of its value; None for nulls."""
+        """Return the address of each row and the location of its value, or None for a null value."""
         schema = stored_schema(self._source.schema)
         wanted = project(schema, [column])
         leaf = schema.find(column)

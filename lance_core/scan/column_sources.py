@@ -1,8 +1,8 @@
 """The sources of a fragment's columns: its data files, or none.
 
-A top-level field may be in a single file, be split over several files (members of a struct that were added later), or
-be missing, entirely or partly (rows appended without a nullable column, a column added without values). Missing values
-are read as null.
+A top-level field may be stored in a single file; split over several files, if fields of a struct were added later; or
+missing entirely or partly, if rows were appended without a nullable column or a column was added without values.
+Missing values are read as null.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["ColumnSources", "assemble_column"]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSources:
-    """What to read from each file of a fragment.
+    """The parts of a schema to read from each file of a fragment.
 
     Attributes:
         wanted: the projected schema.
-        files: data file -> the part of the schema to read from it; files without any part are omitted.
+        files: maps each data file to the part of the schema to read from it; files without any part are omitted.
     """
 
     wanted: Schema
@@ -41,17 +41,17 @@ class ColumnSources:
 
     @classmethod
     def plan(cls, wanted: Schema, files: Sequence[DataFile], table: Schema | None = None) -> ColumnSources:
-        """Match the leaves of a projection with the files that hold them.
+        """Match the leaves of a projection with the files that contain them.
 
         Args:
             wanted: the projected schema.
-            files: of the fragment.
-            table: the whole schema. When given, a struct or list of which no wanted member is stored is read through
-                another member, which tells where it is null and how long it is; without, it reads as null.
+            files: the data files of the fragment.
+            table: the whole schema. If given, a struct or list of which no wanted leaf is stored is read through a
+                different leaf, which records the nulls and lengths. Otherwise, it is read as null.
 
         Raises:
-            CorruptDataError: a field is in two files, or one that must not be null is in none.
-            NotSupportedError: a file holds a field as another kind of column than the schema says.
+            CorruptDataError: a field is stored in two files, or a field that is not nullable in none.
+            NotSupportedError: a file stores a field in a way that does not match the schema.
         """
         leaves = wanted.leaves()
         leaf_ids = {leaf.id for leaf in leaves}
@@ -73,7 +73,7 @@ class ColumnSources:
         for top in wanted.fields:
             missing = next((leaf for leaf in top.leaves() if leaf.id not in found and not leaf.nullable), None)
             if missing is not None and not top.nullable:
-                raise CorruptDataError(f"field {missing.name!r} (id {missing.id}) is not nullable and in no data file")
+                raise CorruptDataError(f"no data file has the required field {missing.name!r} (id {missing.id})")
         return cls(wanted, tuple(sources))
 
 
@@ -82,14 +82,14 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
 
     Args:
         field: the projected field.
-        parts: what each file holds of it: the pruned field and its array.
-        num_rows: rows of the column.
+        parts: the part of the column in each file: the pruned field and its array.
+        num_rows: number of rows of the column.
 
     Returns:
         An array of ``arrow_type(field)``.
 
     Raises:
-        NotSupportedError: a list that is split over files; a map or fixed-size list that is split or partly missing.
+        NotSupportedError: a list is split over files, or a map or fixed-size list is split or partly missing.
     """
     if not parts:
         return pa.nulls(num_rows, arrow_type(field))
@@ -97,7 +97,7 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
         return parts[0][1]
     parts = [(part, storage_array(array)) for part, array in parts]
     if field.is_list and len(parts) == 1:
-        # Any remaining part of the items has the offsets of the lists.
+        # Any part of the items that is stored contains the offsets of the lists.
         [(part, array)] = parts
         items = list_items(array)
         item = assemble_column(field.children[0], [(part.children[0], items)], len(items))
@@ -115,18 +115,18 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
             if part_child.id == child.id
         ]
         children.append(assemble_column(child, below, num_rows))
-    # Every file with a member records which structs are null.
+    # Every file with a field of the struct records which structs are null.
     first = parts[0][1]
     mask = first.is_null() if first.null_count else None
     return pa.StructArray.from_arrays(children, fields=[arrow_field(child) for child in field.children], mask=mask)
 
 
 def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[int]:
-    """Return the leaves to read for containers of which no wanted leaf is stored, although another one is."""
+    """Return the leaves to read for structs and lists of which no wanted leaf, but a different leaf, is stored."""
     stored = {field_id for file in files for field_id in file.columns()}
     whole = {node.id: node for node in table.walk()}
     witnesses: set[int] = set()
-    # Inner containers first: their leaves also serve the outer ones.
+    # Inner structs and lists come first: their leaves can also be used for the outer ones.
     for node in reversed(list(wanted.walk())):
         below = {leaf.id for leaf in whole[node.id].leaves()} & stored if not node.is_leaf else set()
         if below and not below & witnesses and not {leaf.id for leaf in node.leaves()} & stored:
@@ -135,10 +135,10 @@ def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[
 
 
 def _stored_otherwise(file: DataFile, node: Field) -> NotSupportedError:
-    # Reading the columns as null would hide existing values.
+    # If the columns were read as null, existing values would be lost.
     return NotSupportedError(
         f"data file {file.path} has a column for field {node.name!r} (id {node.id}) of type {node.logical_type!r}, "
-        "but the schema does not store the field as one column",
+        "but in the schema the field is not stored as a single column",
         path=file.path,
         field=node.id,
     )

@@ -1,6 +1,7 @@
-"""Fragments of early releases, whose manifests record no or wrong row counts.
+"""Fragments of early releases, whose manifests record no row counts or wrong ones.
 
-Every data file contains the number, so one file per fragment is opened. A commit on top of such a version records it.
+Every data file contains the row count, so one file per fragment is opened. A commit based on such a version records the
+counts.
 
 Source: manifests of pylance 0.4 to 0.8.0 (:mod:`~lance_core.table.old_writers`); behavior of pylance 14.0.2.
 """
@@ -28,11 +29,11 @@ _READER_THREADS: Final = 16
 
 
 def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTotals | None = None) -> Manifest:
-    """Return the manifest with the row counts of every fragment; the argument if they are recorded.
+    """Return the manifest with the row counts of every fragment; the unchanged manifest if it records all of them.
 
     Args:
-        manifest: of the version.
-        locator: finds its files.
+        manifest: manifest of the version.
+        locator: locates its files.
         totals: the totals of the manifest, if the caller has them.
 
     Raises:
@@ -53,12 +54,14 @@ def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTo
 
 
 def uncounted_fragments(message: pb_table.Manifest) -> list[pb_table.DataFragment]:
-    """Return the fragments whose rows are not recorded."""
+    """Return the fragments whose row counts are not recorded."""
     return [fragment for fragment in message.fragments if not fragment.physical_rows and fragment.files]
 
 
 def rows_in_files(fragments: Sequence[pb_table.DataFragment], locator: FileLocator) -> dict[int, int]:
-    """Fragment id -> rows in its data files, deleted ones included; one file of each fragment is opened.
+    """Map each fragment id to the number of rows in its data files, including deleted rows.
+
+    One file of each fragment is opened.
 
     Raises:
         NotFoundError: a data file is missing.

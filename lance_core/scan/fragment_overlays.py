@@ -1,10 +1,10 @@
 """FragmentOverlays: newer values of individual cells, which override the data files of a fragment.
 
-A cell is the value of one column in one row: each member of a struct has its own cells, while a list, a map or a packed
+A cell is the value of one column in one row: each field of a struct has its own cells, while a list, a map or a packed
 struct with all its content is a single cell. The validity of a struct is not a cell; the data files record it.
 
-For each column the overlays are resolved once, newest last, to an overlay and a row in it for every covered position.
-Batches and takes then look up their rows there.
+For each column, the overlays are resolved once, newest last: for every covered position, this yields an overlay and a
+row in the overlay. Batches and takes then look up their rows in the result.
 
 Source: ``lance.table.DataOverlayFile``; scans of pylance 14.0.2.
 """
@@ -43,8 +43,8 @@ class _Covered:
 
     Attributes:
         positions: covered positions in the fragment, ascending, shape (num_covered,).
-        overlays: which overlay has the value of each.
-        rows: the row of that overlay's file.
+        overlays: index of the overlay that contains the value of each position.
+        rows: row of each value in the file of that overlay.
     """
 
     positions: npt.NDArray[np.uint32]
@@ -56,8 +56,8 @@ class FragmentOverlays:
     """The overlays of one fragment.
 
     Args:
-        fragment: which.
-        open_file: opens a data file that is laid over it.
+        fragment: the fragment.
+        open_file: opens the data file of an overlay.
     """
 
     def __init__(self, fragment: Fragment, open_file: Callable[[DataFile], FileReader]) -> None:
@@ -69,7 +69,7 @@ class FragmentOverlays:
         self._covered: dict[frozenset[int], _Covered] = {}
 
     def __bool__(self) -> bool:
-        """Return whether there are any."""
+        """Return whether there are any overlays."""
         return bool(self._overlays)
 
     def lay_over(self, wanted: Schema, arrays: Sequence[pa.Array], positions: npt.NDArray[np.int64]) -> list[pa.Array]:
@@ -77,17 +77,17 @@ class FragmentOverlays:
 
         Args:
             wanted: the projection, with the table's field ids.
-            arrays: one for each of its top-level fields.
-            positions: in the fragment, of each row of the arrays.
+            arrays: one array for each of its top-level fields.
+            positions: position in the fragment of each row of the arrays.
 
         Raises:
-            CorruptDataError: an overlay cannot be interpreted, or has fewer values than cells that it covers.
-            NotSupportedError: an overlay covers a blob, or a part of a list only.
+            CorruptDataError: an overlay cannot be interpreted, or has fewer values than covered cells.
+            NotSupportedError: an overlay covers a blob, or only a part of a list.
         """
         return [self._laid_over(top, array, positions) for top, array in zip(wanted.fields, arrays, strict=True)]
 
     def check(self) -> None:
-        """Open every file and compare it with its coverage.
+        """Open the file of every overlay and compare it with the coverage.
 
         Raises:
             NotFoundError: a file is missing.
@@ -127,7 +127,7 @@ class FragmentOverlays:
         covered: _Covered,
         places: npt.NDArray[np.int64],
     ) -> pa.Array:
-        """Return the array with the values at ``hits`` replaced by those at ``places`` among the covered cells."""
+        """Return the array with the values at ``hits`` replaced by the covered cells at indices ``places``."""
         order = np.arange(len(array), dtype=np.int64)
         parts = [storage_array(array)]
         length = len(array)
@@ -147,8 +147,8 @@ class FragmentOverlays:
         leaves = {leaf.id for leaf in field.leaves()}
         if field.is_blob or not leaves <= columns.keys():
             raise NotSupportedError(
-                f"{self._what}: overlay {file.path} covers {'a blob' if field.is_blob else 'a part'} of field "
-                f"{field.name!r}; that is not supported",
+                f"{self._what}: overlay {file.path} covers {'blobs' if field.is_blob else 'only a part'} of field "
+                f"{field.name!r}, which is not supported",
                 path=file.path,
                 field=field.id,
             )
@@ -190,13 +190,13 @@ class FragmentOverlays:
         rows = np.concatenate([np.empty(0, np.int64), *(np.arange(len(each)) for each in positions)])
         order = np.argsort(every, kind="stable")
         ordered = every[order]
-        # Among equal positions, the last one belongs to the newest overlay.
+        # If a position occurs several times, the last occurrence belongs to the newest overlay.
         last = order[np.append(ordered[1:] != ordered[:-1], np.ones(min(len(ordered), 1), bool))]
         return _Covered(every[last], overlays[last], rows[last])
 
     def _inside(self, covered: BitMap) -> BitMap:
-        """Return the covered positions inside the fragment; those beyond it have higher ranks, so ranks stay valid."""
-        # Imported late: hardly any table has overlays.
+        """Return the covered positions inside the fragment; ranks stay valid, since others have higher ranks."""
+        # Imported only when needed: few tables have overlays.
         from pyroaring import BitMap
 
         return covered & BitMap(range(self._num_rows))
@@ -214,7 +214,7 @@ class FragmentOverlays:
         versions = [overlay.committed_version for overlay in self._overlays]
         if any(left > right for left, right in pairwise(versions)):
             raise CorruptDataError(
-                f"{self._what}: its overlays are not sorted from oldest to newest: versions {versions[:20]}"
+                f"{self._what}: the overlays are not sorted from oldest to newest; found versions {versions[:20]}"
             )
 
 

@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 __all__ = ["FragmentReader"]
 
 _Parts: TypeAlias = dict[int, list[tuple[Field, pa.Array]]]
-"""Top-level field id -> the part of the field in each file."""
+"""Maps the id of each top-level field to the parts of the field in each file."""
 
 
 class FragmentReader:
     """Reads one fragment. Its files are opened when their first rows are needed, and then kept open.
 
     Args:
-        fragment: what to read.
-        locator: finds its files.
-        first_row: number of live rows in the fragments before it; needed only for ``_rowoffset``.
-        session: opens its files, and keeps them open for other readers.
+        fragment: the fragment to read.
+        locator: locates its files.
+        first_row: number of live rows in the preceding fragments; needed only for ``_rowoffset``.
+        session: opens the files, and keeps them open for other readers.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FragmentReader:
 
     @property
     def num_live_rows(self) -> int:
-        """Number of live rows; the deletion file is read only if its count was not recorded.
+        """Number of live rows; the deletion file is read only if the number of deleted rows was not recorded.
 
         Raises:
             CorruptDataError: more rows are deleted than exist.
@@ -86,7 +86,7 @@ class FragmentReader:
         """Deleted positions, sorted, shape (num_deleted,); read once.
 
         Raises:
-            CorruptDataError: the deletion file is damaged, or lists another number of rows than recorded.
+            CorruptDataError: the deletion file is damaged, or lists a wrong number of rows.
         """
         return self._files.deleted_rows()
 
@@ -101,7 +101,7 @@ class FragmentReader:
         if file is None:
             if descriptors.null_count < len(descriptors) or not self._files.files:
                 raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
-            # Rows from before the column existed: no value is searched in the file.
+            # These rows were written before the column existed: the file is not searched for values.
             file = self._files.files[0]
         return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator, file.base_id)
 
@@ -109,13 +109,13 @@ class FragmentReader:
         """Stream live rows.
 
         Args:
-            wanted: the projection, with the table's field ids. Blobs come as descriptors.
+            wanted: the projection, with the table's field ids. Blobs are returned as descriptors.
             start: first live row.
-            stop: live row after the last.
-            config: how they are read, with the maximum number of rows in a batch.
+            stop: end of the range of live rows (exclusive).
+            config: read settings, including the maximum number of rows in a batch.
 
         Yields:
-            Batches of :class:`OutputSchema`; none is empty.
+            Non-empty batches with the schema of :class:`OutputSchema`.
         """
         if start >= stop:
             return
@@ -139,7 +139,7 @@ class FragmentReader:
             del parts, arrays, run
 
     def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
-        """Read individual live rows, in the requested order, with repetition.
+        """Read individual live rows, in the requested order; rows may repeat.
 
         Args:
             wanted: the projection, with the table's field ids.
@@ -158,10 +158,10 @@ class FragmentReader:
         return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """Return a hidden row lineage column, deleted rows included.
+        """Return a hidden row lineage column, including deleted rows.
 
         Raises:
-            CorruptDataError: no file holds it, or it is damaged.
+            CorruptDataError: no file contains the column, or it is damaged.
         """
         return self._files.hidden_column(field_id)
 
@@ -170,7 +170,7 @@ class FragmentReader:
 
         Raises:
             NotFoundError: a file is missing.
-            CorruptDataError: a file is damaged, or has other rows or columns than recorded.
+            CorruptDataError: a file is damaged, or its rows or columns are not those that the manifest records.
         """
         self.deleted_rows()
         self._overlays.check()
@@ -193,9 +193,9 @@ class FragmentReader:
                     yield found
 
     def _physical_runs(self, plan: ReadPlan, start: int, stop: int, config: ReadConfig) -> Iterator[tuple[_Parts, int]]:
-        """Yield parts of the columns, and the number of rows, for physical rows ``[start, stop)``.
+        """Yield parts of the columns, with the number of rows, for physical rows ``[start, stop)``.
 
-        A single file yields batches as its pages allow without a copy; several files are read in lockstep.
+        The batches of a single file follow its pages, which avoids copies; several files are read in lockstep.
         """
         sources = [*plan.files(self._files.files), *self._hidden_files(plan.row_columns)]
         if not sources:

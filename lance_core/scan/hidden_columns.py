@@ -27,15 +27,15 @@ def fetch_hidden_columns(
     """Read every hidden column of some fragments.
 
     Args:
-        fragments: of a version or a transaction.
-        locator: finds their files.
+        fragments: fragments of a version or a transaction.
+        locator: locates their files.
 
     Returns:
         The columns, for :class:`~lance_core.table.row_lineage.FetchedColumns`.
 
     Raises:
         NotFoundError: a data file is missing.
-        CorruptDataError: a data file is damaged, or none holds the column.
+        CorruptDataError: a data file is damaged, or no data file contains the column.
     """
     read = hidden_columns_of(locator)
     return {
@@ -49,7 +49,7 @@ def hidden_columns_of(locator: FileLocator) -> HiddenColumns:
     """Return a function that reads the hidden columns of a version's fragments.
 
     Args:
-        locator: finds the version's files.
+        locator: locates the version's files.
     """
 
     def read(fragment: pb_table.DataFragment, field_id: int) -> npt.NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-"""Search for the rows of a fragment that match a predicate, and reading of their columns.
+"""Finds the rows of a fragment that match a predicate, and reads their columns.
 
 The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: individually
 if there are few, as ranges if there are many. Only positions are kept in memory for more than a batch of rows.
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
 
 _FEW: Final = 16
-"""Rows are read individually if fewer than one in this many is requested."""
+"""Rows are read individually if less than one row in this many is requested."""
 
 _MOST_HELD: Final = 2**19
-"""Positions gathered before their columns are read."""
+"""Maximum number of positions collected before the columns of the rows are read."""
 
 
 class RowCut:
-    """An offset and a limit, applied to rows as they come.
+    """An offset and a limit, applied to a stream of rows.
 
     Args:
-        offset: rows to leave out at the start; None for 0.
-        limit: rows to keep; None for all.
+        offset: number of rows to skip at the start; None for 0.
+        limit: number of rows to keep; None for all.
     """
 
     def __init__(self, offset: int | None, limit: int | None) -> None:
@@ -53,7 +53,7 @@ class RowCut:
         return self._left == 0
 
     def next(self, num_rows: int) -> slice:
-        """Return the range of the next rows that are kept."""
+        """Return the range of rows to keep among the next rows."""
         start = min(self._skip, num_rows)
         self._skip -= start
         stop = num_rows if self._left is None else min(num_rows, start + self._left)
@@ -63,7 +63,7 @@ class RowCut:
 
 
 def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the live rows that satisfy a predicate, ascending, in non-empty pieces."""
+    """Yield the live rows that satisfy a predicate, in ascending order and non-empty pieces."""
     if predicate.constant is not None:
         if predicate.constant and reader.num_live_rows:
             yield np.arange(reader.num_live_rows, dtype=np.int64)
@@ -78,9 +78,9 @@ def matching_batches(
     """Yield the live rows that satisfy a predicate, with the columns that it needs, in non-empty pieces.
 
     Args:
-        reader: of the fragment.
-        predicate: which rows.
-        config: how they are read.
+        reader: reader of the fragment.
+        predicate: the condition.
+        config: read settings.
 
     Raises:
         InvalidInputError: the predicate has no value for a row.
@@ -124,11 +124,11 @@ def read_found(
     """Yield the columns of live rows.
 
     Args:
-        reader: of their fragment.
+        reader: reader of the fragment.
         wanted: the columns.
         table: the whole schema.
-        rows: ascending, at least one.
-        config: how they are read, with the maximum number of rows in a batch.
+        rows: the live rows, in ascending order; at least one.
+        config: read settings, including the maximum number of rows in a batch.
     """
     first, last = int(rows[0]), int(rows[-1])
     if len(rows) * _FEW < last + 1 - first:
@@ -151,9 +151,10 @@ def _candidate_ranges(reader: FragmentReader, predicate: Predicate, config: Read
     """Return the live rows that may satisfy a predicate: half-open ranges, ascending and disjoint.
 
     Args:
-        reader: of the fragment.
-        predicate: which rows.
-        config: whether statistics are used; ranges that are nearer to each other than the rows of a batch are joined.
+        reader: reader of the fragment.
+        predicate: the condition.
+        config: read settings: whether to use statistics, and the maximum number of rows in a batch. Ranges whose
+            distance is smaller than a batch are joined.
 
     Raises:
         CorruptDataError: the statistics of a file are damaged.
@@ -182,7 +183,7 @@ def _live(physical: npt.NDArray[np.int64], deleted: npt.NDArray[np.uint32]) -> n
 
 
 def _remaining(ruled_out: npt.NDArray[np.int64], num_rows: int, gap_rows: int) -> list[tuple[int, int]]:
-    """Return the ranges that remain of ``num_rows`` rows without the ruled-out ranges that are long enough to skip."""
+    """Return the ranges of ``num_rows`` rows without those ruled-out ranges that are long enough to skip."""
     starts, stops = ruled_out[np.argsort(ruled_out[:, 0], kind="stable")].T
     reached = np.maximum.accumulate(stops)
     cuts = np.flatnonzero(starts[1:] > reached[:-1]) + 1

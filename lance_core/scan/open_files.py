@@ -28,8 +28,8 @@ class OpenFiles:
 
     Args:
         fragment: the fragment.
-        locator: finds its files.
-        session: opens them, and keeps them open for other readers.
+        locator: locates its files.
+        session: opens the files, and keeps them open for other readers.
     """
 
     __slots__ = ("_deleted", "_files", "_fragment", "_locator", "_open", "_session")
@@ -45,7 +45,7 @@ class OpenFiles:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The data files of the fragment, parsed once. Raises what :meth:`DataFile.from_proto` raises."""
+        """The data files of the fragment, parsed once; raises as :meth:`DataFile.from_proto`."""
         if self._files is None:
             self._files = self._fragment.files
         return self._files
@@ -54,17 +54,17 @@ class OpenFiles:
         """Deleted positions, sorted, shape (num_deleted,); read once.
 
         Raises:
-            CorruptDataError: the deletion file is damaged, or lists another number of rows than recorded.
+            CorruptDataError: the deletion file is damaged, or lists a wrong number of rows.
         """
         if self._deleted is None:
             self._deleted = read_deletion_offsets(self._fragment, self._locator)
         return self._deleted
 
     def reader(self, file: DataFile) -> FileReader:
-        """Return a data file that holds all rows of the fragment.
+        """Return a reader of a data file that contains all rows of the fragment.
 
         Raises:
-            CorruptDataError: it is damaged, or has other rows than the fragment, or another format than recorded.
+            CorruptDataError: the file is damaged, or its number of rows or its format is not the recorded one.
         """
         reader = self.any_reader(file)
         if reader.num_rows != self._fragment.physical_rows:
@@ -78,7 +78,7 @@ class OpenFiles:
         return reader
 
     def any_reader(self, file: DataFile) -> FileReader:
-        """Return a data file that need not hold all rows, such as an overlay; raises as :meth:`reader`."""
+        """Return a reader of a file that need not contain all rows, such as an overlay; raises as :meth:`reader`."""
         reader = self._open.get(file.path)
         if reader is None:
             location = self._locator.data_file(file)
@@ -97,10 +97,10 @@ class OpenFiles:
         return reader
 
     def hidden_file(self, field: Field) -> DataFile:
-        """Return the data file that holds a hidden column.
+        """Return the data file that contains a hidden column.
 
         Raises:
-            CorruptDataError: there is none, or more than one.
+            CorruptDataError: no data file, or more than one, contains the column.
         """
         files = [file for file in self.files if field.id in file.hidden_columns()]
         if len(files) != 1:
@@ -113,10 +113,10 @@ class OpenFiles:
         return files[0]
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """Return a hidden row lineage column, deleted rows included.
+        """Return a hidden row lineage column, including deleted rows.
 
         Raises:
-            CorruptDataError: no file holds it, or it is damaged.
+            CorruptDataError: no file contains the column, or it is damaged.
         """
         field = Field(id=field_id, name=f"field {field_id}", logical_type="uint64")
         file = self.hidden_file(field)

@@ -1,4 +1,4 @@
-"""OutputSchema: the Arrow schema of a projection, and batches that have it."""
+"""OutputSchema: the Arrow schema of a projection, and batches with this schema."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OutputSchema:
         wanted: the projection.
 
     Attributes:
-        schema: with registered extension types in place.
+        schema: the Arrow schema, including registered extension types.
     """
 
     def __init__(self, wanted: Schema) -> None:
@@ -36,7 +36,7 @@ class OutputSchema:
         self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
 
     def batch(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
-        """Return a batch of these columns, each of its stored or of its extension type."""
+        """Return a batch of these columns, each of which has either its stored type or its extension type."""
         if not arrays:
             return batch_without_columns(num_rows)
         if self.schema is self._stored and [array.type for array in arrays] == self._types:

@@ -1,8 +1,8 @@
 """Projection: the columns that a scan returns.
 
-Columns are named as in the reference: a top-level name selects the column, and a dotted path into structs selects that
-member. In a scan the member becomes a separate column, named by its path; in a take it stays inside its struct, which
-has only the requested members.
+Columns are named as in the reference: a top-level name selects a column, and a dotted path into structs selects a
+member. In a scan, the member becomes a separate column, named by its path; in a take, it stays inside its struct, which
+then has only the requested members.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Projection:
     Attributes:
         wanted: the fields to read.
         schema: the Arrow schema of the result.
-        paths: one per result column: positions from the top-level column down to the member; None when the read
-            columns are the result.
+        paths: for each result column, the positions from the top-level column down to the member; None if the result
+            consists of the columns that are read.
     """
 
     wanted: Schema
@@ -44,13 +44,13 @@ class Projection:
         """Choose the columns of a scan.
 
         Args:
-            schema: the table's.
+            schema: schema of the table.
             columns: names or dotted paths; None for every column.
 
         Raises:
-            InvalidInputError: an unknown or repeated name.
-            InvalidTypeError: not a list of names.
-            NotSupportedError: columns computed by SQL expressions.
+            InvalidInputError: a name is unknown or repeated.
+            InvalidTypeError: the argument is not a list of names.
+            NotSupportedError: columns are computed by SQL expressions.
         """
         names = _names(columns)
         nested = cls._of(schema, names)
@@ -72,7 +72,7 @@ class Projection:
         return cls(wanted, OutputSchema(wanted).schema)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a batch that was read to a batch of the result."""
+        """Convert a batch of the fields that were read to a batch of the result."""
         if self.paths is None:
             return batch
         if not self.paths:
@@ -86,7 +86,7 @@ def _names(columns: Iterable[str] | dict[str, str] | None) -> list[str] | None:
     if columns is None:
         return None
     if isinstance(columns, dict):
-        raise NotSupportedError("columns computed by SQL expressions are not supported; name columns in a list")
+        raise NotSupportedError("columns computed by SQL expressions are not supported; pass a list of column names")
     names = None if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable) else list(columns)
     if names is None or not all(isinstance(name, str) for name in names):
         raise InvalidTypeError(f"columns must be a list of names, found {columns if names is None else names!r}")

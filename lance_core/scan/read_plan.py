@@ -1,4 +1,4 @@
-"""ReadPlan: what a projection reads from the files of a fragment, computed once for fragments with the same layout."""
+"""ReadPlan: the columns that a projection reads from each file, computed once for fragments with the same layout."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 __all__ = ["PlannedFile", "ReadPlan"]
 
 PlannedFile: TypeAlias = "tuple[DataFile, Schema, Mapping[int, int]]"
-"""A data file, what is read of it, and field id -> column."""
+"""A data file, the part of the schema to read from it, and the column index of each field id."""
 
 _MOST_LAYOUTS: Final = 64
-"""The files of most tables have only a few layouts: the original one, and those of columns added later."""
+"""Maximum number of cached layouts. Most tables have few: the original one, and those of columns added later."""
 
 
 class ReadPlan:
-    """One projection.
+    """The plan for one projection.
 
     Args:
         wanted: the projection, with the table's field ids.
         table: the whole schema, for reads of individual rows; see :meth:`ColumnSources.plan`.
 
     Attributes:
-        wanted: the same with blobs in the stored shape.
-        row_columns: those of its columns that files need not hold.
+        wanted: the projection, with blobs in their stored form.
+        row_columns: the system columns of the projection, which files need not contain.
     """
 
     __slots__ = ("_layouts", "_output", "_stored", "_whole", "row_columns", "wanted")
@@ -60,7 +60,7 @@ class ReadPlan:
         return self._output or OutputSchema(self.wanted)
 
     def files(self, files: Sequence[DataFile]) -> list[PlannedFile]:
-        """Return what to read from which file of a fragment; see :class:`ColumnSources`."""
+        """Return the columns to read from each file of a fragment; see :class:`ColumnSources`."""
         layout = tuple((file.field_ids, file.column_indices, file.file_version) for file in files)
         planned = self._layouts.get(layout)
         if planned is None:

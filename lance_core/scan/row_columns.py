@@ -1,18 +1,19 @@
 """System columns: columns that every table provides without storing them as columns.
 
 =================================  ==================================================================================
-column                             what
+column                             value
 =================================  ==================================================================================
 ``_rowid``                         the stable id of the row; without stable ids, its address
-``_rowaddr``                       its address: ``fragment id << 32 | physical position``
-``_rowoffset``                     its position among all rows of the version that are not deleted
-``_row_created_at_version``        the version that created it; 1 where that is not recorded
-``_row_last_updated_at_version``   the version that last changed it; the one that created it where not recorded
+``_rowaddr``                       the address of the row: ``fragment id << 32 | physical position``
+``_rowoffset``                     the position of the row among all rows of the version that are not deleted
+``_row_created_at_version``        the version that created the row; 1 if it is not recorded
+``_row_last_updated_at_version``   the version that last changed the row; if not recorded, the one that created it
 =================================  ==================================================================================
 
-They are requested by name, like any column, and returned in the requested order. Neither implementation creates a table
-with columns of these names; if a table has them anyway, its own columns are used. Columns stored as hidden columns of
-data files are read from there, by their field ids; the others have ids that no field has.
+They are requested by name, like any other column, and returned in the requested order. Neither implementation creates a
+table with columns of these names; if a table has such columns anyway, its own columns are used. Some of the system
+columns may be stored as hidden columns in data files; these are read from the files by their field ids. The others have
+ids that no field has.
 
 **Source:** system columns of pylance 14.0.2: all of type uint64 and nullable, except for offsets in a take.
 """
@@ -75,12 +76,12 @@ ROW_COLUMN_IDS: Final = frozenset({*(field.id for field in _FIELDS), _OFFSET_ID}
 
 
 def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: bool = True) -> Schema:
-    """Return a schema with these columns appended.
+    """Return a schema with the system columns appended.
 
     Args:
-        schema: the table's.
-        offsets: whether ``_rowoffset`` is among them; predicates cannot name it.
-        nullable_offsets: whether it is nullable, as in scans, or not, as when single rows are taken.
+        schema: schema of the table.
+        offsets: whether to include ``_rowoffset``, which predicates cannot use.
+        nullable_offsets: whether ``_rowoffset`` is nullable, as in scans; in takes, it is not.
     """
     known = {top.name for top in schema.fields}
     fields = (*_FIELDS, replace(_OFFSET_FIELD, nullable=nullable_offsets)) if offsets else _FIELDS
@@ -91,11 +92,11 @@ def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: 
 def columns_with_row_names(
     schema: Schema, columns: Sequence[str] | dict[str, str] | None, *, with_id: bool, with_address: bool
 ) -> Sequence[str] | dict[str, str] | None:
-    """Return the columns to request so that the row's id or address comes last.
+    """Return the columns to request, with the row id and the row address appended if requested.
 
     Args:
-        schema: the table's.
-        columns: as given.
+        schema: schema of the table.
+        columns: the columns as given by the caller.
         with_id: whether to append ``_rowid``.
         with_address: whether to append ``_rowaddr``.
     """
@@ -120,12 +121,12 @@ def wants_offsets(fields: Iterable[Field]) -> bool:
 
 
 class RowColumns:
-    """Computes these columns for rows of one fragment.
+    """Computes the system columns for rows of one fragment.
 
     Args:
-        lineage: of the fragment.
-        first_row: rows that are not deleted in the fragments before it.
-        deleted: gives its deleted positions, sorted.
+        lineage: row lineage of the fragment.
+        first_row: number of rows that are not deleted in the preceding fragments.
+        deleted: returns the sorted deleted positions of the fragment.
     """
 
     def __init__(self, lineage: RowLineage, first_row: int, deleted: Callable[[], npt.NDArray[np.uint32]]) -> None:
@@ -135,10 +136,10 @@ class RowColumns:
         self._deleted = deleted
 
     def column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """One of the columns.
+        """Return one of the columns.
 
         Args:
-            field: which.
+            field: the column.
             positions: physical positions of the rows.
         """
         numbers = (

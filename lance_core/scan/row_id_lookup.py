@@ -1,13 +1,13 @@
-"""RowIdLookup: rows of a version by id, stable or not.
+"""RowIdLookup: finds rows of a version by their ids.
 
-If ids are stable, an index of them is built at the first lookup and kept with the version. If they are not, an id is
-the address of the row.
+If row ids are stable, an index of the ids is built at the first lookup and cached with the version. Otherwise, a row id
+is the address of the row.
 
 ===================  ======================  ===================
-id                   stable                  address
+id                   stable row ids          addresses
 ===================  ======================  ===================
-of a deleted row     without a row           without a row
-never given          without a row           refused
+of a deleted row     no row is found         no row is found
+never assigned       no row is found         error
 ===================  ======================  ===================
 
 **Source:** ``_take_rows`` of pylance 14.0.2.
@@ -44,8 +44,8 @@ class RowIdLookup:
     """Finds rows of one version.
 
     Args:
-        fragments: every fragment of the version.
-        locator: finds their files.
+        fragments: all fragments of the version.
+        locator: locates their files.
     """
 
     def __init__(self, fragments: Sequence[Fragment], locator: FileLocator) -> None:
@@ -62,11 +62,11 @@ class RowIdLookup:
         """Return the locations of rows.
 
         Args:
-            ids: row ids, in any order, repetition allowed.
-            ignores_deletions: find deleted rows too, where an address names them.
+            ids: row ids, in any order; ids may repeat.
+            ignores_deletions: also find deleted rows, if row ids are addresses.
 
         Raises:
-            RowOutOfRangeError: an address that no row has, deleted or not.
+            RowOutOfRangeError: no row, deleted or not, has an address.
             CorruptDataError: two rows have the same stable id, or a sequence of ids is damaged.
         """
         if self.is_stable:

@@ -1,4 +1,4 @@
-"""Mapping of a range of a dataset's rows to rows of fragments: arithmetic only.
+"""Maps a range of a dataset's rows to rows of fragments, by arithmetic only.
 
 There are two numberings. *Live* rows are those that are not deleted, counted within a fragment; *physical* rows are
 positions in its data files. With ``d`` the sorted deleted positions, ``d[i] - i`` live rows precede the i-th deleted
@@ -27,9 +27,9 @@ class LiveRange:
     """Live rows ``[start, stop)`` of one fragment.
 
     Attributes:
-        index: which fragment, in scan order.
+        index: index of the fragment in scan order.
         start: first live row.
-        stop: live row after the last.
+        stop: end of the range of live rows (exclusive).
     """
 
     index: int
@@ -38,15 +38,15 @@ class LiveRange:
 
 
 def plan_ranges(live_counts: Iterable[int], *, offset: int | None, limit: int | None) -> Iterator[LiveRange]:
-    """Yield the parts of fragments that hold rows ``[offset, offset + limit)`` of the whole.
+    """Yield the parts of fragments that contain rows ``[offset, offset + limit)`` of the dataset.
 
     Args:
-        live_counts: live rows of each fragment, in scan order; consumed no further than needed.
-        offset: rows to skip; None for 0.
-        limit: rows to take; None for all.
+        live_counts: number of live rows in each fragment, in scan order; consumed only as far as needed.
+        offset: number of rows to skip; None for 0.
+        limit: number of rows to return; None for all.
 
     Raises:
-        InvalidInputError: a negative number.
+        InvalidInputError: a number is negative.
     """
     for name, value in (("limit", limit), ("offset", offset)):
         if value is not None and value < 0:
@@ -55,14 +55,14 @@ def plan_ranges(live_counts: Iterable[int], *, offset: int | None, limit: int | 
 
 
 def live_to_physical(deleted: npt.NDArray[np.uint32], live_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Positions of live rows in the data files.
+    """Return the positions of live rows in the data files.
 
     Args:
         deleted: deleted positions, sorted, shape (num_deleted,).
-        live_rows: any order, shape (num_rows,).
+        live_rows: live rows in any order, shape (num_rows,).
 
     Returns:
-        Shape (num_rows,), fresh.
+        A new array of shape (num_rows,).
     """
     if not len(deleted):
         return live_rows.copy()

@@ -2,8 +2,8 @@
 
 Fragments are read one after another, each as a stream of batches, so that memory is bounded by the pages in flight.
 Without a filter, a row range is computed from the fragments' row counts: skipped rows are not read. With a filter,
-offset and limit count matching rows, and the scan ends with the last requested one; the matching rows are searched for,
-and their columns read, by :mod:`~lance_core.scan.matching`.
+offset and limit count matching rows, and the scan ends with the last requested row; :mod:`~lance_core.scan.matching`
+finds the matching rows and reads their columns.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ __all__ = ["LanceScanner", "ScanSource"]
 _MAX_BATCH_ROWS: Final = 2**32 - 1
 
 _VALUES_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of blobs in a batch without a requested number of rows, unless a single row has more."""
+"""Maximum size of the blobs in a batch, if no batch size was requested and unless a single row has more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanSource:
-    """What is scanned.
+    """The fragments to scan.
 
     Attributes:
-        schema: the table's.
-        fragments: in scan order.
-        locator: finds their files.
-        version_fragments: every fragment of the version; None if all are scanned.
+        schema: schema of the table.
+        fragments: the fragments in scan order.
+        locator: locates their files.
+        version_fragments: all fragments of the version; None if all are scanned.
         session: opens their files, and keeps them open for other readers.
     """
 
@@ -78,31 +78,32 @@ class ScanSource:
         return FragmentReader(fragment, self.locator, first_row, self.session)
 
     def first_rows(self) -> Mapping[int, int]:
-        """Fragment id -> rows that are not deleted in the fragments of the version before it."""
+        """Map each fragment id to the number of rows that are not deleted in the preceding fragments of the version."""
         fragments = self.fragments if self.version_fragments is None else self.version_fragments
         counts = [self.reader(fragment).num_live_rows for fragment in fragments]
         return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
 
 
 class LanceScanner:
-    """One scan; every call of a ``to_*`` method reads again.
+    """One scan; every call of a ``to_*`` method reads the data again.
 
     Args:
-        source: what is scanned.
-        columns: names or dotted paths, of row columns too; None for every column of the table.
-        filter: which rows, as SQL text or an Arrow expression; None for all. Its columns need not be among the others.
-        limit: rows to return; None for all.
-        offset: rows to skip; None for 0.
-        batch_size: at most this many rows in a batch; None for 8192, and fewer where the values of blobs are large.
-        with_row_id: append the column ``_rowid``.
-        with_row_address: append the column ``_rowaddr``.
+        source: the fragments to scan.
+        columns: names or dotted paths, including row columns; None for every column of the table.
+        filter: the rows to select, as SQL text or an Arrow expression; None for all. The columns of the filter need not
+            be among the returned columns.
+        limit: number of rows to return; None for all.
+        offset: number of rows to skip; None for 0.
+        batch_size: maximum number of rows in a batch; None for 8192, or fewer if blob values are large.
+        with_row_id: whether to append the column ``_rowid``.
+        with_row_address: whether to append the column ``_rowaddr``.
         blob_handling: "all_binary" for the values of blob columns; descriptors by default.
-        use_stats: leave out rows that the statistics of 0.1 files rule out; the default.
+        use_stats: skip rows that the statistics of 0.1 files rule out; True by default.
 
     Raises:
-        InvalidInputError: an unknown column, a number out of range, or an invalid filter.
-        InvalidTypeError: a number that is not whole, or columns that are not names.
-        NotSupportedError: columns computed by SQL expressions, or a filter with something that is not supported.
+        InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
+        InvalidTypeError: a number is not whole, or columns are not names.
+        NotSupportedError: columns are computed by SQL expressions, or a part of the filter is not supported.
     """
 
     def __init__(
@@ -167,12 +168,12 @@ class LanceScanner:
         """Return the rows in memory."""
         batches = list(self.to_batches())
         if batches and not self.projected_schema.names:
-            # A table without columns keeps its number of rows only when it is made of such batches.
+            # A table without columns keeps its number of rows only if it is created from such batches.
             return pa.Table.from_batches(batches)
         return pa.Table.from_batches(batches, schema=self.projected_schema)
 
     def count_rows(self) -> int:
-        """Return how many rows the scan returns; only the filter's columns are read, without a filter none."""
+        """Return the number of rows that the scan returns; only the columns of the filter are read, if there is one."""
         if self._predicate is None:
             return sum(rows.stop - rows.start for _, rows in self._ranges())
         return sum(len(rows) for _, rows in self._found())
@@ -194,13 +195,13 @@ class LanceScanner:
                 yield reader, batch.slice(start, stop - start)
 
     def _range_batches(self) -> Iterator[_Rows]:
-        """Rows of the ranges that offset and limit leave."""
+        """Yield the rows of the ranges that offset and limit select."""
         for reader, rows in self._ranges():
             for batch in reader.batches(self._columns.stored, rows.start, rows.stop, self._config):
                 yield reader, batch
 
     def _matching_batches(self) -> Iterator[_Rows]:
-        """Rows that match the filter."""
+        """Yield the rows that match the filter."""
         predicate = self._predicate
         if predicate is not None and predicate.constant is None and is_covered(self._columns.stored, predicate):
             yield from self._covered_batches(predicate)
@@ -210,7 +211,7 @@ class LanceScanner:
                 yield reader, batch
 
     def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
-        """Yield rows that match the filter if only its columns are requested: they are read once."""
+        """Yield the rows that match the filter if only its columns are requested; the columns are read once."""
         cut = RowCut(self._offset, self._limit)
         names = self._columns.stored.names
         for reader in self._readers():
@@ -225,7 +226,7 @@ class LanceScanner:
                     return
 
     def _found(self) -> Iterator[tuple[FragmentReader, npt.NDArray[np.int64]]]:
-        """Live rows that match the filter and lie between offset and limit."""
+        """Yield the live rows that match the filter, within offset and limit."""
         if self._predicate is None:
             return
         cut = RowCut(self._offset, self._limit)
@@ -236,7 +237,7 @@ class LanceScanner:
                 yield reader, rows
 
     def _readers(self) -> Iterator[FragmentReader]:
-        # Made one at a time: each keeps its files open.
+        # Readers are created one at a time: each keeps its files open.
         first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}
         for fragment in self._source.fragments:
             yield self._source.reader(fragment, first_rows.get(fragment.id, 0))
@@ -265,4 +266,4 @@ def _read_config(batch_size: int | None, use_stats: bool | None) -> ReadConfig:
 
 
 _Rows: TypeAlias = "tuple[FragmentReader, pa.RecordBatch]"
-"""The reader of a fragment, and columns of rows of it."""
+"""The reader of a fragment, and a batch of its rows."""

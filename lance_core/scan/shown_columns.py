@@ -1,13 +1,13 @@
 """ShownColumns: the public form of columns whose stored form is internal.
 
 ===============  =======================  ===========================================
-Column           Stored                   Shown
+Column           Stored                   Public
 ===============  =======================  ===========================================
-blob             descriptors              descriptors, or the bytes when asked for
+blob             descriptors              descriptors, or the bytes if requested
 JSON             ``lance.json``           ``arrow.json`` text
 ===============  =======================  ===========================================
 
-Filters see the stored form; values are loaded only for the rows that are returned.
+Filters use the stored form; values are loaded only for the rows that are returned.
 
 **Source:** ``blob_handling`` of pylance 14.0.2.
 """
@@ -46,14 +46,14 @@ class BlobHandling(Enum):
     """Descriptors of the values. The default."""
 
     ALL_DESCRIPTIONS = "all_descriptions"
-    """The same: only blob columns have descriptors."""
+    """The same as ``BLOBS_DESCRIPTIONS``: only blob columns have descriptors."""
 
     @classmethod
     def parse(cls, name: str | None) -> Self:
-        """Return the member of a name; None for the default.
+        """Return the member with the given name; None means the default.
 
         Raises:
-            InvalidInputError: there is none of that name.
+            InvalidInputError: there is no member with this name.
         """
         text = cls.BLOBS_DESCRIPTIONS.value if name is None else name
         found = next((member for member in cls if member.value == text), None)
@@ -77,7 +77,7 @@ class ShownColumns:
 
     @property
     def loads_blobs(self) -> bool:
-        """Whether callers get the values of a blob."""
+        """Whether callers receive the values of blobs."""
         blobs = [self.shown.find(leaf.id) for leaf in self.stored.leaves() if leaf.is_blob]
         return any(blob is not None and not blob.is_struct for blob in blobs)
 
@@ -101,11 +101,11 @@ class ShownColumns:
         return ShownColumns(Schema(fields=tuple(by_id[top.id] for top in shown.fields), metadata=shown.metadata), shown)
 
     def apply(self, batch: pa.RecordBatch, reader: FragmentReader) -> pa.RecordBatch:
-        """Return the batch in the form that callers get.
+        """Return the batch in the form that callers receive.
 
         Args:
-            batch: of ``stored``; rows of one fragment, none of them twice.
-            reader: of the fragment.
+            batch: rows of one fragment with the schema of ``stored``; no row occurs twice.
+            reader: reader of the fragment.
         """
         if self.shown is self.stored:
             return batch

@@ -36,25 +36,25 @@ if TYPE_CHECKING:
 __all__ = ["Handle", "TableView"]
 
 _NOT_ASKED: Final = object()
-"""Stands for the identity of a line until a change is planned on it."""
+"""Placeholder for the identity of a line until a change is planned on it."""
 
 
 class TableView:
     """One version of a dataset.
 
     Args:
-        uri: the location of the line of the version.
+        uri: location of the line (main branch or branch) of the version.
         log: the versions of the line.
-        manifest: of the version.
-        storage_options: as given when the dataset was opened.
-        line: as for :attr:`line`; None where it is not known.
+        manifest: manifest of the version.
+        storage_options: the storage options given when the dataset was opened.
+        line: the value of :attr:`line`; None if unknown.
 
     Raises:
         CorruptDataError: the manifest is damaged.
-        UnsupportedFeatureFlagError: the version needs a feature that this library does not have.
+        UnsupportedFeatureFlagError: the version needs a feature that this library does not support.
 
     Attributes:
-        locator: finds the files of the version.
+        locator: locates the files of the version.
     """
 
     def __init__(
@@ -93,13 +93,13 @@ class TableView:
         """Return the view of another version of the dataset.
 
         Args:
-            reference: a number of this line, the name of a tag, or (branch, number) with None or "main" for the main
-                branch and None for the latest.
+            reference: a version number on this line, the name of a tag, or a tuple (branch, number); None or "main" as
+                the branch means the main branch, and None as the number means the latest version.
 
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: none of these.
+            InvalidTypeError: the argument is none of these.
         """
         if reference is None:
             raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
@@ -108,11 +108,11 @@ class TableView:
         return type(self)(line_uri(self.uri, of=self.log, to=log), log, manifest, self.storage_options, line)
 
     def latest(self) -> Self:
-        """Return the view of the latest version of this line, which may have been made again under its name."""
+        """Return the view of the latest version of this line, even if a branch was recreated under its name."""
         return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options)
 
     def showing(self, manifest: Manifest) -> Self:
-        """Return the view of another version of this line that has been read already."""
+        """Return the view of a different version of this line that has already been read."""
         return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line)
 
     @property
@@ -122,19 +122,19 @@ class TableView:
 
     @property
     def latest_version(self) -> int:
-        """The number of the latest version of this line; looked up at each call.
+        """The number of the latest version of this line; looked up at each access.
 
         Raises:
             DatasetNotFoundError: the dataset no longer exists.
         """
         latest = self.log.latest()
         if latest is None:
-            raise DatasetNotFoundError(f"there is no dataset at {self.uri} any more", path=self.uri)
+            raise DatasetNotFoundError(f"dataset '{self.uri}' no longer exists", path=self.uri)
         return latest.version
 
     @property
     def branch(self) -> str:
-        """The name of the branch; empty on the main line."""
+        """The name of the branch; empty on the main branch."""
         return self.manifest.message.branch
 
     @property
@@ -156,7 +156,7 @@ class TableView:
 
     @cached_property
     def counted_manifest(self) -> Manifest:
-        """The manifest with the rows of every fragment; data files tell those that it does not record.
+        """The manifest with the row counts of every fragment; missing counts are read from data files.
 
         Raises:
             NotFoundError: a data file is missing.
@@ -166,19 +166,21 @@ class TableView:
 
     @property
     def recorded_rows(self) -> int | None:
-        """Number of live rows, if the manifest records it for every fragment; None if files must be read."""
+        """The number of live rows; None if the manifest does not record all row counts."""
         return self._totals.num_live_rows
 
     @property
     def fragments(self) -> Sequence[Fragment]:
-        """The records of all fragments, with their rows counted; raises as :attr:`counted_manifest`."""
+        """The records of all fragments, with their row counts; raises as :attr:`counted_manifest`."""
         return Fragments(self.counted_manifest.message.fragments)
 
     def lineage(self, num_versions: int) -> list[int]:
-        """Return the numbers of this version and those before it, newest first; a detached version is of no lineage.
+        """Return the numbers of this version and the versions before it, newest first.
+
+        A detached version has no history, so only its own number is returned.
 
         Args:
-            num_versions: how many at most, 1 or more.
+            num_versions: maximum number of versions; at least 1.
         """
         if is_detached_version(self.version):
             return [self.version]
@@ -186,11 +188,11 @@ class TableView:
         return [name.version for name in reversed(newer) if name.version <= self.version]
 
     def find_fragment(self, fragment_id: int) -> Fragment | None:
-        """Return the record of a fragment; None when there is none."""
+        """Return the record of a fragment, or None if there is no such fragment."""
         return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
 
     def source(self, fragment_ids: Sequence[int] | None = None) -> ScanSource:
-        """Return what is scanned: every fragment, or some of them in this order.
+        """Return the source of a scan: all fragments, or the given ones in this order.
 
         Raises:
             InvalidInputError: there is no such fragment.
@@ -204,7 +206,7 @@ class TableView:
         return self._source_of([by_id[fragment_id] for fragment_id in fragment_ids])
 
     def source_of(self, fragment: Fragment) -> ScanSource:
-        """Return what is scanned when one fragment is."""
+        """Return the source of a scan of one fragment."""
         return self._source_of((fragment,))
 
     def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
@@ -212,20 +214,20 @@ class TableView:
 
     @cached_property
     def row_lookup(self) -> RowIdLookup:
-        """Finds rows by their ids."""
+        """The lookup of rows by their ids."""
         return RowIdLookup(self.fragments, self.locator)
 
     def recorded_root(self) -> str:
-        """Return the root of this line, as manifests record it."""
+        """Return the root of this line, in the form that manifests record."""
         return recorded_root(self.uri, self.log)
 
 
 class Handle(Protocol):
-    """A handle held by users: shows a view, and the new one after each of its changes."""
+    """A user's handle on a view, which is replaced by the new view after each change through the handle."""
 
     @property
     def view(self) -> TableView:
-        """The version that is shown."""
+        """The version of the handle."""
 
     def show(self, view: TableView) -> None:
-        """Show another version."""
+        """Move the handle to a different version."""

@@ -30,17 +30,18 @@ __all__ = ["find_rows_at", "take_rows", "take_rows_by_id"]
 def take_rows(
     source: ScanSource, indices: Sequence[int] | pa.Array, columns: Sequence[str] | dict[str, str] | None
 ) -> pa.Table:
-    """Read individual rows, in the requested order, with repetition.
+    """Read individual rows, in the requested order; rows may repeat.
 
     Args:
-        source: what to read.
+        source: the fragments to read.
         indices: positions among the rows that are not deleted.
-        columns: names or dotted paths, which keep their structs; row columns too; None for every column of the table.
+        columns: names or dotted paths, including row columns; None for every column of the table. Members stay inside
+            their structs.
 
     Raises:
-        RowOutOfRangeError: a position outside the rows.
-        InvalidInputError: an unknown column.
-        InvalidTypeError: positions that are a number is not an integer, or columns that are not names.
+        RowOutOfRangeError: a position is out of range.
+        InvalidInputError: a column is unknown.
+        InvalidTypeError: a position is not an integer, or columns are not names.
     """
     taking = _Taking(source, columns)
     return taking.table(find_rows_at(source, row_positions(indices)))
@@ -54,19 +55,19 @@ def take_rows_by_id(
     *,
     ignores_deletions: bool = False,
 ) -> pa.Table:
-    """Read individual rows by id, in the requested order, with repetition; ids without a row are skipped.
+    """Read individual rows by id, in the requested order; ids may repeat, and ids without a row are skipped.
 
     Args:
-        source: what to read: the whole version.
-        lookup: finds its rows.
-        row_ids: stable ids; addresses where there are none.
+        source: the fragments of the whole version.
+        lookup: finds rows by their ids.
+        row_ids: stable row ids, or addresses if the table has no stable row ids.
         columns: as for :func:`take_rows`.
-        ignores_deletions: take deleted rows too, where an address names them.
+        ignores_deletions: also read deleted rows, if row ids are addresses.
 
     Raises:
-        RowOutOfRangeError: an address that no row has.
-        InvalidInputError: an unknown column.
-        InvalidTypeError: ids that are a number is not an integer, or columns that are not names.
+        RowOutOfRangeError: no row has an address.
+        InvalidInputError: a column is unknown.
+        InvalidTypeError: an id is not an integer, or columns are not names.
         CorruptDataError: two rows have the same id.
     """
     taking = _Taking(source, columns)
@@ -79,7 +80,7 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
     """Return the addresses of rows, by position among the rows that are not deleted.
 
     Raises:
-        RowOutOfRangeError: a position outside the rows.
+        RowOutOfRangeError: a position is out of range.
     """
     readers = [source.reader(fragment) for fragment in source.fragments]
     stops = np.cumsum([reader.num_live_rows for reader in readers], dtype=np.int64)
@@ -97,7 +98,7 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
 
 
 class _Taking:
-    """Reads rows whose places are known."""
+    """Reads rows whose locations are known."""
 
     def __init__(self, source: ScanSource, columns: Sequence[str] | dict[str, str] | None) -> None:
         declared = source.schema if columns is None else with_row_columns(source.schema, nullable_offsets=False)
@@ -107,7 +108,7 @@ class _Taking:
         self._projection = Projection.plan_nested(whole.shown, columns)
         self._columns = whole.of(self._projection.wanted)
         if not self._projection.schema.names:
-            raise InvalidInputError("take needs at least one column")
+            raise InvalidInputError("take requires at least one column")
 
     def table(self, places: RowPlaces) -> pa.Table:
         first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}

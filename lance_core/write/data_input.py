@@ -14,11 +14,11 @@ from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatc
 __all__ = ["ReaderLike", "to_reader"]
 
 ReaderLike: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]
-"""A table, a batch, a reader, a dataframe, a dictionary of columns, a list of dictionaries, or batches."""
+"""A table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or iterable of batches."""
 
 
 def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Return a stream over the data.
+    """Convert the data to a stream of batches.
 
     Args:
         data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, pandas ``DataFrame``, dictionary of columns,
@@ -27,9 +27,9 @@ def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBat
             that may be empty.
 
     Raises:
-        InvalidTypeError: none of these.
+        InvalidTypeError: the data is none of these.
         SchemaMismatchError: a batch cannot be cast to ``schema``.
-        InvalidInputError: Python values do not convert to ``schema``, or a schema is missing.
+        InvalidInputError: Python values cannot be converted to ``schema``, or a schema is required.
     """
     if isinstance(data, pa.RecordBatchReader):
         return data

@@ -1,8 +1,8 @@
 """Blob values given as URIs: kept as references, or copied.
 
-A reference below a registered base path (not a table root) is kept as the base's id and the path below it, so
-that it remains valid if the base is moved. Any other reference must be explicitly allowed, because the table then
-depends on a location outside its bases.
+A reference below a registered base path (but not a table root) is stored as the id of the base and the path relative to
+it, so that it remains valid if the base is moved. Any other reference must be explicitly allowed, because it makes the
+table depend on a location outside its bases.
 
 **Source:** arguments ``external_blob_mode`` and ``allow_external_blob_outside_bases`` of pylance 14.0.2.
 """
@@ -29,13 +29,13 @@ INGEST: Final = "ingest"
 
 
 class ExternalReferences:
-    """What becomes of URIs in blob columns; see ``ExternalValues`` of the file writer.
+    """Handles URIs in blob columns; see ``ExternalValues`` of the file writer.
 
     Args:
-        base_paths: of the table.
-        ingest: whether the bytes are taken in.
-        allow_outside: whether references may lead out of the base paths.
-        storage_options: of the stores that URIs name.
+        base_paths: the base paths of the table.
+        ingest: whether to copy the values into the table.
+        allow_outside: whether references may refer to locations outside the base paths.
+        storage_options: options for the stores of the URIs.
     """
 
     def __init__(
@@ -54,20 +54,20 @@ class ExternalReferences:
         self._storage_options = storage_options
 
     def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Per URI the id of a base path and the path below it; 0 and the URI itself outside of all.
+        """Return for each URI the id of a base path and the path below it, or 0 and the URI if no base path matches.
 
         Raises:
-            InvalidInputError: a URI outside the base paths, and that is not allowed, or it is not absolute.
+            InvalidInputError: a URI is not absolute, or is outside the base paths and this is not allowed.
         """
         places = [self._place(uri) for uri in uris]
         return [base_id for base_id, _ in places], [path for _, path in places]
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """Return the bytes, if they are copied; None if references are kept.
+        """Return the bytes of the values if they are copied; None if references are stored.
 
         Raises:
             NotFoundError: the file does not exist.
-            CorruptDataError: a range exceeds the file.
+            CorruptDataError: a range extends past the end of the file.
         """
         if not self._ingest:
             return None
@@ -82,7 +82,7 @@ class ExternalReferences:
         if not self._allow_outside:
             raise InvalidInputError(
                 f"external blob URI {uri!r} is outside the registered base paths (the dataset root is not one); set "
-                "allow_external_blob_outside_bases=True to store it as it is",
+                "allow_external_blob_outside_bases=True to store the URI itself",
                 uri=uri,
             )
         return 0, uri

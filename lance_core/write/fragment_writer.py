@@ -1,8 +1,8 @@
 """Writing of rows to data files and new fragments.
 
 Each fragment has one data file. The next file is started after exactly ``max_rows_per_file`` rows, or when the current
-one has reached ``max_bytes_per_file`` by the file writer's estimate. Files become visible when they are complete; after
-any failure, the files of this call are removed, because no version refers to them.
+file has reached ``max_bytes_per_file`` according to the file writer's estimate. Files become visible when they are
+complete. After any failure, the files of this call are removed, because no version refers to them.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def write_data_files(
 
     Args:
         batches: the rows; consumed as a stream.
-        places: the directories that the files go to in turn; at least one.
+        places: the directories to which files are written in turn; at least one.
         schema: the columns to write, with the table's field ids.
-        config: how the files are written, and when the next one is started.
-        dictionaries: field id -> values that dictionary columns start with, in format 0.1.
-        external: what becomes of blob values that are given by their URI; None = they are refused.
+        config: settings for the files, including the limits at which the next file is started.
+        dictionaries: in format 0.1, maps field ids to the values with which dictionary columns start.
+        external: handles blob values that are given as URIs; None to refuse them.
 
     Returns:
-        One fragment per file, with id 0; none when there are no rows.
+        One fragment per file, with id 0; empty if there are no rows.
 
     Raises:
         SchemaMismatchError: a batch does not fit the schema.
-        StorageError: the store failed.
+        StorageError: a storage operation failed.
     """
     files = _Files(places, schema, config, dictionaries, external)
     try:
@@ -63,7 +63,7 @@ def write_data_files(
 
 
 class _Files:
-    """The files of one call: finished ones, and the one being written."""
+    """The files of one call: the finished files, and the file being written."""
 
     def __init__(
         self,

@@ -30,17 +30,17 @@ __all__ = ["NewDataFile", "check_data_names", "remove_data_files", "remove_place
 
 
 class NewDataFile:
-    """A data file below ``data/`` that no version refers to yet. It becomes visible when it is complete.
+    """A data file below ``data/`` to which no version refers yet. It becomes visible when it is complete.
 
     Args:
-        place: the directory that it lies in.
+        place: the directory of the file.
         schema: the columns, with the table's field ids.
-        config: how it is written.
-        dictionaries: field id -> values that dictionary columns start with, in format 0.1.
-        external: what becomes of blob values that are given by their URI; None = they are refused.
+        config: settings for the file.
+        dictionaries: in format 0.1, maps field ids to the values with which dictionary columns start.
+        external: handles blob values that are given as URIs; None to refuse them.
 
     Attributes:
-        name: in its directory.
+        name: name of the file in its directory.
     """
 
     def __init__(
@@ -65,30 +65,30 @@ class NewDataFile:
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> current values of dictionary columns, in format 0.1, with which the next file starts."""
+        """In format 0.1, maps field ids to the current dictionary values, with which the next file starts."""
         return self._writer.dictionaries
 
     @property
     def num_rows(self) -> int:
-        """Rows taken so far."""
+        """Number of rows added so far."""
         return self._writer.num_rows
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written and bytes (in memory) still collected: an estimate of the file's size."""
+        """Number of bytes written, plus bytes still buffered in memory: an estimate of the file's size."""
         return self._writer.num_bytes
 
     @property
     def num_bytes_written(self) -> int:
-        """Bytes written; the finished file is larger."""
+        """Number of bytes written so far; the finished file is larger."""
         return self._stream.position
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows; raises what :meth:`~lance_core.file.data_file_writer.DataFileWriter.write_batch` raises."""
+        """Add rows; raises as :meth:`~lance_core.file.data_file_writer.DataFileWriter.write_batch`."""
         self._writer.write_batch(batch)
 
     def finish(self) -> Fragment:
-        """Complete the file; returns the fragment, with id 0."""
+        """Complete the file and return the fragment, with id 0."""
         written = self._writer.finish()
         file = DataFile(
             path=self.name,
@@ -109,16 +109,16 @@ class NewDataFile:
 
 
 def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> None:
-    """Remove finished files that no version refers to. What cannot be removed is left to a cleanup.
+    """Remove finished files to which no version refers. Files that cannot be removed are left to a cleanup.
 
     Raises:
-        InvalidInputError: a name leads out of ``data/``; nothing is removed.
+        InvalidInputError: a path is not below ``data/``; nothing is removed.
     """
     remove_placed_files((DataPlace(store, store.join(root, DATA_DIRECTORY)), name) for name in names)
 
 
 def remove_placed_files(files: Iterable[tuple[DataPlace, str]]) -> None:
-    """Remove finished files wherever they lie; as :func:`remove_data_files`."""
+    """Remove finished files in any directories, as :func:`remove_data_files` does."""
     listed = list(files)
     check_data_names(name for _, name in listed)
     paths = [(place.store, place.store.join(place.directory, name)) for place, name in listed]
@@ -130,10 +130,10 @@ def remove_placed_files(files: Iterable[tuple[DataPlace, str]]) -> None:
 
 
 def check_data_names(names: Iterable[str]) -> None:
-    """Check that names are those of files below ``data/``.
+    """Check that names are relative paths of files below ``data/``.
 
     Raises:
-        InvalidInputError: one leads elsewhere.
+        InvalidInputError: a path is not below ``data/``.
     """
     for name in names:
         if not is_plain_path(name):

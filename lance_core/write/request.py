@@ -34,16 +34,16 @@ __all__ = ["WriteRequest"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """What to write, and how.
+    """The settings of a write.
 
     Attributes:
-        mode: what happens to existing rows.
-        files: how data files are written; its version applies if there is no table.
-        file_version: format of the files; None for the table's.
-        initial_bases: places outside the root that a new table may keep files in.
-        target_bases: names or paths of those that the data files go to, in turn.
-        target_all_bases: the data files go to the root and every base, in turn.
-        new_table_config: the table config of a table that is created.
+        mode: what to do with existing rows.
+        files: settings for data files; their format version applies if there is no table.
+        file_version: format of the files; None for that of the table.
+        initial_bases: locations outside the root in which a new table may store files.
+        target_bases: names or paths of the bases to which data files are written in turn.
+        target_all_bases: whether to write data files to the root and all bases in turn.
+        new_table_config: the table config of a newly created table.
     """
 
     mode: Mode
@@ -74,11 +74,11 @@ class WriteRequest:
         target_all_bases: bool | None = None,
         new_table_config: Mapping[str, str] | None = None,
     ) -> Self:
-        """From the arguments of the verbs, under their names; None stands for the default.
+        """Create a request from arguments of the same names as those of ``write_dataset``; None means the default.
 
         Raises:
-            InvalidInputError: a size is not positive, or an unknown mode or version.
-            InvalidTypeError: a size is not a whole number; a mode or version is not a string.
+            InvalidInputError: a size is not positive, or the mode or version is unknown.
+            InvalidTypeError: a size is not a whole number, or the mode or version is not a string.
         """
         parsed = Mode.parse(mode)
         version = None if data_storage_version is None else LanceFileVersion.parse(data_storage_version)
@@ -111,7 +111,7 @@ class WriteRequest:
 
 
 def _size(name: str, value: int | None) -> int | None:
-    """Return a size that is given, which is at least 1; None where none is."""
+    """Return the given size, which must be at least 1; None if no size is given."""
     if value is None:
         return None
     size = whole_number(name, value)

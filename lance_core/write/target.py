@@ -1,9 +1,9 @@
 """The target of new rows: an existing table, or one to be created.
 
-Appended rows take the table's field ids, and its format unless another is requested; columns are matched by name, and
-nullable ones may be missing. Files of format 0.1 do not mix with others, and leave no column out. A new table, or one
-whose content is replaced, gets ids depth first from 0; replaced content keeps the table's format unless another is
-asked for.
+Appended rows get the table's field ids, and its format unless a different one is requested; columns are matched by
+name, and nullable columns may be missing. Files of format 0.1 cannot be mixed with others, and must contain all
+columns. The fields of a new table, or of a table whose content is replaced, are numbered depth first from 0; replaced
+content keeps the table's format unless a different one is requested.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -42,7 +42,7 @@ class Mode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From the argument. Raises ``InvalidInputError``, or ``InvalidTypeError`` for what is not a string."""
+        """Parse the argument. Raises ``InvalidInputError``, or ``InvalidTypeError`` if it is not a string."""
         if not isinstance(text, str):
             raise InvalidTypeError(f"mode must be a str, found {text!r}", argument="mode")
         try:
@@ -53,15 +53,15 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """What the data files of a write have to look like.
+    """The requirements for the data files of a write.
 
     Attributes:
-        manifest: the version that the write is planned on; None when there is no table.
-        appends: whether old rows stay.
-        table_schema: the schema of the table afterwards.
-        file_schema: the part of it that the data has, in table order.
+        manifest: the version that the write is planned on; None if there is no table.
+        appends: whether existing rows are kept.
+        table_schema: the schema of the table after the write.
+        file_schema: the part of the table schema that the data contains, in table order.
         file_version: format of the files.
-        prepared: brings the rows into the form that the table declares.
+        prepared: converts the rows to the form that the table declares.
     """
 
     manifest: Manifest | None
@@ -78,16 +78,16 @@ class WriteTarget:
         """Plan a write.
 
         Args:
-            manifest: the latest version; None when there is no table.
-            mode: append to an absent table creates it.
-            data_schema: of the rows.
-            asked: format of the files; None for the table's.
+            manifest: the latest version; None if there is no table.
+            mode: the mode; an append creates the table if it does not exist.
+            data_schema: schema of the rows.
+            asked: requested format of the files; None for that of the table.
 
         Raises:
             SchemaMismatchError: rows to append do not fit the table.
-            UnsupportedVersionError: files of that format are not written here, or do not hold one of the types; the
-                message names a format that does.
-            NotSupportedError: a type cannot be stored, or files of the format do not mix with the table's.
+            UnsupportedVersionError: this library does not write files of that format, or the format does not support a
+                type; the message recommends a format that does.
+            NotSupportedError: a type cannot be stored, or files of the format cannot be mixed with those of the table.
         """
         file_version = asked or DEFAULT_VERSION
         if manifest is not None:
@@ -122,7 +122,7 @@ class WriteTarget:
 
     @property
     def read_version(self) -> int:
-        """The version that the write is planned on; 0 when there is no table."""
+        """The version that the write is planned on; 0 if there is no table."""
         return 0 if self.manifest is None else self.manifest.version
 
 
@@ -166,11 +166,11 @@ def _check_complete(table_schema: Schema, data_schema: pa.Schema) -> None:
             )
         if _num_fields(field.type) != _num_fields(data_schema.field(field.name).type):
             raise SchemaMismatchError(
-                f"column {field.name!r} lacks members; rows appended to a table of format 0.1 must have every member",
+                f"column {field.name!r} lacks fields; rows appended to a table of format 0.1 must have every field",
                 column=field.name,
             )
 
 
 def _num_fields(data_type: pa.DataType) -> int:
-    """Fields below a type, at any depth."""
+    """Return the number of fields below a type, at any depth."""
     return sum(1 + _num_fields(data_type.field(index).type) for index in range(data_type.num_fields))

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["stage_rows", "write_rows"]
 
 _MAX_PLACEMENTS: Final = 10
-"""Versions that an append is placed on, one after the other, when a cleanup removes those in between."""
+"""Maximum number of times that an append is planned again because a cleanup removed its read version."""
 
 
 def stage_rows(
@@ -61,12 +61,12 @@ def stage_rows(
 
     Args:
         log: the dataset's versions.
-        manifest: the version to plan on; None when there is no dataset.
+        manifest: the version to plan on; None if there is no dataset.
         data: the rows.
-        schema: how to convert them.
-        request: what to write, and how.
-        properties: of the transaction.
-        storage_options: of the stores that blob URIs name.
+        schema: the schema to which the rows are converted.
+        request: the settings of the write.
+        properties: properties of the transaction.
+        storage_options: options for the stores of blob URIs.
     """
     reader = to_reader(data, schema)
     target = WriteTarget.plan(manifest, request.mode, reader.schema, request.file_version)
@@ -113,20 +113,20 @@ def write_rows(
     commit_options: CommitOptions,
     properties: Mapping[str, str],
 ) -> Manifest:
-    """Write rows and commit them; returns the manifest of the new version.
+    """Write rows, commit them, and return the manifest of the new version.
 
-    An append that found no dataset creates it. When another writer is first, the fragments are appended to the dataset
-    of that writer, if their field ids mean the same columns there.
+    If there is no dataset, an append creates it. If another writer creates the dataset first, the fragments are
+    appended to that dataset, provided that their field ids refer to the same columns there.
 
-    After a failure or an interrupt the data files are removed, unless a version may name them: then they stay, and a
-    cleanup of old versions decides.
+    After a failure or an interrupt, the data files are removed, unless a version may refer to them. In that case they
+    are kept, and a later cleanup removes them if they are not needed.
 
     Raises:
-        AlreadyExistsError: mode "create", and there is a dataset.
-        SchemaMismatchError: mode "append", and the rows do not fit.
-        RetryableCommitConflictError: mode "append", and the dataset that another writer just created has the same
-            columns under other field ids, refuses nulls in one of them, or is of another data file version; write the
-            rows again.
+        AlreadyExistsError: the mode is "create", and the dataset already exists.
+        SchemaMismatchError: the mode is "append", and the rows do not fit the dataset.
+        RetryableCommitConflictError: the mode is "append", and the dataset that another writer has just created has
+            the same columns with different field ids, does not allow nulls in one of them, or has a different data
+            file version; write the rows again.
     """
     mode = request.mode
     if mode is Mode.CREATE and manifest is not None:
@@ -157,7 +157,7 @@ def write_rows(
 def _commit_rows(
     log: VersionLog, transaction: Transaction, options: CommitOptions, manifest: Manifest | None, mode: Mode
 ) -> Manifest:
-    """Commit written rows; plan an append again if the only conflicts are versions that were removed."""
+    """Commit written rows; plan an append again if it conflicts only with removed versions."""
     known = manifest
     written = transaction.operation.new_schema()
     if written is None:
@@ -191,7 +191,7 @@ def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, op
 
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
-    """Return an append, planned on the latest version, of rows written for another version or for a new dataset."""
+    """Return an append, planned on the latest version, of rows that were written for a different or no version."""
     fragments = planned.operation.added_fragments()
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(schema))

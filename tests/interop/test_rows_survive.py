@@ -268,7 +268,7 @@ def test_ids_of_two_rows_are_damage(hostile: str) -> None:
     with pytest.raises(CorruptDataError, match="row id 13 occurs in fragment 0 and in fragment 1"):
         dataset._take_rows([13])
     assert dataset._take_rows([12], ["a"]).to_pydict() == {"a": [12]}
-    with pytest.raises(CorruptDataError, match="has a row id that another row has: 13"):
+    with pytest.raises(CorruptDataError, match="has a row id that also belongs to another row: 13"):
         dataset.validate()
     with pytest.raises(CorruptDataError, match="row id 99 is in use, but the next row id is 20"):
         _with_sequence(hostile, inline_row_ids=_ids(_range(0, 9), _range(99, 100))).validate()
