@@ -5,9 +5,10 @@ references its owner and no kept version does (*verified*), or when no version d
 (*unverified*: an uncommitted write takes less time). Everything else is kept: leftovers that other processes may still
 need (*possibly needed*), and files that are not part of a table (*unrecognized*).
 
-A file that no version references is removed only where and when the reference searches for such files: in ``_indices``
-and ``_fri`` each one, in ``data`` and ``_blobs`` each one of that age, elsewhere only those that are not newer than the
-oldest version that is kept (``Survey.oldest_kept``). Leftovers of crashed writers are exempt from this.
+A file that no version references is removed only if the reference would also find it: in ``_indices`` and ``_fri`` it
+checks every file, in ``data`` and ``_blobs`` every file of that age, and in other directories only files that are not
+newer than the oldest version that is kept (``Survey.oldest_kept``). This limit does not apply to leftovers of crashed
+writers.
 
 A file that several versions reference is removed with the last of them, so each version is complete until its own
 removal starts.

@@ -89,7 +89,7 @@ def survey_versions(
         InvalidCleanupError: a tagged version matches the policy, and the policy does not allow that.
         CorruptDataError: a manifest, a tag or a branch cannot be read.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
-        DatasetNotFoundError: no version exists anymore.
+        DatasetNotFoundError: the dataset no longer has any versions.
     """
     log = line.log
     found = manifests_of_others(line) if line.branch else branch_manifests(file.path for file in files)

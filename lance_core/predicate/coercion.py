@@ -5,7 +5,8 @@ Predicates distinguish two cases:
 * A plain literal next to a column adopts the column's type, if its meaning is preserved (:func:`adapt`): ``i8 < 300``
   and ``i = 1.5`` are errors, not comparisons in a wider type. ``binding`` determines where this applies.
 * Any other operands are compared in their common type (:func:`common_type`). A date compared with a timestamp is
-  midnight UTC whatever the timestamp's zone; a timestamp without a zone is local time in the zone of the other operand.
+  midnight UTC regardless of the timestamp's zone; a timestamp without a zone is local time in the zone of the other
+  operand.
 
 Source: predicates tested with pylance 14.0.2.
 """

@@ -96,7 +96,7 @@ class _Ages:
     def found(
         self, kind: ProblemKind, branch: str, place: str, traces: Sequence[StoredFile], reason: str = ""
     ) -> Problem:
-        """Return a problem with the age of its newest file; a reason makes it unrepairable."""
+        """Return a problem with the age of its newest file. If a reason is given, the problem is not repairable."""
         age = max(0.0, self._now - max(file.modified_at for file in traces))
         is_repairable = not reason and age >= self._min_seconds
         return Problem(kind, branch, place, age, is_repairable, reason, tuple(traces))

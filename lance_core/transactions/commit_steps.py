@@ -28,19 +28,19 @@
         |     none, or they contain our change     -> Committed
         |     they do not contain it               -> withdraw our manifest: Overtaken
         |     none, but files that ours restores were cleaned up, or the branch was deleted and recreated
-        |                                          -> make the version before ours the latest again: Overtaken
+        |                                          -> restore the version before ours as the latest one: Overtaken
         |     it cannot be determined               -> Unknown (nothing is removed)
         v
       HINT    best effort
 
-Callers run the steps in a loop (:class:`Commit`), and read data files in between where needed.
+Callers run the steps in a loop (:class:`Commit`), and read data files between the steps if needed.
 :class:`~lance_core.transactions.basis.Basis` performs LOAD and JUDGE. Only CREATE makes anything visible, and exactly
-one writer succeeds. CONFIRM finds out whether that writer was too late, after a cleanup had freed the number of an
-older version (:mod:`~lance_core.transactions.overtaken`).
+one writer succeeds. CONFIRM determines whether that writer was too late, because a cleanup had removed an older version
+of the same number (:mod:`~lance_core.transactions.overtaken`).
 
 Our transaction file is removed when the commit is known to have failed, or when a merge renamed it; it is kept when the
-outcome is unknown. Merged deletion files that no version refers to are removed once no attempt can commit anymore. The
-same applies to an interrupt (Ctrl-C): before CREATE it counts as a failure; from then on, the outcome is unknown.
+outcome is unknown. Merged deletion files that no version refers to are removed once no further attempt can succeed. The
+same applies to an interrupt (Ctrl-C): before CREATE, it counts as a failure; after that, the outcome is unknown.
 
 Source: commit protocol of pylance 14.0.2; CONFIRM and the recognition of an earlier commit by its UUID are specific to
 this library.
@@ -102,7 +102,7 @@ __all__ = ["Commit"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
-"""Maximum number of listings after the create; each retry means that a cleanup removed what the last one showed."""
+"""Maximum number of listings after the create; each retry means that a cleanup removed a version just listed."""
 
 
 _logger: Final = logging.getLogger(__name__)
@@ -120,9 +120,9 @@ class Commit:
 
     Args:
         log: the table's versions.
-        transaction: what to commit; its operation is executable.
-        settings: how to commit it.
-        known: the manifest of ``transaction.read_version``, if the caller has it; saves a read.
+        transaction: the transaction to commit; its operation must be executable.
+        settings: the settings of the commit.
+        known: the manifest of ``transaction.read_version``, if the caller has already read it.
 
     """
 
@@ -162,7 +162,7 @@ class Commit:
                 self._outcome = self._in_flight
                 return True
             elif isinstance(error, LanceError) or not self._progress.may_land:
-                # Interrupted before anything could be committed; later, the outcome would be unknown.
+                # The interrupt came before anything could be committed; later, the outcome would be unknown.
                 self._give_up()
         return False
 
@@ -170,11 +170,11 @@ class Commit:
     def outcome(self) -> CommitOutcome:
         """The outcome, once :meth:`advance` has returned None. ``Committed`` and ``AlreadyCommitted`` mean success."""
         if self._outcome is None:
-            raise InternalError("a commit was left before its outcome was known")
+            raise InternalError("the block of a commit ended before the outcome was known")
         return self._outcome
 
     def advance(self) -> Manifest | None:
-        """LOAD and JUDGE: return the version to build on; None when the outcome is known.
+        """LOAD and JUDGE: return the version to build on, or None if the outcome is known.
 
         Raises:
             VersionNotFoundError: the read version does not exist.
@@ -252,7 +252,7 @@ class Commit:
         _logger.debug("%s: transaction %s: %s", self._log.root, self._transaction.uuid, type(outcome).__name__)
 
     def _judge_line(self) -> Conflicted | None:
-        """Report a conflict if the branch was deleted or recreated since the first try: a new one lacks our files."""
+        """Report a conflict if the branch was deleted or recreated since the first try: our files are gone then."""
         try:
             line = line_identity(self._log, self._basis.manifest.message.branch)
         except RefNotFoundError:
@@ -261,7 +261,7 @@ class Commit:
             if self._progress.line in (None, line):
                 self._progress.line = line
                 return None
-            reason = "the branch was deleted and created again since"
+            reason = "the branch was deleted and created again in the meantime"
         return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
 
     def _is_on_line(self, made: Manifest) -> bool:
@@ -272,15 +272,15 @@ class Commit:
             return False
 
     def _judge_restore(self) -> Conflicted | None:
-        """Report a conflict if the basis restores a version that was cleaned up: its writer may be about to undo it."""
+        """Report a conflict if the basis restores a version that was cleaned up: its writer may revert the restore."""
         basis = self._basis.manifest
-        # The transaction of a restore is so short that the manifest always holds it.
+        # The transaction of a restore is so short that the manifest always contains it.
         if basis.transaction is None or self._transaction.operation.replaces_all_files:
             return None
         try:
             theirs = read_transaction(self._log, basis)
         except LanceError:
-            # Written by a later release, or damaged; this does not affect what is built on it.
+            # The transaction is damaged or was written by a later release, which does not matter for our change.
             return None
         restored = None if theirs is None else theirs.operation.restored_version
         if restored is None or not has_lost_files(self._log, basis, self._settings.storage_options):
@@ -291,7 +291,7 @@ class Commit:
     def _refused(self, refusal: Refusal) -> CommitOutcome:
         """Return the outcome of a commit that creates no version now; an earlier one must be part of the table."""
         if isinstance(refusal, Conflicted) and refusal.is_removed:
-            # The removed version may be ours, if its creation was not answered, or answered only the second time.
+            # The removed version may be ours, if the store did not respond to the create, or only to a retry.
             if self._in_flight is not None:
                 return self._in_flight
             if self._progress.may_land:
@@ -302,7 +302,7 @@ class Commit:
         return refusal if isinstance(confirmed, Committed) else confirmed
 
     def _note_in_flight(self, outcome: LostRace | NotLanded) -> None:
-        """Record that our version may still appear, until another writer's version has that number."""
+        """Record that our version may still appear, until another writer's version has the same number."""
         if isinstance(outcome, NotLanded):
             if isinstance(outcome.cause, StorageError) and outcome.cause.in_flight:
                 self._in_flight = Unknown(self._basis.manifest.version + 1, outcome.cause)
@@ -339,7 +339,7 @@ class Commit:
         return self._read_back(target, None)
 
     def _read_back(self, target: ManifestName, cause: StorageError | None) -> AttemptOutcome:
-        """Find out who created version ``target``, after a create that did not return "created"."""
+        """Determine who created version ``target``, after a create that did not return "created"."""
         waits = iter(_READ_BACK_WAITS_SECONDS)
         while True:
             try:
@@ -359,26 +359,26 @@ class Commit:
                 if ours:
                     return self._confirm(found, self._basis.manifest)
                 if isinstance(cause, StorageError) and cause.in_flight and self._newer_than(target):
-                    # This may not be the version that our create met: a cleanup may have removed ours since.
+                    # This may not be the version that existed during our create: a cleanup may have removed ours since.
                     return Unknown(target.version, cause)
                 return LostRace(found)
 
     def _newer_than(self, target: ManifestName) -> bool:
-        """Return whether there are versions after one that is missing; also when that cannot be determined."""
+        """Return whether there are versions after a missing one; True if this cannot be determined."""
         try:
             return bool(self._log.newer_than(target.version))
         except LanceError:
             return True
 
     def _confirm(self, made: Manifest, before: Manifest | None) -> Committed | Overtaken | Unknown:
-        """Find out whether our version, which exists, is part of the table: it may have been created too late.
+        """Determine whether our version, which exists, is part of the table: it may have been created too late.
 
         Args:
-            made: the version.
-            before: the version it was built on; None if an earlier call created it and this one must not remove it.
+            made: our version.
+            before: the version it was built on; None if an earlier call created ours and this call must not remove it.
         """
         if self._transaction.operation.is_first_of_its_root:
-            # The first version of a root; which of several creators wins is decided when the root is recorded.
+            # This is the first version of a root; if several writers create one, the record of the root decides.
             return Committed(made)
         self._progress.may_land = True
         waits = iter(_READ_BACK_WAITS_SECONDS)
@@ -392,7 +392,7 @@ class Commit:
                 if not newer:
                     return self._with_its_files(made, before)
                 if self._transaction.operation.leaves_no_trace:
-                    # It cannot be seen whether others received the same ids; new ones cost nothing.
+                    # It cannot be determined whether others reserved the same ids; reserving new ids costs nothing.
                     return Overtaken(made.version, newer[-1].version)
                 presence = find_presence(self._log, self._transaction, made, before, newer)
                 if presence is Presence.PRESENT:
@@ -411,7 +411,7 @@ class Commit:
                     self._withdraw(ManifestName(made.version, made.naming))
                     self._progress.may_land = False
                     return Overtaken(made.version, made.version)
-                # The version exists, so retrying can only help, whatever the storage failure was.
+                # The version exists, so a retry may help regardless of the kind of storage failure.
                 wait_seconds = next(waits, None)
                 if wait_seconds is None or not isinstance(error, StorageError):
                     break
@@ -435,7 +435,7 @@ class Commit:
         return Unknown(made.version, lost) if before is None else self._undone(made, [], lost)
 
     def _undone(self, made: Manifest, newer: Sequence[ManifestName], cause: LanceError) -> Overtaken | Unknown:
-        """Restore the version before ours as the latest one, unless others have committed on top of ours."""
+        """Restore the version before ours as the latest version, unless others have committed on top of ours."""
         before = made.version - 1
         if newer or before not in {name.version for name in self._log.newer_than(before - 1)}:
             return Unknown(made.version, cause)
@@ -448,13 +448,13 @@ class Commit:
         if undoing is None:
             return Unknown(made.version, cause)
         if self._transaction.operation.restored_version is not None:
-            # No one can read it. Any other version may have been tagged or branched while it was the latest.
+            # No one can read this version. Any other version may have been tagged or branched while it was the latest.
             self._withdraw(ManifestName(made.version, made.naming))
             self._progress.may_land = False
         return Overtaken(made.version, undoing)
 
     def _restored(self, made: Manifest, version: int) -> int | None:
-        """Restore a held version on top of ours; return the new version, None if another writer was first."""
+        """Restore a held version on top of ours; return the new version, or None if another writer was first."""
         transaction = Transaction(read_version=made.version, operation=Restore(version=version))
         serialized = transaction.serialize()
         check_restore(self._log, version, self._settings.storage_options)
@@ -470,7 +470,7 @@ class Commit:
         return sealed.manifest.version
 
     def _lost_files(self, made: Manifest) -> VersionNotFoundError | None:
-        """Return the reason why our version cannot be read: it restores one that was cleaned up."""
+        """Return the reason if our version cannot be read because it restores a version that was cleaned up."""
         restored = self._transaction.operation.restored_version
         if restored is None:
             return None

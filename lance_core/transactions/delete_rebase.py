@@ -1,4 +1,4 @@
-"""Rebase a delete, or an update that moves rows, on top of other changes to the same fragments.
+"""Rebase of a delete, or of an update that moves rows, on top of other changes to the same fragments.
 
 A deletion file lists every deleted row of its fragment, so the file of a delete is outdated as soon as another writer
 hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, unless both
@@ -9,9 +9,9 @@ hide the same row. An update hides the rows that it moved, and is rebased in the
     our rows and theirs are all rows of the fragment     the fragment is removed
     otherwise                                            a new deletion file with both, always a bitmap
 
-A fragment that this delete removes entirely has no deletion file to merge with; if others touched it, the delete is
-planned again. The merged delete counts as planned on the version with which it was merged. Files that it no longer
-needs are left to the removal of old versions, except those that were written here and not committed.
+A fragment that this delete removes entirely has no deletion file to merge with; if others changed the fragment, the
+delete is planned again. The merged delete counts as planned on the version with which it was merged. Files that it no
+longer needs are left to the removal of old versions, except those that were written here and not committed.
 
 Source: rebase of deletes and updates by pylance 14.0.2.
 """
@@ -55,7 +55,7 @@ class DeleteRebase:
 
     Args:
         log: the table's versions.
-        affected_rows: the rows that the change itself hides: fragment id to physical positions.
+        affected_rows: the rows that the change itself deletes: maps fragment ids to physical positions.
         storage_options: passed to the stores of base paths.
     """
 
@@ -73,14 +73,14 @@ class DeleteRebase:
 
         Args:
             operation: the delete or update.
-            shared: ids of the fragments in which others also hid rows.
+            shared: ids of the fragments in which others also deleted rows.
             current: the newer version.
 
         Raises:
             StorageError: a storage operation failed.
             CorruptDataError: a deletion file is damaged.
         """
-        # Early releases did not record the number of rows of a fragment; the plan counted them.
+        # Early releases did not record the number of rows of a fragment, so they were counted for the plan.
         rows = {fragment.id: fragment.physical_rows for fragment in operation.changed_fragments()}
         present = {
             fragment.id: fragment if fragment.physical_rows else fragment.with_physical_rows(rows.get(fragment.id, 0))
@@ -121,23 +121,25 @@ class DeleteRebase:
         self, operation: Operation, fragment_id: int, found: Fragment | None, current: Manifest
     ) -> BitMap | NotMergeable:
         """Return the union of our rows and theirs, if they are disjoint."""
-        # Imported late: most commits merge nothing.
+        # Imported only when needed: most commits merge nothing.
         from pyroaring import BitMap
 
         planned = next((fragment for fragment in operation.changed_fragments() if fragment.id == fragment_id), None)
         ours = self._affected_rows.get(fragment_id)
         if planned is None:
-            return NotMergeable(f"it touched fragment {fragment_id}, which this change removes")
+            return NotMergeable(f"it modified fragment {fragment_id}, which this change removes")
         if found is None:
-            return NotMergeable(f"it removed fragment {fragment_id}, which has rows that this change hides")
+            return NotMergeable(f"it removed fragment {fragment_id}, in which this change deletes rows")
         if _columns(found) != _columns(planned):
             return NotMergeable(f"the data files of fragment {fragment_id} changed")
         if not ours:
-            return NotMergeable(f"it hid rows of fragment {fragment_id}; the rows that this change hides are unknown")
+            return NotMergeable(
+                f"it deleted rows of fragment {fragment_id}; those that this change deletes are unknown"
+            )
         locator = FileLocator(self._log.store, self._log.root, current.base_paths, self._storage_options)
         theirs = BitMap(read_deletion_offsets(found, locator), optimize=False)
         if not theirs.isdisjoint(ours):
-            return NotMergeable(f"both hide row {(theirs & ours).min()} of fragment {fragment_id}")
+            return NotMergeable(f"both delete row {(theirs & ours).min()} of fragment {fragment_id}")
         return theirs | ours
 
     def _rewritten(self, fragment: Fragment, unions: Mapping[int, BitMap], version: int) -> Fragment:

@@ -6,7 +6,18 @@ not built on its manifest. The version log cannot distinguish this from the ordi
 of v + 1 right after it was created: no manifest records the manifest that it was built on. The content of the next
 version decides:
 
-==========================================================================================  ======
+===========================================================================================  =================
+observation                                                                                  next one built on
+===========================================================================================  =================
+a newer version has a data, deletion or index file of the version (file names are unique)    the version
+the next version's transaction lists such a file among its fragments                         the version
+applying the next transaction to the version gives the next version, with all its changes    the version
+the same, but with a different deletion file, which includes the rows of the version's file  the version
+the same, but with a deletion file without some of the rows of the version's file            another
+the next version lacks a change of the version that the next transaction does not affect     another
+anything else; the next version no longer exists                                             uncertain
+===========================================================================================  =================
+
 The mere absence of something proves nothing: a compaction removes fragments as a delete does, and a delete may drop a
 fragment that had the same number as ours. Only settings, and a transaction that replaces the whole table, replace the
 previous content regardless of what it was. The third and fourth rows also match a version that happens to have the same
@@ -15,11 +26,12 @@ was itself too late; therefore all versions up to the latest one are checked, un
 removes the latest version, so the listing after the create shows whether a newer version exists; if not, the version is
 the latest.
 
-The step CONFIRM of :mod:`~lance_core.transactions.commit_steps` asks for this after every commit; it withdraws a
-version that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``CommitOvertakenError``.
-:mod:`~lance_core.transactions.basis` asks the same of other writers' versions, so as not to build on such a one.
+The step CONFIRM of :mod:`~lance_core.transactions.commit_steps` checks this after every commit; it removes a version
+that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``CommitOvertakenError``.
+:mod:`~lance_core.transactions.basis` checks the versions of other writers in the same way, so that no change is built
+on such a version.
 
-Source: this library; the reference acknowledges such a commit and loses it.
+Source: this library; the reference reports such a commit as successful, although it is lost.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class WriteRequest:
         target_all_bases: bool | None = None,
         new_table_config: Mapping[str, str] | None = None,
     ) -> Self:
-        """Create a request from arguments of the same names as those of ``write_dataset``; None means the default.
+        """Create a request from the arguments of ``write_dataset`` with the same names; None means the default.
 
         Raises:
             InvalidInputError: a size is not positive, or the mode or version is unknown.

@@ -115,7 +115,7 @@ def test_two_stale_deletes_of_one_row_do_not_merge(uri: str, first: str) -> None
     stale = lance.dataset(uri)
     if first == "theirs":
         stale.delete("a in (4, 5)")
-        with pytest.raises(RetryableCommitConflictError, match="both hide row 4 of fragment 0"):
+        with pytest.raises(RetryableCommitConflictError, match="both delete row 4 of fragment 0"):
             _commit(uri, planned, {0: BitMap([3, 4])})
         assert _left(uri) == _without(4, 5)
     else:
@@ -158,7 +158,7 @@ def test_a_row_that_was_updated_meanwhile_is_a_conflict(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     lance.dataset(uri).update({"s": "'new'"}, where="a = 5")
-    with pytest.raises(RetryableCommitConflictError, match="both hide row 5"):
+    with pytest.raises(RetryableCommitConflictError, match="both delete row 5"):
         _commit(uri, planned, {0: BitMap([5])})
     assert sorted(_left(uri)) == list(range(40))
 

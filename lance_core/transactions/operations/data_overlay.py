@@ -5,7 +5,7 @@ covered positions. Deleted rows stay deleted. If two overlays cover a cell, the 
 version in the overlay.
 
 The feature is experimental in the reference. Unless an environment variable enables it, this library does not commit
-overlays, because it could not read the table afterwards; the reference commits the first one anyway.
+overlays, because it could not read the table afterward; the reference commits the first one anyway.
 
 New overlays are appended to those that the fragment has at commit. If row ids are stable, the covered rows count as
 updated. Indices are kept: an index is older than the overlays that it does not include, and the reference checks these

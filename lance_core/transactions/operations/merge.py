@@ -97,7 +97,7 @@ class Merge(Operation):
             different ids; id 0 means "assign one at commit" if fragment 0 is already listed or no longer exists.
         schema: the schema with field ids.
         preserves_nullability: promises that no field became required, so that rows written in the meantime without
-            the new columns stay valid.
+            the new columns remain valid.
     """
 
     arm: ClassVar[str] = "merge"

@@ -132,7 +132,7 @@ def test_without_a_merge_the_read_version_stays(table: Table) -> None:
 def test_a_row_that_both_hid_is_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3, 4])})
     table.delete({0: BitMap([4, 5])})
-    _conflict(table.commit(stale, {0: BitMap([3, 4])}), "both hide row 4 of fragment 0")
+    _conflict(table.commit(stale, {0: BitMap([3, 4])}), "both delete row 4 of fragment 0")
     assert table.hidden() == {0: [4, 5], 1: [], 2: []}
     assert table.log.latest().version == 2
 
@@ -256,7 +256,7 @@ def test_a_row_lost_in_a_race_is_a_conflict_and_leaves_nothing(table: Table) -> 
     stale = planned_delete(table.log, 1, {0: BitMap([9])})
     own = table.names("_deletions")
     table.store.fault = Racer(table, [1, 9])
-    _conflict(table.commit(stale, {0: BitMap([9])}), "both hide row 9")
+    _conflict(table.commit(stale, {0: BitMap([9])}), "both delete row 9")
     assert not [name for name in table.names("_transactions") if stale.uuid in name]
     assert set(table.names("_deletions")) == table.referenced() | set(own)
 

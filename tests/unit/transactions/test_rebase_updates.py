@@ -74,7 +74,7 @@ def test_t50_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
     outcome = _commit(log, stale, {0: BitMap([3, 4])})
     assert isinstance(outcome, Conflicted)
     assert outcome.verdict is Verdict.RETRYABLE
-    assert "both hide row 4 of fragment 0" in outcome.reason
+    assert "both delete row 4 of fragment 0" in outcome.reason
 
 
 def test_without_the_rows_an_update_is_planned_again(log: VersionLog) -> None:
