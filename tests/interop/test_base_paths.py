@@ -150,7 +150,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         [base("/a"), base("/a", "n")],
         [base("/a", id=3), base("/b", "n", id=3)],
     ):
-        with pytest.raises(InvalidInputError, match="two new base paths"):
+        with pytest.raises(InvalidInputError, match="two of the new base paths"):
             lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=bases)
     for wrong in ("x", ["/a"], 5):
         with pytest.raises(InvalidTypeError):
