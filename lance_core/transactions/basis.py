@@ -222,9 +222,9 @@ class Basis:
         return listed[len(old) :]
 
     def _is_built_on_last(self, manifest: Manifest) -> bool:
-        """Return whether a version was built on the one checked before it, which may have been committed too late.
+        """Return whether a version was built on the version checked before, which may itself have been too late.
 
-        If versions are missing right before the first one that was checked, proof is required.
+        If versions are missing right before the first checked version, proof is required.
         """
         last = self._last
         if last is None or last.version != manifest.version - 1:
@@ -274,7 +274,7 @@ class Basis:
     def _judge(self, manifest: Manifest) -> Conflicted | None:
         theirs = read_transaction(self._log, manifest)
         if theirs is None:
-            return Conflicted(Verdict.RETRYABLE, manifest.version, "it does not record the transaction that created it")
+            return Conflicted(Verdict.RETRYABLE, manifest.version, "it records no transaction, so its changes are unknown")
         ours = self._transaction.operation
         field_id = self._reused.find(manifest)
         if field_id is not None:

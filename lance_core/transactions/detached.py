@@ -37,14 +37,14 @@ class DetachedCommit:
 
     Args:
         log: the table's versions.
-        transaction: what to commit; its operation is executable.
+        transaction: the transaction to commit; its operation must be executable.
         known: the manifest of the read version, if the caller has it.
 
     Attributes:
-        current: the version to build on, numbered one below the new version.
+        current: the version to build on, renumbered to one less than the new version.
 
     Raises:
-        VersionNotFoundError: the read version does not exist; also if the table does not exist yet.
+        VersionNotFoundError: the read version, or the table, does not exist.
         NotSupportedError: the table uses V1 manifest names.
     """
 

@@ -430,7 +430,7 @@ def test_a_version_without_a_transaction_is_a_conflict(table: Table) -> None:
     )
     outcome = table.commit(append(fragment(), read_version=1))
     assert isinstance(outcome, Conflicted)
-    assert outcome.reason == "it does not record the transaction that created it"
+    assert outcome.reason == "it records no transaction, so its changes are unknown"
     assert table.made(append(fragment(), read_version=2)) == 3
 
 
