@@ -274,7 +274,9 @@ class Basis:
     def _judge(self, manifest: Manifest) -> Conflicted | None:
         theirs = read_transaction(self._log, manifest)
         if theirs is None:
-            return Conflicted(Verdict.RETRYABLE, manifest.version, "it records no transaction, so its changes are unknown")
+            return Conflicted(
+                Verdict.RETRYABLE, manifest.version, "it records no transaction, so its changes are unknown"
+            )
         ours = self._transaction.operation
         field_id = self._reused.find(manifest)
         if field_id is not None:
