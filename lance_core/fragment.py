@@ -1,4 +1,4 @@
-"""Fragments: their metadata, reading one of them, and writing new ones. The names of ``lance.fragment``."""
+"""Fragments: metadata, reading a single fragment, and writing new fragments. The names of ``lance.fragment``."""
 
 from __future__ import annotations
 

@@ -91,10 +91,10 @@ class LanceFileVersion(Enum):
         return self in _READABLE
 
     def require_readable(self) -> Self:
-        """Return self if this library reads files of this version.
+        """Return self, after checking that this library reads files of this version.
 
         Raises:
-            UnsupportedVersionError: it does not.
+            UnsupportedVersionError: this library does not read files of this version.
         """
         if self not in _READABLE:
             raise UnsupportedVersionError(
@@ -105,10 +105,10 @@ class LanceFileVersion(Enum):
         return self
 
     def require_writable(self) -> Self:
-        """Return self if this library writes files of this version.
+        """Return self, after checking that this library writes files of this version.
 
         Raises:
-            UnsupportedVersionError: it does not.
+            UnsupportedVersionError: this library does not write files of this version.
         """
         if self not in _WRITABLE:
             raise UnsupportedVersionError(

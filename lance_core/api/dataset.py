@@ -321,7 +321,7 @@ class LanceDataset:
         self._change(Restore(version=self.version), read_version=self.latest_version)
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """Return the transaction that created a version; None when it is no longer recorded."""
+        """Return the transaction that created a version; None if it is no longer recorded."""
         return read_public_transaction(self._view.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:

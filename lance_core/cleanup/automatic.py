@@ -59,7 +59,7 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class AutoCleanupConfig(TypedDict):
-    """How old versions are removed after commits."""
+    """Settings for the removal of old versions after commits."""
 
     interval: int
     """Clean up after every version that is a multiple of this number; 0 for every version."""
@@ -126,7 +126,7 @@ def initial_entries(options: Any) -> dict[str, str]:
 
 
 def enabling_entries(options: Any) -> dict[str, str]:
-    """Return the config entries set by ``enable_auto_cleanup``; both options are required. Raises the same errors."""
+    """Return the config entries for ``enable_auto_cleanup``, as :func:`initial_entries`; both options are required."""
     given = _checked(options)
     missing = [name for name in AutoCleanupConfig.__annotations__ if name not in given]
     if missing:

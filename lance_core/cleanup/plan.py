@@ -1,7 +1,7 @@
 """CleanupPlan: every file below a table's root, and whether it is kept or removed.
 
-The explanation and the removal use the same plan. A plan describes one moment; files that have been referenced since
-then are spared when it is executed.
+The explanation and the removal use the same plan. A plan describes the table at one point in time; files to which
+references were added later are kept when the plan is executed.
 """
 
 from __future__ import annotations

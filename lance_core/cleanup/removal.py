@@ -1,9 +1,9 @@
 """Execution of a cleanup plan: version by version, with each version's files first and its manifest last.
 
 As long as the manifest of a version exists, the next cleanup knows that the version's files do not belong to a write in
-progress. So an interrupted removal can be continued: only the versions of the current batch have lost files, and they
-match the same policy again. For the same reason the manifest of a version is kept if one of its files could not be
-removed.
+progress. Therefore, an interrupted removal can be continued: only the versions of the current batch have lost files,
+and they match the same policy again. For the same reason, the manifest of a version is kept if one of its files could
+not be removed.
 
 The transaction files of a batch are removed first, and then the guard checks again. They are not needed to read a
 version, and a writer that restores a version checks for its transaction file after creating a hold

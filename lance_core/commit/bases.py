@@ -36,7 +36,7 @@ def data_places(
 
     Raises:
         InvalidInputError: no base has such a name or path, or both arguments are given.
-        InvalidTypeError: not a list of strings.
+        InvalidTypeError: ``target_bases`` is not a list of strings.
     """
     if target_all_bases and target_bases:
         raise InvalidInputError("target_all_bases cannot be given together with target_bases")

@@ -225,20 +225,20 @@ def _with_hidden_columns(
 
 
 class _DraftCompletion:
-    """Completes the drafts of one commit with content from data files; what it reads of new files it reads once.
+    """Completes the drafts of one commit with content from data files; new files are read only once.
 
     ===========================  =====================================================================================
-    What                         Of which versions
+    Content                      Completed for
     ===========================  =====================================================================================
-    version of the data files    of a table that starts without any
-    dictionaries                 of tables of format 0.1 (:mod:`~lance_core.commit.legacy_dictionaries`)
-    rows of fragments            built on a version of an early release (:mod:`~lance_core.scan.early_fragments`)
+    version of the data files    a table that starts without data files
+    dictionaries                 tables of format 0.1 (:mod:`~lance_core.commit.legacy_dictionaries`)
+    row counts of fragments      versions built on a version of an early release (:mod:`~lance_core.scan.early_fragments`)
     ===========================  =====================================================================================
 
     Args:
         log: the table's versions.
-        operation: what is committed.
-        options: how.
+        operation: the operation to commit.
+        options: the options of the commit.
     """
 
     def __init__(self, log: VersionLog, operation: Operation, options: CommitOptions) -> None:

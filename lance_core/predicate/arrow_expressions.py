@@ -117,7 +117,7 @@ def _value(scalar: pa.Scalar) -> Value:
 
 
 def _in_utc(dtype: pa.DataType) -> pa.DataType:
-    """Replace the zone of a timestamp type with UTC; the reference is only told that there is a zone."""
+    """Replace the zone of a timestamp type with UTC; for the reference, it only matters that there is a zone."""
     has_zone = pa.types.is_timestamp(dtype) and dtype.tz is not None
     return pa.timestamp(dtype.unit, "UTC") if has_zone else dtype
 

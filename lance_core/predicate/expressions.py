@@ -37,7 +37,7 @@ class Comparison:
 
     Attributes:
         column: index among the predicate's columns.
-        operator: one of ``= < <= > >=``.
+        operator: the comparison operator: ``=``, ``<``, ``<=``, ``>`` or ``>=``.
         value: the constant, converted to the type in which both sides are compared.
     """
 

@@ -74,7 +74,7 @@ class Logical(_Base):
 
     Attributes:
         operator: "AND" or "OR".
-        operands: two or more.
+        operands: the operands, at least two.
     """
 
     operator: str

@@ -80,8 +80,8 @@ def order_sign(order: object) -> int:
     """Return the factor of a sort key: 1 for "asc", -1 for "desc" and None.
 
     Raises:
-        InvalidTypeError: it is not a string.
-        InvalidInputError: it is another string.
+        InvalidTypeError: the order is not a string.
+        InvalidInputError: the order is neither "asc" nor "desc".
     """
     if order is not None and not isinstance(order, str):
         raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")

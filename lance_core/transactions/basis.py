@@ -11,8 +11,8 @@ no table                   the template of a new table
 =========================  =======================================================================
 
 A delete or update whose rows are known is merged with the newer versions each time it reaches the latest version; from
-then on it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`). If a
-transaction creates an index, fragments whose values have changed in the meantime are removed from the index.
+then on it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`). If a transaction creates
+an index, fragments whose values have changed in the meantime are removed from the index.
 
 An earlier commit of the same transaction is recognized by its UUID, so that committing twice creates one version.
 """

@@ -165,10 +165,10 @@ def check_file(
 
 
 def check_row_count(old: pb_table.DataFragment, physical_rows: int, version: int) -> None:
-    """Check that a fragment of the table, whose rows an early release may not have counted, keeps all of them.
+    """Check that a fragment of the table keeps its number of rows, if it is known: early releases did not record it.
 
     Raises:
-        InvalidInputError: the operation records another number of rows than the version.
+        InvalidInputError: the operation records a number of rows different from that of the version.
     """
     if old.physical_rows not in (0, physical_rows):
         raise InvalidInputError(
