@@ -171,7 +171,7 @@ def _read_branch(
         try:
             manifest = branch_log.read(name)
         except VersionNotFoundError:
-            # Removed since it was listed, by a cleanup of the branch or with the branch.
+            # The manifest was removed after it was listed, by a cleanup of the branch or together with the branch.
             continue
         require_writable(manifest.message)
         held |= borrowed_owners(manifest, line.log.root)

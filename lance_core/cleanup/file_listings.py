@@ -105,7 +105,7 @@ def tracked_files(
             try:
                 manifest = log.read(name)
             except VersionNotFoundError:
-                # A cleanup has removed it since it was listed.
+                # A cleanup has removed the version since it was listed.
                 continue
             locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
             manifest_file = log.path(name).rpartition("/")[2]

@@ -232,7 +232,7 @@ class _DraftCompletion:
     ===========================  =====================================================================================
     version of the data files    a table that starts without data files
     dictionaries                 tables of format 0.1 (:mod:`~lance_core.commit.legacy_dictionaries`)
-    row counts of fragments      versions built on a version of an early release (:mod:`~lance_core.scan.early_fragments`)
+    row counts of fragments      versions based on one of an early release (:mod:`~lance_core.scan.early_fragments`)
     ===========================  =====================================================================================
 
     Args:

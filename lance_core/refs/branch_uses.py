@@ -64,7 +64,7 @@ def _borrowers(main: VersionLog, branch: str, *, told: frozenset[str]) -> set[st
         try:
             manifest = main.at(branch_root(main.store, main.root, each.branch)).read(each.name)
         except VersionNotFoundError:
-            # The manifest was removed since it was listed.
+            # The manifest was removed after it was listed.
             continue
         if any(inside in f"{unquote(base.path).rstrip('/')}/" for base in manifest.message.base_paths):
             found.add(each.branch)
