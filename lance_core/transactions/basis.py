@@ -229,7 +229,7 @@ class Basis:
         last = self._last
         if last is None or last.version != manifest.version - 1:
             return True
-        # The read version was the latest version when the change was planned; it only must not be disproved.
+        # No proof is required for the read version: it was the latest version when the change was planned.
         needs_proof = self._needs_proof and self._before_last is not None
         theirs = read_transaction(self._log, last)
         if theirs is None:
