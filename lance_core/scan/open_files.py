@@ -87,7 +87,7 @@ class OpenFiles:
             )
             if reader.version is not file.file_version:
                 raise CorruptDataError(
-                    f"data file {location.path} is of format {reader.version.value}, but the manifest records "
+                    f"data file {location.path} has format {reader.version.value}, but the manifest records "
                     f"{file.file_version.value}",
                     path=location.path,
                     expected=file.file_version.value,

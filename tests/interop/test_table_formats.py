@@ -459,7 +459,7 @@ def test_files_of_unknown_or_other_versions_are_named(uri: str) -> None:
         lance_core.dataset(uri)
     # What the manifest says and what the file says about itself must agree.
     _edit_manifest(uri, lambda message: setattr(message.data_format, "version", "2.1"))
-    with pytest.raises(CorruptDataError, match=rf"{name} is of format 2\.2, but the manifest records 2\.1"):
+    with pytest.raises(CorruptDataError, match=rf"{name} has format 2\.2, but the manifest records 2\.1"):
         lance_core.dataset(uri).to_table()
 
 
@@ -468,7 +468,7 @@ def test_a_file_of_another_version_than_recorded_is_not_committed(uri: str) -> N
     lance_core.write_dataset(data, uri)
     [fragment] = lance_core.write_fragments(data, uri, data_storage_version="2.1")
     fragment.files[0].file_minor_version = 2
-    with pytest.raises(InvalidInputError, match=r"is of format 2\.1, but the fragment records 2\.2"):
+    with pytest.raises(InvalidInputError, match=r"has format 2\.1, but the fragment records 2\.2"):
         lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append([fragment]), read_version=1)
 
 

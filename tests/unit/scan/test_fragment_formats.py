@@ -114,7 +114,7 @@ def test_a_file_of_another_version_than_recorded_is_damage(stored: str, recorded
     [file] = fragment.files
     wrong = replace(file, file_version=LanceFileVersion(recorded), column_indices=())
     reader = FragmentReader(Fragment.of([wrong], physical_rows=20), FileLocator(store, "t"))
-    with pytest.raises(CorruptDataError, match=f"is of format {stored}, but the manifest records {recorded}"):
+    with pytest.raises(CorruptDataError, match=f"has format {stored}, but the manifest records {recorded}"):
         reader.check()
 
 
