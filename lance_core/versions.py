@@ -63,12 +63,12 @@ class LanceFileVersion(Enum):
 
     @property
     def footer_pair(self) -> tuple[int, int]:
-        """(major, minor) as written in the last bytes of a data file."""
+        """The pair (major, minor) that is written in the footer of a data file."""
         return _FOOTER_PAIRS[self.value]
 
     @property
     def manifest_pair(self) -> tuple[int, int]:
-        """(major, minor) as written in a manifest's ``DataFile``."""
+        """The pair (major, minor) that is written in a manifest's ``DataFile``."""
         return _MANIFEST_PAIRS[self.value]
 
     @property

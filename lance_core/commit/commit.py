@@ -87,7 +87,7 @@ def commit(
         IncompatibleTransactionError: a later version invalidates the change.
         CommitOvertakenError: the version was created too late, after a cleanup had removed an earlier version of the
             same number, and was removed again.
-        TooMuchWriteContentionError: every attempt lost its race.
+        TooMuchWriteContentionError: other writers committed first at every attempt.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
     """

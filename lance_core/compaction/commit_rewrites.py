@@ -347,7 +347,7 @@ def commit_rewrites(
             dataset or differs from its record, or a result was planned on a version that never existed.
         NotFoundError: a new file is missing.
         NotSupportedError: this library cannot rewrite the table.
-        TooMuchWriteContentionError: every attempt lost its race.
+        TooMuchWriteContentionError: other writers committed first at every attempt.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
     """

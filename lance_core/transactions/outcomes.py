@@ -104,7 +104,7 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True)
 class Contended:
-    """Every attempt lost its race, or time ran out.
+    """Other writers committed first at every attempt, or the time limit was reached.
 
     Attributes:
         num_attempts: the number of attempts.

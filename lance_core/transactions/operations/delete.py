@@ -110,7 +110,7 @@ class Delete(Operation):
         return frozenset(self.deleted_fragment_ids)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the delete, merged with other changes."""
+        """Return the delete, merged with other changes that delete rows of the same fragments."""
         gone = (*self.deleted_fragment_ids, *sorted(emptied))
         return replace(self, updated_fragments=changed, deleted_fragment_ids=gone)
 

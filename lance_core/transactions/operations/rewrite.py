@@ -191,7 +191,7 @@ class Rewrite(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the table defers the remapping of its indices.
-            InvalidInputError: an old fragment is not in the table as it was read, the two sides of a group have
+            InvalidInputError: an old fragment is not in the table or has changed, the two sides of a group have
                 different numbers of rows, a new fragment does not fit the table, or a rewritten index does not fit the
                 groups.
         """

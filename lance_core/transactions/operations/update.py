@@ -249,7 +249,7 @@ class Update(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is not in the table as it was read, is listed twice, or does not fit it.
+            InvalidInputError: a fragment is missing or has changed in the table, is listed twice, or does not fit it.
             SchemaMismatchError: a field is not in the table.
             NotSupportedError: row ids or versions are stored in hidden columns that cannot be read.
         """
