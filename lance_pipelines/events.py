@@ -20,9 +20,9 @@ import dagster as dg
 
 import lance_core
 from lance_core.errors import NotSupportedError, VersionNotFoundError
+from lance_pipelines.asset_metadata import dataset_metadata, version_metadata
 from lance_pipelines.data_version import data_version_at
 from lance_pipelines.maintenance.policy import MaintenancePolicy
-from lance_pipelines.metadata import dataset_metadata, version_metadata
 
 __all__ = [
     "DATA_VERSION_TAG",

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from lance_core import LanceFileVersion
 from lance_core.metadata import DEFAULT_VERSION, check_storable
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.ingest.planning import plan_write
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_plan import plan_write
 from lance_pipelines.spark.leftovers import discard_until_quiet
 from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.sources import read_source

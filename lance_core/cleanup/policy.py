@@ -38,6 +38,9 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 class CleanupPolicy:
     """What a cleanup may remove. Create it with :meth:`of`, which checks the values.
 
+    ``lance_pipelines/maintenance/policy.py`` has a class of the same name: the part of a declaration that says when a
+    dataset is cleaned up, and from which this policy is made.
+
     Attributes:
         older_than: only versions older than this; None for any age.
         retain_versions: keep this many of the newest versions; None for no limit.

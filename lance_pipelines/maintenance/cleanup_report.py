@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import StorageError
 from lance_core.metadata import FileKind, PathState
-from lance_pipelines.maintenance.durations import format_duration
-from lance_pipelines.maintenance.plan_table import Figure, amount, format_bytes, render_plan
+from lance_pipelines.maintenance.plan_table import Figure, amount, format_bytes, format_duration, render_plan
 from lance_pipelines.maintenance.planned_cleanup import files_left_of
 
 if TYPE_CHECKING:

@@ -91,9 +91,9 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
         StorageError: a storage operation failed.
     """
     dataset = lance_core.dataset(planned.uri)
-    landed = _find_landed(planned, dataset)
-    if landed is not None:
-        return _report(planned, policy, landed, _rows_deleted_by(dataset, landed), attempts=0)
+    earlier = _find_commit(planned, dataset)
+    if earlier is not None:
+        return _report(planned, policy, earlier, _rows_deleted_by(dataset, earlier), attempts=0)
     deleted = delete_rows(
         dataset,
         planned.predicate,
@@ -109,7 +109,7 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
     return _report(planned, policy, deleted.view.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 
 
-def _find_landed(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:
+def _find_commit(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:
     for version in range(dataset.version, planned.before.version, -1):
         try:
             transaction = dataset.read_transaction(version)

@@ -6,15 +6,16 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from humanfriendly import format_size  # type: ignore[import-untyped]  # no types
+from humanfriendly import format_size, format_timespan  # type: ignore[import-untyped]  # no types
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
-__all__ = ["Figure", "amount", "format_bytes", "render_plan"]
+__all__ = ["Figure", "amount", "format_bytes", "format_duration", "render_plan"]
 
 _WIDTH: Final = 100
 
@@ -63,6 +64,11 @@ def amount(number: int, noun: str) -> str:
 def format_bytes(number: int) -> str:
     """Return a human-readable number of bytes: ``1.5 GiB``."""
     return str(format_size(number, binary=True))
+
+
+def format_duration(duration: timedelta) -> str:
+    """Return the duration in words, ``2 weeks``."""
+    return str(format_timespan(duration))
 
 
 def render_plan(title: str, figures: Sequence[Figure], notes: Sequence[str] = ()) -> str:

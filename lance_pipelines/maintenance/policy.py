@@ -80,6 +80,9 @@ class DeletionPolicy:
 class CleanupPolicy:
     """Which old versions are removed: those that exceed all limits. Tagged versions are always kept.
 
+    Part of a declaration. The policy of the same name in ``lance_core.metadata``, with which a cleanup is planned, is
+    made from it in ``cleanup_plan.py``.
+
     Attributes:
         retain_versions: keep this many of the newest versions, regardless of age.
         older_than: keep versions newer than this, regardless of number.

@@ -8,13 +8,13 @@ import dagster as dg
 from dagster import BetaWarning
 
 import lance_core
+from lance_pipelines.asset_metadata import materialization_metadata, version_metadata
 from lance_pipelines.data_version import data_version_at
 from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.ingest.commit import commit_staged
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.ingest.report import CommitReport, report_commit
 from lance_pipelines.ingest.staged_write import StagedWrite
-from lance_pipelines.metadata import materialization_metadata, version_metadata
+from lance_pipelines.ingest.write_commit import commit_staged
+from lance_pipelines.ingest.write_report import WriteReport, report_write
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.pools import commit_pool
 from lance_pipelines.spark.writer import discard_files
@@ -40,10 +40,10 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         stop_watching(context.run_id)
         staged = StagedWrite.from_json(staged_write)
         with clear_failures(declaration.name, context.log):
-            landing = commit_staged(staged, discard=discard_files)
-            report = report_commit(staged, landing)
+            outcome = commit_staged(staged, discard=discard_files)
+            report = report_write(staged, outcome)
             # A repeated commit may be outdated: downstream readers see the current content of the dataset.
-            data_version = data_version_at(report.uri, report.version if landing.committed_now else None)
+            data_version = data_version_at(report.uri, report.version if outcome.committed_now else None)
             figures = version_metadata(lance_core.dataset(report.uri, version=report.version), declaration.maintenance)
         context.log.info(report.summary())
         # Logs go to standard error; this line alone is the program's output.
@@ -55,7 +55,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def _materialization(
-    report: CommitReport, data_version: str, figures: Mapping[str, dg.MetadataValue]
+    report: WriteReport, data_version: str, figures: Mapping[str, dg.MetadataValue]
 ) -> dg.Output[None]:
     tags = {"lance/version": str(report.version)}
     if report.transaction_uuid is not None:

@@ -21,8 +21,8 @@ import yaml
 import lance_core
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
-from lance_pipelines.ingest.planning import plan_write
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_plan import plan_write
 from lance_pipelines.ops import failures as failures_module
 from lance_pipelines.ops import write_fragments as write_module
 from lance_pipelines.resources.spark import SparkResource

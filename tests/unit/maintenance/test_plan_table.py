@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lance_pipelines.maintenance.plan_table import Figure, render_plan
+from datetime import timedelta
+
+from lance_pipelines.maintenance.plan_table import Figure, format_duration, render_plan
 
 
 def test_before_after_and_the_change() -> None:
@@ -38,3 +40,7 @@ def test_what_is_not_known_is_said() -> None:
 
 def test_text_in_brackets_is_text() -> None:
     assert "[bold] :smile:" in render_plan("t", [Figure("[bold] :smile:", 1, 1)])
+
+
+def test_a_duration_in_words() -> None:
+    assert format_duration(timedelta(days=14)) == "2 weeks"
