@@ -18,7 +18,7 @@ from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import amount
 
 if TYPE_CHECKING:
-    from lance_pipelines.maintenance.planned_delete import PlannedDelete
+    from lance_pipelines.maintenance.delete_plan import PlannedDelete
     from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = ["DeleteReport", "commit_delete"]

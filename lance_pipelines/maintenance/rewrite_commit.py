@@ -40,7 +40,6 @@ from lance_core.errors import (
 )
 from lance_core.optimize import RewriteResult, commit_rewrites, plan_again
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
-from lance_pipelines.maintenance.rewrite_verify import verify_row_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,13 +47,17 @@ if TYPE_CHECKING:
     from lance_core.optimize import CompactionTask
     from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 
-__all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "commit_staged_rewrite"]
+__all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "RowsLostError", "commit_staged_rewrite"]
 
 _MAX_ROUNDS: Final = 8
 """How often lost groups are rewritten before the rest is left to the next run."""
 
 _DEFINITE_FAILURES: Final = (IncompatibleTransactionError, InvalidInputError, NotFoundError, NotSupportedError)
 """Errors that would recur whenever the same files are committed."""
+
+
+class RowsLostError(InvalidInputError):
+    """A rewrite has a different number of rows than what it replaces. Nothing was committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +144,7 @@ def _commit_round(
     outcome.rounds += 1
     try:
         results = [RewriteResult.from_json(text) for text in pending.results]
-        verify_row_counts(plan.uri, results)
+        _verify_row_counts(plan.uri, results)
         done = commit_rewrites(dataset, results, transaction_properties=_properties(plan))
     except _DEFINITE_FAILURES as error:
         _discard(plan, pending.file_token, discard, error)
@@ -151,6 +154,26 @@ def _commit_round(
     outcome.attempts += done.attempts
     outcome.conflicts += len(done.lost)
     return done.lost
+
+
+def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
+    """Check that each group has as many rows as the replaced fragments have live rows.
+
+    Raises:
+        RowsLostError: names the first group that does not.
+    """
+    for result in results:
+        expected = sum(fragment.num_rows for fragment in result.original_fragments)
+        found = sum(fragment.num_rows for fragment in result.new_fragments)
+        if found != expected:
+            fragment_ids = [fragment.id for fragment in result.original_fragments]
+            raise RowsLostError(
+                f"{uri}: fragments {fragment_ids} hold {expected} rows, but their rewrite holds {found}: rows were "
+                "lost or written twice",
+                uri=uri,
+                expected=expected,
+                found=found,
+            )
 
 
 def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: RewriteOutcome) -> list[CompactionTask]:

@@ -12,9 +12,8 @@ from lance_pipelines.dead_runs import stop_watching
 from lance_pipelines.events import dataset_materialization
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.delete_commit import commit_delete
-from lance_pipelines.maintenance.delete_forecast import DeleteForecast
+from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.planned_delete import PlannedDelete
 from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run

@@ -9,8 +9,7 @@ import dagster as dg
 import lance_core
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.rewrite_forecast import RewriteForecast
-from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
+from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOperation, plan_rewrite, task_documents
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import (

@@ -10,8 +10,8 @@ from lance_pipelines.data_version import is_unknown
 from lance_pipelines.dead_runs import stop_watching
 from lance_pipelines.events import maintenance_observation
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.maintenance.cleanup_report import CleanupForecast, CleanupReport
-from lance_pipelines.maintenance.planned_cleanup import PlannedCleanup, plan_removal
+from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
+from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run

@@ -18,10 +18,9 @@ from lance_core.optimize import RewriteResult
 from lance_pipelines.maintenance import rewrite_commit as module
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.policy import MaintenancePolicy
-from lance_pipelines.maintenance.rewrite_commit import RewriteOutcome, Rewritten, commit_staged_rewrite
+from lance_pipelines.maintenance.rewrite_commit import RewriteOutcome, Rewritten, RowsLostError, commit_staged_rewrite
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
 from lance_pipelines.maintenance.rewrite_report import report_rewrite
-from lance_pipelines.maintenance.rewrite_verify import RowsLostError
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 from lance_pipelines.spark.writer import discard_files
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
