@@ -17,7 +17,7 @@ from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.pools import commit_pool
-from lance_pipelines.spark.writer import discard_files
+from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["build_commit_op"]
 

@@ -17,7 +17,7 @@ from lance_pipelines.ops.rewrite_fragments import rewrite_with
 from lance_pipelines.pools import commit_pool
 from lance_pipelines.recorded_versions import find_data_version
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.spark.writer import discard_files
+from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["build_rewrite_commit_op"]
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import dagster as dg
 
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.interruption import run_interruptibly
 from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.run_entry import prepare_for_pool
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.rewriting import rewrite_tasks
+from lance_pipelines.spark.interruption import run_interruptibly
+from lance_pipelines.spark.staging import rewrite_tasks
 
 __all__ = ["build_rewrite_op", "rewrite_with"]
 

@@ -6,12 +6,12 @@ import dagster as dg
 
 from lance_pipelines.asset_metadata import staged_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.interruption import run_interruptibly
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.staging import stage_write
+from lance_pipelines.spark.interruption import run_interruptibly
+from lance_pipelines.spark.staging import stage_write
 
 __all__ = ["build_write_op"]
 

@@ -4,7 +4,8 @@ One Spark job with as many tasks as the plan has: each gets the JSON text of its
 at the plan's version and writes the new ones, and answers with one row that holds the result as JSON. No data passes
 through the driver or the JVM, and no version refers to the new files until the results are committed.
 
-Every data file of one job ends in that job's *file token*, by which the files of failed and lost attempts are found.
+The name of every data file of one job ends in that job's *file token*, by which ``leftovers.py`` finds the files of
+failed attempts.
 
 Source: ``DataFrame.mapInArrow`` of PySpark 4.3.
 """
@@ -12,7 +13,6 @@ Source: ``DataFrame.mapInArrow`` of PySpark 4.3.
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -21,11 +21,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 import lance_core
-from lance_core.errors import InternalError, LanceError
+from lance_core.errors import InternalError
 from lance_core.optimize import CompactionTask
 from lance_pipelines.spark.failures import reported_to_driver, translated
+from lance_pipelines.spark.leftovers import discard_lost_attempts
 from lance_pipelines.spark.owned_jobs import owned_jobs
-from lance_pipelines.spark.writer import discard_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,8 +43,6 @@ _REPORT: Final = pa.schema(
     ]
 )
 _REPORT_DDL: Final = "task_index INT NOT NULL, attempt_number INT NOT NULL, result STRING NOT NULL"
-
-_logger: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ def execute_tasks(
     """Execute rewrite tasks, one per Spark task. Nothing is committed.
 
     When this raises, no task of the job is still running, and
-    :func:`~lance_pipelines.spark.writer.discard_files` removes what it wrote.
+    :func:`~lance_pipelines.spark.leftovers.discard_files` removes what it wrote.
 
     Args:
         session: a running Spark session, not one of Spark Connect.
@@ -99,7 +97,8 @@ def execute_tasks(
         reports = frame.mapInArrow(partial(_execute_partition, settings), _REPORT_DDL).collect()
     results = _one_result_each(reports, len(tasks), dataset_uri)
     if any(report.attempt_number for report in reports):
-        _discard_lost_attempts(settings, results)
+        fragments = [fragment for result in results for fragment in json.loads(result)["new_fragments"]]
+        discard_lost_attempts(dataset_uri, file_token, fragments, storage_options=storage_options)
     return results
 
 
@@ -133,17 +132,3 @@ def _one_result_each(reports: Sequence[Row], num_tasks: int, dataset_uri: str) -
     if len(latest) != num_tasks:
         raise InternalError(f"{dataset_uri}: {num_tasks} rewrite tasks were started, but {len(latest)} answered")
     return tuple(latest[index].result for index in range(num_tasks))
-
-
-def _discard_lost_attempts(settings: _JobSettings, results: Sequence[str]) -> None:
-    """Attempts before the ones that count may have finished files; leaving them costs room, not correctness."""
-    keep = [
-        data_file["path"]
-        for result in results
-        for fragment in json.loads(result)["new_fragments"]
-        for data_file in fragment["files"]
-    ]
-    try:
-        discard_files(settings.dataset_uri, settings.file_token, keep=keep, storage_options=settings.storage_options)
-    except LanceError as error:
-        _logger.warning("files of failed attempts could not be removed (*%s.lance): %s", settings.file_token, error)

@@ -27,7 +27,7 @@ from lance_pipelines.ops import failures as failures_module
 from lance_pipelines.ops import write_fragments as write_module
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.settings import Settings
-from lance_pipelines.staging import Staging
+from lance_pipelines.spark.staging import Staging
 from tests.support.dev_server import DevServer, dev_server
 
 REPOSITORY = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from lance_core.errors import CommitOutcomeUnknownError, NotFoundError, StorageE
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ops import commit_fragments as commit_module
 from lance_pipelines.ops import write_fragments as write_module
-from lance_pipelines.staging import Staging
+from lance_pipelines.spark.staging import Staging
 
 EVENTS = dg.AssetKey("events")
 
