@@ -1,6 +1,5 @@
 """The op that commits a staged write: verify, commit once, report."""
 
-import sys
 import warnings
 from collections.abc import Mapping
 
@@ -16,6 +15,7 @@ from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
 from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.output import say
 from lance_pipelines.pools import commit_pool
 from lance_pipelines.spark.leftovers import discard_files
 
@@ -45,10 +45,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             # A repeated commit may be outdated: downstream readers see the current content of the dataset.
             data_version = data_version_at(report.uri, report.version if outcome.committed_now else None)
             figures = version_metadata(lance_core.dataset(report.uri, version=report.version), declaration.maintenance)
-        context.log.info(report.summary())
-        # Logs go to standard error; this line alone is the program's output.
-        sys.stdout.write(f"{declaration.name}: {report.summary()}\n")
-        sys.stdout.flush()
+        say(context, declaration.name, report.summary())
         return _materialization(report, data_version, figures)
 
     return commit_fragments

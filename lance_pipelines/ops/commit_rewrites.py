@@ -5,7 +5,7 @@ from functools import partial
 import dagster as dg
 
 from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.events import maintenance_observation
+from lance_pipelines.events import dataset_observation
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.rewrite_commit import commit_staged_rewrite
 from lance_pipelines.maintenance.rewrite_report import report_rewrite
@@ -41,7 +41,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             outcome = commit_staged_rewrite(staged, rewrite=partial(rewrite_with, spark), discard=discard_files)
             report = report_rewrite(staged.plan, outcome, declaration.maintenance)
             if report.has_changed:
-                event = maintenance_observation(
+                event = dataset_observation(
                     dataset=declaration.name,
                     uri=report.uri,
                     op=staged.plan.op,

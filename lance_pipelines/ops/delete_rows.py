@@ -17,8 +17,8 @@ from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
-from lance_pipelines.ops.output import print_text, say
-from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
+from lance_pipelines.ops.output import say
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.pools import commit_pool
 
@@ -85,11 +85,7 @@ def _plan(
     found = plan_delete_of(dataset, config.predicate)
     forecast = DeleteForecast(uri=uri, predicate=config.predicate, before=before, plan=found)
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
-    if dry_run:
-        print_text(f"{declaration.name}: {forecast.table()}")
-        return [shown]
-    if not forecast.has_work:
-        say(context, declaration.name, forecast.headline())
+    if not is_executed(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info("Deleting from %s.", forecast.headline())
     prepare_for_pool(context)

@@ -8,15 +8,15 @@ import dagster as dg
 import lance_core
 from lance_pipelines.data_version import is_unknown
 from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.events import maintenance_observation
+from lance_pipelines.events import dataset_observation
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
 from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
-from lance_pipelines.ops.output import print_text, say
-from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
+from lance_pipelines.ops.output import say
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.pools import commit_pool
 from lance_pipelines.recorded_versions import find_data_version
@@ -67,7 +67,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                 context.log.warning("%s: %s", planned.uri, warning)
             report.require_progress()
             if report.has_changed:
-                event = maintenance_observation(
+                event = dataset_observation(
                     dataset=declaration.name,
                     uri=report.uri,
                     op="cleanup",
@@ -92,11 +92,7 @@ def _plan(
     dataset = lance_core.dataset(uri)
     forecast = CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
-    if dry_run:
-        print_text(f"{declaration.name}: {forecast.table()}")
-        return [shown]
-    if not forecast.has_work:
-        say(context, declaration.name, forecast.headline())
+    if not is_executed(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info(forecast.headline())
     prepare_for_pool(context)

@@ -25,6 +25,7 @@ reported once, unless it is the recorded one.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Final, TypeAlias
 
 import dagster as dg
@@ -32,13 +33,13 @@ import dagster as dg
 from lance_core.errors import CorruptDataError, LanceError, VersionNotFoundError
 from lance_core.metadata import ManifestName
 from lance_pipelines.data_version import data_version_of
-from lance_pipelines.events import EXTERNAL_WRITER, external_materialization, external_observation
+from lance_pipelines.dead_runs import fail_dead_runs
+from lance_pipelines.events import EXTERNAL_WRITER, VERSION_KEY, dataset_materialization, dataset_observation
 from lance_pipelines.found_version import FoundVersion
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.recorded_versions import RecordedVersions, find_data_version
+from lance_pipelines.recorded_versions import RecordedVersions, event_value, find_data_version, is_event_at
 from lance_pipelines.sensors.latest import Latest, stamp_of
-from lance_pipelines.sensors.own_commits import Report, find_report
-from lance_pipelines.silent_runs import describe_run
+from lance_pipelines.silent_runs import describe_run, is_silent
 
 __all__ = ["Mark", "Progress", "catch_up"]
 
@@ -48,6 +49,8 @@ SILENT_RUN_WRITER: Final = "run"
 """Value of the writer's tag for commits of a run that ended without reporting them."""
 
 _RESERVATION: Final = "reserve_fragments"
+
+_EVENT_TYPES: Final = {dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION}
 
 _Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 
@@ -82,6 +85,22 @@ class Progress:
     reason: str
     mark: Mark | None = None
     events: tuple[_Event, ...] = ()
+
+
+class _Report(Enum):
+    """Whether a commit was reported as an event."""
+
+    DONE = auto()
+    """The event log has it."""
+
+    PENDING = auto()
+    """The run is still in progress."""
+
+    LOST = auto()
+    """The run ended without it, or has been silent for too long."""
+
+    FOREIGN = auto()
+    """This instance has no such run, so there will be no event."""
 
 
 def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
@@ -132,7 +151,7 @@ class _Follower:
             return started
         changed = self._find(int(data_version.partition("-")[0])) or found
         report = self._report(changed)
-        if report is Report.PENDING:
+        if report is _Report.PENDING:
             return Progress(reason=self._waits(changed))
         event = self._event(changed, report, data_version, is_change=True)
         return started if event is None else replace(started, events=(event,))
@@ -147,7 +166,7 @@ class _Follower:
                 found = FoundVersion.read(self.latest.log, name)
                 report = self._report(found)
                 is_change, data_version = self._classify(found, mark)
-                if report is Report.PENDING and is_change:
+                if report is _Report.PENDING and is_change:
                     trouble = f"; {self._waits(found)}"
                     break
                 shown = self._shown_data_version(found, data_version)
@@ -199,19 +218,19 @@ class _Follower:
         told = self.recorded.latest_materialization
         return data_version if told is None or told.version <= found.version else told.data_version
 
-    def _report(self, found: FoundVersion) -> Report:
+    def _report(self, found: FoundVersion) -> _Report:
         if found.run_id is None:
-            return Report.FOREIGN
-        return find_report(self.instance, found.run_id, self.declaration, found.version)
+            return _Report.FOREIGN
+        return _find_report(self.instance, found.run_id, self.declaration, found.version)
 
-    def _event(self, found: FoundVersion, report: Report, data_version: str, *, is_change: bool) -> _Event | None:
+    def _event(self, found: FoundVersion, report: _Report, data_version: str, *, is_change: bool) -> _Event | None:
         """Return the event that a version lacks; None when it lacks none."""
         if found.operation == _RESERVATION and not is_change:
             return None
         # What happened in a gap before a version is news even if the version itself was reported, or will be.
-        if report in (Report.DONE, Report.PENDING) and is_change == found.changes_rows:
+        if report in (_Report.DONE, _Report.PENDING) and is_change == found.changes_rows:
             return None
-        make = external_materialization if is_change else external_observation
+        make = dataset_materialization if is_change else dataset_observation
         return make(
             dataset=self.declaration.name,
             uri=self.declaration.uri,
@@ -219,7 +238,7 @@ class _Follower:
             report_metadata=found.facts(),
             version=found.version,
             data_version=data_version,
-            writer=SILENT_RUN_WRITER if report is Report.LOST else EXTERNAL_WRITER,
+            writer=SILENT_RUN_WRITER if report is _Report.LOST else EXTERNAL_WRITER,
             policy=self.declaration.maintenance,
         )
 
@@ -249,3 +268,36 @@ class _Follower:
 def _is_as_good_as_removed(error: LanceError) -> bool:
     """The version was removed since it was listed, or is damaged, and can no longer be read."""
     return isinstance(error, (VersionNotFoundError, CorruptDataError))
+
+
+def _find_report(instance: dg.DagsterInstance, run_id: str, declaration: DatasetDeclaration, version: int) -> _Report:
+    """Return whether a run has reported its commit of this version.
+
+    A run commits, and then reports the commit as an event; it may end in between. An event of a later version covers
+    this one: a run that needs several commits reports the last. Events of runs that were configured with another
+    location than the declared one do not count.
+    """
+    # The run first: an event that it logs after this look is then not taken for a lost one.
+    run = _find_run(instance, run_id)
+    if run is None:
+        return _Report.FOREIGN
+    if any(reported >= version for reported in _reported_versions(instance, run_id, declaration)):
+        return _Report.DONE
+    return _Report.LOST if run.is_finished or is_silent(instance, run) else _Report.PENDING
+
+
+def _find_run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None:
+    run = instance.get_run_by_id(run_id)
+    if run is not None and not run.is_finished and fail_dead_runs(instance):
+        return instance.get_run_by_id(run_id)
+    return run
+
+
+def _reported_versions(instance: dg.DagsterInstance, run_id: str, declaration: DatasetDeclaration) -> Iterator[int]:
+    key = dg.AssetKey(declaration.name)
+    for entry in instance.all_logs(run_id, of_type=_EVENT_TYPES):
+        event = entry.asset_materialization or entry.asset_observation
+        if event is not None and event.asset_key == key and is_event_at(event, declaration.uri):
+            version = event_value(event, VERSION_KEY)
+            if isinstance(version, int):
+                yield version

@@ -16,8 +16,7 @@ from rich.console import Console
 from lance_core.errors import StorageError
 from lance_pipelines.demo import command
 from lance_pipelines.demo.reference_check import rows_by_version
-from lance_pipelines.demo.report import print_comparison
-from lance_pipelines.demo.snapshot import Snapshot
+from lance_pipelines.demo.snapshot import Snapshot, print_comparison
 from lance_pipelines.demo.story import StoryBroken, StoryOutcome
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -391,8 +391,8 @@ def test_only_the_group_that_lost_is_rewritten_by_the_commit_step(lake, monkeypa
 
 
 REPORTS = {
-    "compact": (commit_rewrites, "maintenance_observation"),
-    "cleanup": (remove_old_versions, "maintenance_observation"),
+    "compact": (commit_rewrites, "dataset_observation"),
+    "cleanup": (remove_old_versions, "dataset_observation"),
     "delete_rows": (delete_rows, "dataset_materialization"),
 }
 

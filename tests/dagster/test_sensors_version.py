@@ -26,7 +26,7 @@ from lance_core.table.paths import manifest_name
 from lance_pipelines import silent_runs
 from lance_pipelines.data_version import data_version_at
 from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
-from lance_pipelines.events import maintenance_observation
+from lance_pipelines.events import dataset_observation
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 from lance_pipelines.sensors import catch_up as catch_up_module
@@ -306,7 +306,7 @@ def test_an_event_of_a_run_elsewhere_does_not_count(followed, tmp_path) -> None:
     other = str(tmp_path / "other.lance")
     append(other, 1)
     append(other, 2)
-    observation = maintenance_observation(dataset="events", uri=other, op="compact", report_metadata={}, version=2)
+    observation = dataset_observation(dataset="events", uri=other, op="compact", report_metadata={}, version=2)
     followed.instance.report_dagster_event(
         dg.DagsterEvent(
             event_type_value=dg.DagsterEventType.ASSET_OBSERVATION.value,
@@ -373,7 +373,7 @@ def test_what_is_recorded_of_a_later_version_holds_for_those_before(followed) ->
     before = data_version_at(followed.uri(), 4)
     compact(followed.uri(), target_rows_per_fragment=2)
     compact(followed.uri(), target_rows_per_fragment=4)
-    observation = maintenance_observation(
+    observation = dataset_observation(
         dataset="events", uri=followed.uri(), op="compact", report_metadata={}, version=8, data_version=before
     )
     followed.instance.report_runless_asset_event(observation)
