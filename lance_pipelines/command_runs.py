@@ -12,7 +12,7 @@ from dagster._core.errors import DagsterHomeNotSetError
 from dagster.components.definitions import LazyDefinitions
 
 from lance_core.errors import InvalidInputError, LanceError
-from lance_pipelines.events import OPERATION_TAG
+from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.jobs import DATASET_TAG, request_config
 from lance_pipelines.ops.failures import config_headline, take_last_words
 

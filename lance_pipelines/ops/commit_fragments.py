@@ -7,22 +7,19 @@ import dagster as dg
 from dagster import BetaWarning
 
 import lance_core
-from lance_pipelines.asset_metadata import materialization_metadata, version_metadata
-from lance_pipelines.data_version import data_version_at
-from lance_pipelines.dead_runs import stop_watching
+from lance_pipelines.events.asset_metadata import materialization_metadata, version_metadata
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
+from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.output import say
-from lance_pipelines.pools import commit_pool
+from lance_pipelines.runs.dead_runs import stop_watching
 from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["build_commit_op"]
-
-COMMIT_RETRIES = dg.RetryPolicy(max_retries=3, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
-"""A commit can be repeated safely. Only temporary failures are retried, see ``ops/failures.py``."""
 
 
 def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:

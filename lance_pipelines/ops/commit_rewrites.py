@@ -4,19 +4,18 @@ from functools import partial
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.events import dataset_observation
+from lance_pipelines.events.commit_events import dataset_observation
+from lance_pipelines.events.recorded_versions import find_data_version
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.rewrite_commit import commit_staged_rewrite
 from lance_pipelines.maintenance.rewrite_report import report_rewrite
 from lance_pipelines.maintenance.staged_rewrite import StagedRewrite
-from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
+from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.output import say
 from lance_pipelines.ops.rewrite_fragments import rewrite_with
-from lance_pipelines.pools import commit_pool
-from lance_pipelines.recorded_versions import find_data_version
 from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.runs.dead_runs import stop_watching
 from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["build_rewrite_commit_op"]

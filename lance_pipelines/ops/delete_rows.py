@@ -8,19 +8,18 @@ import dagster as dg
 
 import lance_core
 from lance_core.metadata import plan_delete as plan_delete_of
-from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.events import dataset_materialization
+from lance_pipelines.events.commit_events import dataset_materialization
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.delete_commit import commit_delete
 from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
+from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
-from lance_pipelines.pools import commit_pool
+from lance_pipelines.runs.dead_runs import stop_watching
 
 __all__ = ["build_delete_op", "build_delete_plan_op"]
 

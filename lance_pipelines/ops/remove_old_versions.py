@@ -6,20 +6,19 @@ from typing import Any
 import dagster as dg
 
 import lance_core
-from lance_pipelines.data_version import is_unknown
-from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.events import dataset_observation
+from lance_pipelines.events.commit_events import dataset_observation
+from lance_pipelines.events.data_version import is_unknown
+from lance_pipelines.events.recorded_versions import find_data_version
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
 from lance_pipelines.maintenance.cleanup_report import CleanupReport
-from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
+from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
-from lance_pipelines.pools import commit_pool
-from lance_pipelines.recorded_versions import find_data_version
+from lance_pipelines.runs.dead_runs import stop_watching
 
 __all__ = ["build_cleanup_op", "build_cleanup_plan_op"]
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from lance_pipelines.asset_metadata import staged_metadata
+from lance_pipelines.events.asset_metadata import staged_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ops.failures import clear_failures
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config

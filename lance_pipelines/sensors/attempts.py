@@ -13,8 +13,8 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import fail_dead_runs
-from lance_pipelines.silent_runs import is_silent
+from lance_pipelines.runs.dead_runs import fail_dead_runs
+from lance_pipelines.runs.silent_runs import is_silent
 
 __all__ = ["WORK_TAG", "Attempts"]
 

@@ -32,14 +32,19 @@ import dagster as dg
 
 from lance_core.errors import CorruptDataError, LanceError, VersionNotFoundError
 from lance_core.metadata import ManifestName
-from lance_pipelines.data_version import data_version_of
-from lance_pipelines.dead_runs import fail_dead_runs
-from lance_pipelines.events import EXTERNAL_WRITER, VERSION_KEY, dataset_materialization, dataset_observation
-from lance_pipelines.found_version import FoundVersion
+from lance_pipelines.events.commit_events import (
+    EXTERNAL_WRITER,
+    VERSION_KEY,
+    dataset_materialization,
+    dataset_observation,
+)
+from lance_pipelines.events.data_version import data_version_of
+from lance_pipelines.events.found_version import FoundVersion
+from lance_pipelines.events.recorded_versions import RecordedVersions, event_value, find_data_version, is_event_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.recorded_versions import RecordedVersions, event_value, find_data_version, is_event_at
+from lance_pipelines.runs.dead_runs import fail_dead_runs
+from lance_pipelines.runs.silent_runs import describe_run, is_silent
 from lance_pipelines.sensors.latest import Latest, stamp_of
-from lance_pipelines.silent_runs import describe_run, is_silent
 
 __all__ = ["Mark", "Progress", "catch_up"]
 

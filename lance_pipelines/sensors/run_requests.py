@@ -33,7 +33,7 @@ import dagster as dg
 from lance_core.errors import LanceError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.evaluate import Due, NotDue, Verdict
-from lance_pipelines.runs_in_flight import RunInFlight, find_runs_in_flight
+from lance_pipelines.runs.runs_in_flight import RunInFlight, find_runs_in_flight
 from lance_pipelines.sensors.attempts import WORK_TAG, Attempts
 from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
 from lance_pipelines.sensors.latest import Latest

@@ -13,8 +13,8 @@ from dagster._core.events import AssetMaterializationPlannedData
 
 import lance_core
 from lance_pipelines.automation import build_automation_sensor, on_new_data
-from lance_pipelines.data_version import data_version_at
-from lance_pipelines.events import EXTERNAL_WRITER, dataset_materialization, dataset_observation
+from lance_pipelines.events.commit_events import EXTERNAL_WRITER, dataset_materialization, dataset_observation
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.instance_storage import LockedSqliteStorage
 from lance_pipelines.settings import SETTLE_VARIABLE
 

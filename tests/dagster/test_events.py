@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_pipelines.data_version import data_version_at
-from lance_pipelines.events import (
+from lance_pipelines.events.commit_events import (
     EXTERNAL_WRITER,
     dataset_materialization,
     dataset_observation,
 )
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePolicy
 
 

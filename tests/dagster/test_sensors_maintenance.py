@@ -20,10 +20,10 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 import lance_core
-from lance_pipelines import silent_runs
-from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.runs import silent_runs
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG
 from lance_pipelines.sensors import run_requests
 from lance_pipelines.sensors.cleanup_sensor import CLEANUP
 from lance_pipelines.sensors.compaction_sensor import COMPACTION

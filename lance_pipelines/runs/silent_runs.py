@@ -15,7 +15,7 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import MACHINE_TAG, machine
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, machine
 
 __all__ = ["describe_run", "is_silent"]
 

@@ -20,10 +20,10 @@ import dagster as dg
 
 from lance_core.errors import VersionNotFoundError
 from lance_core.metadata import open_version_log
-from lance_pipelines.asset_metadata import CONTENT_KEY, URI_KEY
-from lance_pipelines.data_version import data_version_of, is_unknown
-from lance_pipelines.events import DATA_VERSION_TAG, VERSION_KEY
-from lance_pipelines.found_version import FoundVersion
+from lance_pipelines.events.asset_metadata import CONTENT_KEY, URI_KEY
+from lance_pipelines.events.commit_events import DATA_VERSION_TAG, VERSION_KEY
+from lance_pipelines.events.data_version import data_version_of, is_unknown
+from lance_pipelines.events.found_version import FoundVersion
 from lance_pipelines.settings import absolute_uri
 
 __all__ = ["RecordedVersion", "RecordedVersions", "event_value", "find_data_version", "is_event_at"]

@@ -20,8 +20,8 @@ import dagster as dg
 
 import lance_core
 from lance_core.errors import NotSupportedError, VersionNotFoundError
-from lance_pipelines.asset_metadata import dataset_metadata, version_metadata
-from lance_pipelines.data_version import data_version_at
+from lance_pipelines.events.asset_metadata import dataset_metadata, version_metadata
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
