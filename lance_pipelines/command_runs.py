@@ -14,7 +14,7 @@ from dagster.components.definitions import LazyDefinitions
 from lance_core.errors import InvalidInputError, LanceError
 from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.jobs import DATASET_TAG, request_config
-from lance_pipelines.ops.failures import config_headline, take_last_words
+from lance_pipelines.ops.failures import config_headline, take_failures
 
 __all__ = ["run_operation"]
 
@@ -63,7 +63,7 @@ def run_operation(
         return []
     if any(map(_is_interrupt, result.get_step_failure_events())):
         return [f"{subject}: interrupted"]
-    return take_last_words() or [_headline(event) for event in result.get_step_failure_events()]
+    return take_failures() or [_headline(event) for event in result.get_step_failure_events()]
 
 
 def _load(module: str) -> dg.Definitions:

@@ -10,7 +10,7 @@
     compare    rows, versions, files and recorded events are what they must be
 
 After each step the rows of the dataset are compared with the expected rows. The first failed check ends the
-demonstration with :class:`StoryBroken`.
+demonstration with :class:`FailedCheckError`.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from lance_pipelines.demo.reference_check import is_reference_installed, rows_by
 from lance_pipelines.demo.snapshot import Snapshot
 from lance_pipelines.jobs import request_config
 
-__all__ = ["Story", "StoryBroken", "StoryOutcome"]
+__all__ = ["FailedCheckError", "Story", "StoryOutcome"]
 
 TAG: Final = "morning"
 
@@ -49,7 +49,7 @@ _SPARK_CONFIG: Final = {"spark.master": "local[2,2]", "spark.driver.extraJavaOpt
 """Settings under which a session for a few rows starts soonest."""
 
 
-class StoryBroken(LanceError):  # noqa: N818  # it says what has become of the story
+class FailedCheckError(LanceError):
     """A check of the demonstration failed."""
 
 
@@ -106,7 +106,7 @@ class Story:
         """Run the demonstration.
 
         Raises:
-            StoryBroken: a check failed.
+            FailedCheckError: a check failed.
             LanceError: the server or the dataset cannot be used.
         """
         num_tagged = self._num_ingests // 5
@@ -161,7 +161,7 @@ class Story:
             run_config = request_config("delete_rows", predicate=delete.predicate)
             self._finish(self._api.launch("delete_rows", run_config))
             num_rows = self._expected.delete(delete)
-            self._check_rows(f"after {num_rows} rows went by {delete.predicate!r}")
+            self._check_rows(f"after {num_rows} rows were deleted where {delete.predicate}")
             self._wait_for_request()
 
     def _finish(self, run_id: str) -> None:
@@ -169,7 +169,7 @@ class Story:
         self._server.wait_until(partial(self._has_ended, run_id), f"run {run_id} did not end", seconds=_RUN_SECONDS)
         status = self._api.status(run_id)
         if status != "SUCCESS":
-            raise StoryBroken(f"run {run_id} ended with {status}; see {self._server.url}/runs/{run_id}")
+            raise FailedCheckError(f"run {run_id} ended with {status}; see {self._server.url}/runs/{run_id}")
         self._num_changes += 1
 
     def _has_ended(self, run_id: str) -> bool:
@@ -217,7 +217,7 @@ class Story:
         runs = self._api.runs()
         for run in runs:
             if run["status"] in ("FAILURE", "CANCELED"):
-                raise StoryBroken(f"run {run['runId']} of {run['jobName']} ended with {run['status']}")
+                raise FailedCheckError(f"run {run['runId']} of {run['jobName']} ended with {run['status']}")
             if run["status"] == "SUCCESS" and run["runId"] not in known:
                 known.add(run["runId"])
                 self._tell(f"  run {run['runId'][:8]} of {run['jobName']} succeeded")
@@ -232,7 +232,7 @@ class Story:
 
     def _check(self, what: str, *, holds: bool) -> None:
         if not holds:
-            raise StoryBroken(f"check failed: {what}")
+            raise FailedCheckError(f"check failed: {what}")
         self._checks.append(what)
         self._tell(what)
 

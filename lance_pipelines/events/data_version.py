@@ -15,7 +15,7 @@ import lance_core
 from lance_core import LanceOperation
 from lance_core.errors import VersionNotFoundError
 from lance_core.metadata import MAY_CHANGE_ROWS, Manifest, VersionLog
-from lance_pipelines.maintenance.content import holds_what_was_before
+from lance_pipelines.maintenance.content import has_previous_content
 
 __all__ = [
     "CHANGES_ROWS",
@@ -60,7 +60,7 @@ def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> boo
         StorageError: a storage operation failed.
     """
     may_change = None if operation is None else CHANGES_ROWS.get(operation)
-    return True if may_change is None else may_change and not holds_what_was_before(log, manifest)
+    return True if may_change is None else may_change and not has_previous_content(log, manifest)
 
 
 def data_version_of(version: int, transaction_uuid: str | None) -> str:

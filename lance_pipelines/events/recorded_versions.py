@@ -50,7 +50,7 @@ class RecordedVersion:
     run_id: str
     is_materialization: bool
 
-    def tells_of(self, found: FoundVersion) -> bool:
+    def describes(self, found: FoundVersion) -> bool:
         """Return whether it describes this exact version: numbers repeat if a dataset is deleted and recreated."""
         if self.version != found.version:
             return False
@@ -101,7 +101,7 @@ class RecordedVersions:
 
     def _find(self, found: FoundVersion, after: int) -> str | None:
         for point in self.points:
-            if point.tells_of(found):
+            if point.describes(found):
                 return point.data_version
         earlier = [point for point in self.points if after < point.version < found.version]
         same = [point for point in earlier if point.content == found.content_before]

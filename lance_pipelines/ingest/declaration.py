@@ -124,8 +124,8 @@ class DatasetDeclaration:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidInputError(
-                f"invalid dataset name {self.name!r}: it must start with a letter and contain only letters, digits and "
-                "underscores"
+                f"invalid dataset name {self.name!r}: it must start with a letter or an underscore and "
+                "contain only letters, digits and underscores"
             )
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")

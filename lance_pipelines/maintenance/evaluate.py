@@ -89,8 +89,8 @@ def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
     details = [f"the newest {policy.retain_versions} are kept"]
     if old.named:
         details.append(f"{old.named} are tagged or have a branch")
-    if old.too_young:
-        details.append(f"{old.too_young} are newer than {policy.retention}")
+    if old.too_recent:
+        details.append(f"{old.too_recent} are newer than {policy.retention}")
     if old.next_at is not None:
         details.append(f"the next becomes eligible at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
     return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")

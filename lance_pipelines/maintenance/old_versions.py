@@ -34,14 +34,14 @@ class OldVersions:
         versions: number of versions.
         removable: versions that may be removed, ascending.
         named: number of versions that are kept only because a tag or branch needs them.
-        too_young: number of versions that are kept only because they are not old enough.
+        too_recent: number of versions that are kept only because they are not old enough.
         next_at: when the oldest of those becomes eligible, in seconds since the epoch; None when there is none.
     """
 
     versions: int
     removable: tuple[int, ...]
     named: int
-    too_young: int
+    too_recent: int
     next_at: float | None
 
     @classmethod
@@ -71,7 +71,7 @@ class OldVersions:
             versions=len(names),
             removable=removable,
             named=len(old) - len(removable),
-            too_young=len(young),
+            too_recent=len(young),
             next_at=_modified_at(log, young[0]) + age if young else None,
         )
 

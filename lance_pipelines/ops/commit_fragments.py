@@ -14,7 +14,7 @@ from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
 from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import say
 from lance_pipelines.runs.dead_runs import stop_watching
 from lance_pipelines.spark.leftovers import discard_files
@@ -36,7 +36,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def commit_fragments(context: dg.OpExecutionContext, staged_write: str) -> dg.Output[None]:
         stop_watching(context.run_id)
         staged = StagedWrite.from_json(staged_write)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             outcome = commit_staged(staged, discard=discard_files)
             report = report_write(staged, outcome)
             # A repeated commit may be outdated: downstream readers see the current content of the dataset.

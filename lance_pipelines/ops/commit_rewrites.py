@@ -11,7 +11,7 @@ from lance_pipelines.maintenance.rewrite_commit import commit_staged_rewrite
 from lance_pipelines.maintenance.rewrite_report import report_rewrite
 from lance_pipelines.maintenance.staged_rewrite import StagedRewrite
 from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import say
 from lance_pipelines.ops.rewrite_fragments import rewrite_with
 from lance_pipelines.resources.spark import SparkResource
@@ -36,7 +36,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def commit_rewrites(context: dg.OpExecutionContext, spark: SparkResource, staged_rewrite: str) -> None:
         stop_watching(context.run_id)
         staged = StagedRewrite.from_json(staged_rewrite)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             outcome = commit_staged_rewrite(staged, rewrite=partial(rewrite_with, spark), discard=discard_files)
             report = report_rewrite(staged.plan, outcome, declaration.maintenance)
             if report.has_changed:

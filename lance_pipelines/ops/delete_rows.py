@@ -14,7 +14,7 @@ from lance_pipelines.maintenance.delete_commit import commit_delete
 from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
@@ -34,7 +34,7 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def plan_delete(context: dg.OpExecutionContext, config: DeleteRowsConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs
 
@@ -55,7 +55,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def delete_rows(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
         planned = PlannedDelete.from_json(plan)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             report = commit_delete(planned, declaration.maintenance)
             if report.has_changed:
                 event = dataset_materialization(

@@ -11,7 +11,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOperation, plan_rewrite, task_documents
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import (
     CompactConfig,
     MaintenanceConfig,
@@ -37,7 +37,7 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
     )
     def plan_compaction(context: dg.OpExecutionContext, config: CompactConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             options = compaction_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.COMPACT, options)
         yield from planned
@@ -57,7 +57,7 @@ def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefin
         context: dg.OpExecutionContext, config: MaterializeDeletionsConfig
     ) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             options = materialization_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.MATERIALIZE_DELETIONS, options)
         yield from planned

@@ -13,7 +13,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
 from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
@@ -33,7 +33,7 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def plan_cleanup(context: dg.OpExecutionContext, config: CleanupConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs
 
@@ -55,7 +55,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def remove_old_versions(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
         planned = PlannedCleanup.from_json(plan)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             removal = plan_removal(lance_core.dataset(planned.uri), planned.policy)
             for warning in removal.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)

@@ -178,7 +178,7 @@ class _Follower:
                 event = self._event(found, report, shown, is_change=is_change)
                 mark = self._mark(found, data_version)
             except LanceError as error:
-                if _is_as_good_as_removed(error) and name != new[-1]:
+                if _is_unreadable(error) and name != new[-1]:
                     continue
                 trouble = f"; version {name.version} cannot be read: {error}"
                 break
@@ -270,7 +270,7 @@ class _Follower:
         return f"version {mark.version}: {num_events} event{'' if num_events == 1 else 's'}{more}"
 
 
-def _is_as_good_as_removed(error: LanceError) -> bool:
+def _is_unreadable(error: LanceError) -> bool:
     """The version was removed since it was listed, or is damaged, and can no longer be read."""
     return isinstance(error, (VersionNotFoundError, CorruptDataError))
 

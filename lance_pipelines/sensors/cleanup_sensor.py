@@ -30,5 +30,5 @@ CLEANUP: Final = MaintenanceKind(
     op="cleanup",
     excludes=(INGEST, "cleanup"),
     examine=_examine,
-    may_ripen=True,
+    becomes_due_with_age=True,
 )

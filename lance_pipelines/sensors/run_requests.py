@@ -69,7 +69,8 @@ class MaintenanceKind:
         op: the operation, as in run tags.
         excludes: operations that must not be in progress; its own is one of them.
         examine: a dataset and its versions -> whether the work is due.
-        may_ripen: True when work can become due without a commit, so that an unchanged dataset is examined too.
+        becomes_due_with_age: True when work can become due without a commit; then an unchanged dataset is
+            examined too.
     """
 
     sensor: str
@@ -77,7 +78,7 @@ class MaintenanceKind:
     op: str
     excludes: tuple[str, ...]
     examine: Callable[[DatasetDeclaration, Latest], Verdict]
-    may_ripen: bool = False
+    becomes_due_with_age: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +155,7 @@ def _examine(
     instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, latest: Latest, seen: Seen | None
 ) -> Finding:
     now = Seen(version=latest.version, stamp=latest.stamp, policy=target.declaration.maintenance.digest(), reason="")
-    if seen is not None and _is_unchanged(seen, now) and not kind.may_ripen:
+    if seen is not None and _is_unchanged(seen, now) and not kind.becomes_due_with_age:
         known = _known(instance, seen)
         if known is not None:
             return Finding(reason=f"version {now.version} as before: {known}", seen=seen)

@@ -106,10 +106,10 @@ class Project:
 
 
 @pytest.fixture(autouse=True)
-def _no_last_words() -> Iterator[None]:
+def _no_failures() -> Iterator[None]:
     """What a failed step says when its process ends is not for the process of the tests."""
     yield
-    failures_module._last_words.clear()
+    failures_module._failures.clear()
 
 
 @pytest.fixture

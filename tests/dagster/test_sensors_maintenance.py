@@ -286,8 +286,8 @@ def test_rewrites_of_one_dataset_wait_for_each_other(watched, other) -> None:
         ("materialize_deletions", "4 fragments with more than 0.25 deleted, 16 deleted rows >= 2"),
     ):
         assert watched.tick(op) == []
-        heard_of = r"last event at [-\d]+ [:\d]+ UTC"
-        assert re.fullmatch(rf"events: waiting for run {run_id} \({other}, {heard_of}\), {figures}", watched.reason)
+        last_event = r"last event at [-\d]+ [:\d]+ UTC"
+        assert re.fullmatch(rf"events: waiting for run {run_id} \({other}, {last_event}\), {figures}", watched.reason)
     watched.end_run(run_id)
     assert len(watched.tick()) == 1
 
