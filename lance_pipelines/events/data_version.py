@@ -3,9 +3,8 @@
 Not every version changes rows: a compaction creates two versions that do not, building an index creates one, and so
 does a delete by another program that matches nothing. Dagster must not treat those as new data, or everything
 downstream would run again.
-So the data version of version ``v`` names the last version up to ``v``
-that changed rows, with the beginning of its transaction's UUID: a number alone could come again after the dataset was
-deleted and recreated.
+So the data version of version ``v`` is the number of the last version up to ``v`` that changed rows, with the beginning
+of its transaction's UUID: the number alone would repeat after the dataset was deleted and recreated.
 """
 
 import re

@@ -51,7 +51,7 @@ class RecordedVersion:
     is_materialization: bool
 
     def describes(self, found: FoundVersion) -> bool:
-        """Return whether it describes this exact version: numbers repeat if a dataset is deleted and recreated."""
+        """Return whether the event is about this version: numbers repeat if a dataset is deleted and recreated."""
         if self.version != found.version:
             return False
         return self.run_id == found.run_id if self.content is None else self.content == found.content

@@ -111,7 +111,7 @@ def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object])
     Args:
         staged: the message of the write step.
         discard: called with the dataset's URI and the file token to delete the files of this write, after a failure
-            that rules out that they will ever be part of a version.
+            that rules out that they ever become part of a version.
 
     Raises:
         StagedWriteError: a file, a size or a row count differs from the message.
@@ -227,8 +227,8 @@ def commit_on(dataset: lance_core.LanceDataset | None, staged: StagedWrite, *, i
     if staged.mode is WriteMode.OVERWRITE:
         transaction = _transaction(staged, _overwrite(staged), dataset.version)
         return commit_transaction(dataset, transaction, data_storage_version=_file_version(staged))
-    # The planned version, so that everything committed since is checked. 0, if there was no dataset, means
-    # the latest version; the same number in every attempt lets them recognize each other.
+    # The planned version, so that all later versions are checked for conflicts. 0, if there was no dataset, means the
+    # latest version. All attempts use the same number, by which they recognize each other.
     read_version = staged.read_version
     if read_version:
         verify_read_version(staged, dataset)

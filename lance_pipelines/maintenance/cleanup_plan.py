@@ -162,7 +162,7 @@ class PlannedCleanup:
 
 
 def files_left_alone(plan: CleanupPlan) -> dict[str, int]:
-    """Return the metrics of the files that no cleanup removes yet, or ever."""
+    """Return the metrics of files that no version references and that the cleanup keeps nevertheless."""
     unrecognized, residue, protected = map(FileTotals.of, (plan.unrecognized, plan.residue, plan.protected))
     return {
         "lance/unrecognized_files": unrecognized.files,

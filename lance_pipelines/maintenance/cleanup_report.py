@@ -122,9 +122,9 @@ class CleanupReport:
 
 
 def _files_left_of(plan: CleanupPlan, max_files: int) -> list[str]:
-    """Paths of files that should have been removed but still exist after the plan was executed.
+    """Return paths of files that should have been removed but still exist.
 
-    A manifest is kept while a file of its version exists; so manifests are listed only where there is no such file.
+    A manifest is kept as long as a file of its version exists; so manifests are returned only if there is no such file.
 
     Args:
         plan: an executed plan.

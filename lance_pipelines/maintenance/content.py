@@ -28,10 +28,10 @@ def content_digest(manifest: Manifest) -> str:
 
 
 def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup]) -> str:
-    """Return the digest of the version before one that rewrote fragments and changed no row.
+    """Return the digest of the version before one that rewrote fragments without changing rows.
 
     Args:
-        manifest: the version that was made.
+        manifest: the version that the rewrite created.
         rewritten: which fragments it replaced with which.
     """
     written = {_files(fragment.message) for group in rewritten for fragment in group.new_fragments}

@@ -1,7 +1,7 @@
 """Committing a delete exactly once, however often the step runs.
 
-A repeated step would also find rows that were written in the meantime and should not be deleted. So each attempt first
-checks whether a version since the planned one has this delete's id.
+A repeated step would also delete matching rows that were added in the meantime. So each attempt first checks whether a
+version since the planned one has the id of this delete.
 
 Another writer may have deleted the rows since they were counted. Then no version is created, and nothing is reported.
 """
@@ -34,10 +34,10 @@ class DeleteReport:
         uri: the dataset's location.
         predicate: selects the deleted rows.
         before: statistics of the version planned on.
-        after: statistics of the version that the delete made, or of the latest one when no row was left to delete.
+        after: statistics of the version that the delete created, or of the latest one when no row was left to delete.
         rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before no longer exists.
-        repeated: True when an earlier attempt had made the version.
-        attempts: how often this call planned and tried the delete.
+        repeated: True when an earlier attempt had created the version.
+        attempts: number of attempts of this call.
     """
 
     uri: str

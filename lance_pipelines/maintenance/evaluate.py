@@ -23,7 +23,7 @@ class Due:
 
     Attributes:
         reason: why, with numbers.
-        subject: what the work is about, if the latest version alone does not determine it.
+        subject: identifies the work, if the latest version alone does not.
     """
 
     reason: str
@@ -82,7 +82,7 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
 
 
 def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
-    """Due when enough versions exceed both limits of the policy and have neither tag nor branch."""
+    """Due when enough versions exceed both limits of the policy and have neither a tag nor a branch."""
     found = f"{_count(old.versions, 'version')}, {len(old.removable)} removable"
     if len(old.removable) >= policy.min_old_versions:
         return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")

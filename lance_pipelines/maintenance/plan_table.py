@@ -1,4 +1,4 @@
-"""The table that a dry run prints: statistics of a dataset before the work and, as far as known, after it."""
+"""The table that a dry run prints: statistics of a dataset before the work and, if known, after it."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@
          v
       commit -- lost groups ------------> plan them again on the latest version
          |  ^                                 |                      |
-         |  |    nothing left to do <---------+                      | in Spark, with the
-         |  |         |                                              | pool slot in hand
+         |  |    nothing left to do <---------+                      | in Spark, while the
+         |  |         |                                              | pool slot is held
          |  +---------|------------------- rewrite <-----------------+
          v            v
         outcome <-----+
@@ -94,10 +94,10 @@ class RewriteOutcome:
     Attributes:
         version: the latest version known to the step.
         committed: results that are part of the dataset, those of earlier attempts included.
-        conflicts: groups that conflicted with other writers, counted in each round.
+        conflicts: number of groups that conflicted with other writers, summed over the rounds.
         attempts: number of commit attempts.
         rounds: rounds of committing, at least 1.
-        unfinished: groups that still conflicted after the last round.
+        unfinished: number of groups that still conflicted after the last round.
     """
 
     version: int
@@ -186,9 +186,10 @@ def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: Rewrit
 
 
 def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
-    """Yield tasks for fragments created by this rewrite, and for fragments that existed when it was planned.
+    """Return the tasks that merge fragments of this rewrite with others of it, or with older ones.
 
-    Fragments appended by others in the meantime are left to the next run: including them might never end.
+    Older ones are those that existed when the rewrite was planned. Fragments that others appended since then are left
+    to the next run; otherwise this one might never end.
     """
     try:
         planned = lance_core.dataset(plan.uri, version=plan.before.version)

@@ -57,9 +57,9 @@ def plan_rewrite(
 
 
 def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
-    """Tasks as JSON texts, for the workers.
+    """Return tasks as JSON texts, for the workers.
 
-    They omit the list of excluded fragments, which tasks do not need.
+    The texts omit the list of excluded fragments, which tasks do not need.
     """
     documents = [json.loads(task.json()) for task in tasks]
     for document in documents:

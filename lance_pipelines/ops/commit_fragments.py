@@ -1,4 +1,4 @@
-"""The op that commits a staged write: verify, commit once, report."""
+"""The op that verifies and commits a staged write, and reports the materialization."""
 
 import warnings
 from collections.abc import Mapping

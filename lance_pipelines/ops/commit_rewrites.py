@@ -1,4 +1,4 @@
-"""The op that commits rewritten fragments, and reports an observation instead of a materialization."""
+"""The op that commits rewritten fragments and reports an observation."""
 
 from functools import partial
 

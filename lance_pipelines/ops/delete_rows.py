@@ -1,4 +1,4 @@
-"""The ops of a delete: count the matching rows, then delete them. The data changes, so it is a materialization."""
+"""The ops of a delete: the first counts the matching rows, the second deletes them and reports a materialization."""
 
 import uuid
 from collections.abc import Iterator

@@ -33,13 +33,13 @@ _failures: dict[str, str] = {}
 
 @atexit.register
 def _print_failures() -> None:
-    # Dagster prints the message twice among its own stack frames; this puts it at the end of the log.
+    # Dagster prints the message twice, between its own stack frames; this repeats it at the end of the log.
     for message in _failures.values():
         sys.stderr.write(f"FAILED {message}\n")
 
 
 def take_failures() -> list[str]:
-    """Return and clear the messages that would be printed when the process ends; the caller prints them."""
+    """Return the messages that would be printed when the process ends; they are no longer printed then."""
     messages = list(_failures.values())
     _failures.clear()
     return messages

@@ -120,7 +120,7 @@ def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> s
     """
     if config.uri is None:
         return declaration.uri
-    # An empty value, such as that of an unset variable, must not become the working directory.
+    # An empty value, for example of an unset variable, must not become the working directory.
     if not config.uri.strip():
         raise InvalidInputError(f"run configuration of {declaration.name}: the URI is empty")
     return absolute_uri(config.uri)

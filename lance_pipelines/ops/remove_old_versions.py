@@ -1,4 +1,4 @@
-"""The ops of a cleanup: plan it, then remove what was planned."""
+"""The ops of a cleanup: the first plans it, the second plans again and removes the files."""
 
 from collections.abc import Iterator
 from typing import Any

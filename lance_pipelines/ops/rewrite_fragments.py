@@ -1,4 +1,4 @@
-"""The op that rewrites fragments with Spark, one task of the plan per Spark task, and returns what it wrote."""
+"""The op that rewrites fragments with Spark, one Spark task for each task of the plan."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Interaction of a run with other runs: when it starts, and before a step takes the pool slot of a dataset."""
+"""What a run does about other runs: when it starts, and before a step takes the pool slot of a dataset."""
 
 import time
 from typing import Final

@@ -1,4 +1,4 @@
-"""The op that writes a dataset's new fragments with Spark, in parallel, and returns what it wrote."""
+"""The op that writes the new fragments of a dataset with Spark."""
 
 from datetime import UTC, datetime
 

@@ -11,7 +11,7 @@ by a run silent for too long   materialization                            observ
 reservation of fragment ids    -                                          none: the rewrite that follows is reported
 =============================  =========================================  ========================================
 
-Only a change of rows is waited for: if a later commit were reported first, the asset's data version would go back.
+A commit that changes rows must be reported before later ones, or the asset's data version would go back.
 
 Versions may be removed before they were seen. If the next remaining version changed rows itself, it is reported.
 Otherwise its content, with a rewrite logically reverted, is compared with the content last seen and with the contents
@@ -215,7 +215,7 @@ class _Follower:
         return [name for name in self.latest.names if name.version > version]
 
     def _shown_data_version(self, found: FoundVersion, data_version: str) -> str:
-        """Return the data version for the event: the asset's data version never goes back.
+        """Return the data version for the event, so that the asset's data version never goes back.
 
         A run may have reported a later version before this one was found. Whoever read the dataset since then has
         seen this one too.
@@ -232,7 +232,7 @@ class _Follower:
         """Return the event that a version lacks; None when it lacks none."""
         if found.operation == _RESERVATION and not is_change:
             return None
-        # What happened in a gap before a version is news even if the version itself was reported, or will be.
+        # Changes in versions that were removed before this one are reported even if this one is reported by its run.
         if report in (_Report.DONE, _Report.PENDING) and is_change == found.changes_rows:
             return None
         make = dataset_materialization if is_change else dataset_observation
@@ -271,7 +271,7 @@ class _Follower:
 
 
 def _is_unreadable(error: LanceError) -> bool:
-    """The version was removed since it was listed, or is damaged, and can no longer be read."""
+    """Return whether a version cannot be read because it was removed since it was listed, or is damaged."""
     return isinstance(error, (VersionNotFoundError, CorruptDataError))
 
 

@@ -21,7 +21,7 @@ def build_maintenance_sensor(
     interval_seconds: int,
     status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
-    """One sensor for all datasets.
+    """Return the sensor of one kind of maintenance.
 
     Args:
         kind: the kind of maintenance.

@@ -6,20 +6,20 @@
           │ no
     examine: the latest manifest, the policy ── not due ──▶ the reason, with numbers
           │ due
-    asked for before? ── under way, or in the pause after a run that did not do it ──▶ until when
+    requested before? ── in progress, or in the pause after a run that did not complete it ──▶ until when
           │ no, or the pause is over
     an ingest, or another run of this kind in flight? ──yes──▶ wait for it
           │ no
     one run request
 
-Each dataset always has one line in the tick, and a dataset that cannot be read does not prevent the others from being
-examined.
+Every tick has a line for each dataset. A dataset that cannot be read does not prevent the others from being examined.
 
-A run is requested once per version and policy, and again only if it failed or left the work undone: after a pause that
-grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
+A run is requested once per version and policy. If it fails or does not complete the work, another is requested after a
+pause that grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
 
-Only an ingest that was running when the work was first found due is waited for; otherwise maintenance would never run
-if ingests follow each other. The job itself waits for the ingests that run when it begins (``run_entry.py``).
+A request waits only for an ingest that was running when the work was first found to be due; otherwise continuous
+ingests would prevent maintenance. The job itself waits for the ingests that are running when it starts
+(``run_entry.py``).
 """
 
 import hashlib
@@ -122,7 +122,7 @@ class Finding:
 def request_runs(
     context: dg.SensorEvaluationContext, kind: MaintenanceKind, targets: Sequence[Target]
 ) -> dg.SensorResult:
-    """One tick over all datasets."""
+    """Examine all datasets and return the result of the tick."""
     known = parse_cursor(context.cursor, Seen)
     findings = {
         target.declaration.name: _look(context.instance, kind, target, known.get(target.declaration.name))

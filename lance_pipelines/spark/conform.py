@@ -123,7 +123,7 @@ def _fixed_size_lists(array: pa.ListArray, expected: pa.FixedSizeListType, path:
 
 
 def _padded_indices(array: pa.ListArray, offsets: NDArray[np.int32], size: int) -> pa.Array:
-    """Positions in ``array.values`` of every slot; a null list's slots repeat position 0, hidden by its null."""
+    """Return the position in ``array.values`` of every slot; those of null lists are 0, and the mask hides them."""
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     starts = np.where(valid, offsets[:-1], 0).astype(np.int64)
     steps = np.where(valid, 1, 0).astype(np.int64)

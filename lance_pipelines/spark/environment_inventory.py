@@ -1,4 +1,4 @@
-"""The files installed in the running Python environment, as a frame: a real source that needs no data.
+"""The files installed in the running Python environment, as a frame: a source that is available everywhere.
 
 The driver finds the distributions, Spark reads their RECORD files in parallel as CSV, and workers add the text of small
 Python files. An installed distribution is a directory ``{name}-{version}.dist-info`` in a directory of ``sys.path``;
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["INVENTORY_SCHEMA", "MAX_SOURCE_BYTES", "InstalledRecord", "environment_inventory", "find_records"]
 
 MAX_SOURCE_BYTES: Final = 64 * 1024
-"""Largest Python file whose text is taken."""
+"""Maximum size of a Python file whose text is included."""
 
 
 def _column(name: str, data_type: StringType | LongType | TimestampType, nullable: bool, comment: str) -> StructField:
@@ -110,7 +110,7 @@ class InstalledRecord:
 def environment_inventory(
     session: SparkSession, *, captured_at: datetime, records: Sequence[InstalledRecord] | None = None
 ) -> DataFrame:
-    """One row for each file of each installed distribution; the same rows in the same order every time.
+    """Return one row for each file of each installed distribution; always the same rows in the same order.
 
     Args:
         session: a running session.
@@ -168,7 +168,7 @@ def find_records(search_path: Sequence[str] | None = None) -> list[InstalledReco
 def _complete(
     installed: Mapping[str, InstalledRecord], captured_at: datetime, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Runs in a worker: from (record, path, digest, size_bytes) to the inventory's columns."""
+    """Convert (record, path, digest, size_bytes) to the inventory's columns; runs in a worker."""
     schema = arrow_schema(INVENTORY_SCHEMA)
     moment = pa.scalar(captured_at, schema.field("captured_at").type)
     for batch in batches:

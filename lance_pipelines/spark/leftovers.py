@@ -45,7 +45,7 @@ def discard_files(
     keep: Iterable[str] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    """Delete the data files of one write, finished or not; for a write that will certainly not be committed.
+    """Delete the data files of one write, finished or not, if the write will certainly not be committed.
 
     Args:
         dataset_uri: the dataset.
@@ -99,10 +99,10 @@ def discard_lost_attempts(
 
 
 def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None:
-    """Delete the data files of a write that failed with ``error``; a failure to delete is noted on it.
+    """Delete the data files of a write that failed with ``error``; a failure to delete is added to it as a note.
 
-    A worker learns that its task was canceled when it next requests rows or answers; until then it may finish a file.
-    So this repeats until no file has appeared for some seconds.
+    A worker notices that its task was canceled only when it next requests or returns rows; until then it may finish a
+    file. So this repeats until no file has appeared for some seconds.
     """
     quiet_since = time.monotonic()
     deadline = quiet_since + _LONGEST_SWEEP_SECONDS
@@ -112,5 +112,5 @@ def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None
                 quiet_since = time.monotonic()
             time.sleep(_SWEEP_INTERVAL_SECONDS)
     except LanceError as cleanup_error:
-        # The write's failure is the one to report; what is left is unreferenced and has this token in its name.
+        # The failure of the write is the one to report; files that are left have this token in their names.
         error.add_note(f"the files of this write ({file_token}) could not be removed: {cleanup_error}")

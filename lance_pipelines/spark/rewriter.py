@@ -1,7 +1,7 @@
 """Executing the tasks of a compaction plan in parallel, without committing anything.
 
-One Spark job with as many tasks as the plan has: each gets the JSON text of its rewrite task, reads the old fragments
-at the plan's version and writes the new ones, and answers with one row that holds the result as JSON. No data passes
+One Spark job with a task for each task of the plan: it gets the JSON text of the rewrite task, reads the old fragments
+at the plan's version, writes the new ones and returns one row with the result as JSON. No data passes
 through the driver or the JVM, and no version refers to the new files until the results are committed.
 
 The name of every data file of one job ends in that job's *file token*, by which ``leftovers.py`` finds the files of
@@ -103,7 +103,7 @@ def execute_tasks(
 
 
 def _execute_partition(settings: _JobSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs in a worker: one task in, one report out."""
+    """Execute one task and yield one report; runs in a worker."""
     attempt_number = cast("TaskContext", TaskContext.get()).attemptNumber()
     for batch in batches:
         indices, texts = batch.column(0).to_pylist(), batch.column(1).to_pylist()
@@ -123,7 +123,7 @@ def _execute(settings: _JobSettings, text: str) -> str:
 
 
 def _one_result_each(reports: Sequence[Row], num_tasks: int, dataset_uri: str) -> tuple[str, ...]:
-    """One result per task, in order. Spark hands over one attempt's output; a second would double its rows."""
+    """Return one result per task, in order. If a task was attempted again, only its last attempt counts."""
     latest: dict[int, Row] = {}
     for report in reports:
         known = latest.get(report.task_index)

@@ -1,6 +1,6 @@
 """Writing a frame as Lance fragments, in parallel, without committing anything.
 
-One Spark job: every task streams its Arrow batches into ``lance_core.write_fragments`` and answers with one row that
+One Spark job: every task streams its Arrow batches into ``lance_core.write_fragments`` and returns one row that
 describes what it wrote; the driver collects these rows. No data passes through the driver, and no version of the
 dataset refers to the files until the fragments are committed.
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["FrameWrite", "coalesce_small_partitions", "write_frame"]
 
 PARTITION_BYTES: Final = 128 * 1024**2
-"""Bytes of source, by Spark's estimate, that are worth a task of their own; Spark's own size of a file split."""
+"""Bytes of input per writing task, as estimated by Spark; the same as Spark's default size of a file split."""
 
 _REPORT: Final = pa.schema(
     [
@@ -159,8 +159,8 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
 
     Every task writes at least one fragment, so partitions are merged down to one per ``partition_bytes`` of Spark's
     estimate of the frame, but never to fewer than the cluster has cores. Merging moves no rows between machines.
-    Without an estimate Spark assumes a huge frame, and nothing is merged; neither on Spark Connect, which has no
-    estimates.
+    Without an estimate Spark assumes a huge frame, and nothing is merged. On Spark Connect, which has no estimates,
+    nothing is merged either.
 
     Args:
         frame: any frame.
@@ -176,12 +176,12 @@ def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTIT
         _logger.debug("partitions are not merged, since there is no estimate of the frame's size: %s", error)
         return frame
     wanted = max(cores, -(-estimate // partition_bytes))
-    # Beyond the largest int of Java there is certainly nothing to merge.
+    # More than Java's largest int is certainly more than the frame has.
     return frame if wanted >= 2**31 else frame.coalesce(wanted)
 
 
 def _write_partition(settings: _TaskSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs in a worker: one partition in, one report out; nothing for an empty partition."""
+    """Write one partition and yield one report, or none for an empty partition; runs in a worker."""
     with reported_to_driver():
         conformed = _ConformedRows(batches, settings.target)
         first = next(conformed, None)
@@ -211,7 +211,7 @@ def _write_partition(settings: _TaskSettings, batches: Iterator[pa.RecordBatch])
 
 
 class _ConformedRows:
-    """The batches of one partition in the target's types, and how many rows went by."""
+    """The batches of one partition in the target's types, and the number of rows so far."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], target: pa.Schema) -> None:
         self._batches = iter(batches)
@@ -231,7 +231,7 @@ class _ConformedRows:
 
 
 def _one_attempt_each(reports: Sequence[Row]) -> list[Row]:
-    """One report per partition, in order. Spark hands over one attempt's output; a second would double its rows."""
+    """Return one report per partition, in order. If a partition was written again, only the last attempt counts."""
     latest: dict[int, Row] = {}
     for report in reports:
         known = latest.get(report.partition_id)
