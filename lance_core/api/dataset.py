@@ -96,7 +96,7 @@ class LanceDataset:
         uri: where the dataset is.
         version: a number, or the name of a tag; None for the latest.
         storage_options: credentials and settings of the store.
-        commit_lock: held by each commit while it makes its version; a pickled handle does not take it along.
+        commit_lock: held by each commit while it creates its version; it is not pickled with the handle.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -120,7 +120,7 @@ class LanceDataset:
 
     @classmethod
     def of(cls, view: TableView) -> Self:
-        """Return a handle that shows a version that has been read already."""
+        """Return a handle that shows a version that has already been read."""
         handle = cls.__new__(cls)
         handle._view = view
         handle._lock = Lock()
@@ -139,7 +139,7 @@ class LanceDataset:
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
-        """Location and version."""
+        """Show location and version."""
         return f"LanceDataset(uri={self.uri!r}, version={self.version})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -152,7 +152,7 @@ class LanceDataset:
         return self._view
 
     def show(self, view: TableView) -> None:
-        """Show a version that this handle made, as the reference's handles do, unless it shows a newer one already."""
+        """Show a version that this handle created, as the reference does, unless it already shows a newer one."""
         with self._lock:
             if view.version >= self._view.version:
                 self._view = view
@@ -201,7 +201,7 @@ class LanceDataset:
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """As given when it was opened."""
+        """The options that were given when it was opened."""
         return self._view.storage_options
 
     @property
@@ -382,16 +382,16 @@ class LanceDataset:
         return BitMap(fragment.id for fragment in self._view.manifest.message.fragments)
 
     def __len__(self) -> int:
-        """Rows that are not deleted."""
+        """Return the number of rows that are not deleted."""
         return self.count_rows()
 
     @property
     def recorded_rows(self) -> int | None:
-        """Number of live rows, if the manifest records it for every fragment; None if files must be read."""
+        """The number of rows that are not deleted, if the manifest records it; None if files must be read."""
         return self._view.recorded_rows
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
-        """Number of rows that are not deleted and match the filter, if any; only its columns are read.
+        """Return the number of rows that are not deleted and match the filter, if any; only its columns are read.
 
         Raises:
             InvalidInputError: the filter is invalid.
@@ -581,7 +581,7 @@ class LanceDataset:
         return self.scanner(**{**kwargs, "limit": num_rows}).to_table()
 
     def slice(self, start: int, end: int, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Rows ``[start, end)``.
+        """Return the rows ``[start, end)``.
 
         Raises:
             InvalidInputError: the range is invalid.
@@ -591,7 +591,7 @@ class LanceDataset:
         return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Single rows by position, in the requested order, with repetition.
+        """Return single rows by position, in the requested order, with repetition.
 
         Raises:
             InvalidInputError: a position is out of range.
@@ -606,15 +606,15 @@ class LanceDataset:
         ignore_deletions: bool = False,
         **kwargs: Any,
     ) -> pa.Table:
-        """Single rows by row id, in the order asked, repetition allowed; ids of deleted rows are left out.
+        """Return single rows by row id, in the requested order, with repetition; ids of deleted rows are left out.
 
-        Where row ids are stable, so are ids that were never given; else an id is an address, and one that no row has
-        is refused.
+        With stable row ids, ids that were never assigned are left out too. Otherwise an id is an address, and an
+        address without a row is an error.
 
         Args:
             row_ids: which rows.
             columns: names or dotted paths, row columns too; None for every column of the table.
-            ignore_deletions: take deleted rows too, where an address names them.
+            ignore_deletions: also return deleted rows, if ids are addresses.
             **kwargs: no effect, as in the reference.
 
         Raises:
@@ -635,7 +635,7 @@ class LanceDataset:
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
-        """Values as file objects, in the requested order; opening them reads nothing.
+        """Return values as file objects, in the requested order; opening them reads nothing.
 
         Args:
             blob_column: name, or dotted path into structs.
@@ -665,7 +665,7 @@ class LanceDataset:
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, bytes | None]]:
-        """Whole values, in the requested order; see :meth:`take_blobs`.
+        """Return whole values, in the requested order; see :meth:`take_blobs`.
 
         ``io_buffer_size`` and ``preserve_order`` have no effect.
 
@@ -687,7 +687,7 @@ class LanceDataset:
         io_buffer_size: int | None = None,
         preserve_order: bool | None = None,
     ) -> list[tuple[int, int, bytes | None]]:
-        """Ranges of values.
+        """Return ranges of values.
 
         Args:
             blob_column: name, or dotted path into structs.
@@ -724,14 +724,14 @@ class LanceDataset:
     ) -> dict[str, int]:
         """Delete the rows that match a predicate. Creates a new version, which this handle then shows.
 
-        The rows are hidden, not erased: data files are not changed. Rows are searched in the version that this
-        handle shows. Deletes of other rows that were committed since are merged; after any other conflict the rows are
-        searched again in the latest version. A version is created even when no row matches.
+        The rows are hidden, not erased: data files are not changed. Rows are searched for in the version that this
+        handle shows. Deletes of other rows that were committed since are merged; after any other conflict they are
+        searched for again in the latest version. A version is created even when no row matches.
 
         Args:
             predicate: which rows, as SQL text or an Arrow expression; a row for which it is unknown is kept.
             conflict_retries: how often to search for the rows again.
-            retry_timeout: after this time the rows are not searched again.
+            retry_timeout: after this time the rows are not searched for again.
             transaction_properties: recorded with the version.
 
         Returns:
@@ -871,9 +871,10 @@ class LanceDataset:
         Raises:
             NotSupportedError: a transaction is not an append.
             InvalidInputError: there are none, or the fragments do not fit.
+            LanceError: see :meth:`commit`.
 
         Returns:
-            The new version and the transaction that made it; raises besides what ``commit`` raises.
+            The new version and the transaction that created it.
         """
         merged = merge_appends(list(transactions))
         dataset = LanceDataset.commit(
@@ -974,7 +975,7 @@ class LanceDataset:
         return describe_indices(decode_index_section(self._view.manifest.index_section), self._view.schema, rows)
 
     def list_indices(self) -> list[dict[str, Any]]:
-        """A dictionary for each segment of each index. Deprecated in the reference: see :meth:`describe_indices`."""
+        """Return a dictionary for each segment. Deprecated in the reference: see :meth:`describe_indices`."""
         warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
         return [
             {
@@ -1098,7 +1099,7 @@ class LanceDataset:
         return plan.explanation(include_files=include_files, max_files=max_files)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """Every file below the root of this branch, whether or not a version refers to it; base paths are left out.
+        """Return every file below the root of this branch, whether or not a version refers to it, without base paths.
 
         Returns:
             base_uri, path below it, size_bytes, last_modified.
@@ -1267,8 +1268,8 @@ class LanceDataset:
         """Add base paths, to which files of this table can be written.
 
         Args:
-            new_bases: the base paths; without an id they get the next one.
-            transaction_properties: free-form.
+            new_bases: the base paths; those without an id get the next ones.
+            transaction_properties: arbitrary strings by name, kept in the transaction.
 
         Returns:
             This handle, which shows the new version.
@@ -1311,7 +1312,7 @@ class BulkCommitResult(TypedDict):
 
     Attributes:
         dataset: the new version.
-        merged: the transaction that made it.
+        merged: the transaction that created it.
     """
 
     dataset: LanceDataset

@@ -4,7 +4,7 @@
 question                    answered from
 ==========================  ========================================================================================
 rows that were inserted     created after the first version, not after the second
-rows that were updated      created until the first version; last changed after it, and not after the second
+rows that were updated      created in or before the first version; last changed after it, not after the second
 rows that were deleted      ids of the first version that are not in the second
 transactions                those of every version after the first, up to the second
 ==========================  ========================================================================================
@@ -54,8 +54,8 @@ class DatasetDelta:
 
     Args:
         view: the version of the handle.
-        begin_version: the first version; its own changes are not part of the view.
-        end_version: the last version; its changes are part of the view.
+        begin_version: the first version; its own changes are not part of the difference.
+        end_version: the last version; its changes are part of the difference.
     """
 
     def __init__(self, view: TableView, begin_version: int, end_version: int) -> None:
@@ -72,7 +72,7 @@ class DatasetDelta:
         begin_version: int | None,
         end_version: int | None,
     ) -> DatasetDelta:
-        """Return the view for the arguments of :meth:`LanceDataset.delta`.
+        """Return the differences for the arguments of :meth:`LanceDataset.delta`.
 
         Raises:
             InvalidInputError: two versions cannot be determined, or one is negative.
@@ -127,7 +127,10 @@ class DatasetDelta:
         return LanceScanner(self._view.source(), columns=columns, filter=condition).to_reader()
 
     def _deleted_ids(self) -> npt.NDArray[np.uint64]:
-        """Fragments that are the same in both versions lost no row, and no row went from one of them into another."""
+        """Return the ids of deleted rows, ascending.
+
+        Fragments that are the same in both versions are not read: none of their rows was deleted or moved.
+        """
         if self._begin == 0:
             return np.empty(0, np.uint64)
         before, after = self._at(self._begin), self._at(self._end)
@@ -158,7 +161,7 @@ def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
 
 
 def _live_ids(view: TableView, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
-    """Return the ids of all rows that are not deleted, in no order."""
+    """Return the ids of all rows that are not deleted, in arbitrary order."""
     hidden = hidden_columns_of(view.locator)
     parts = [
         RowLineage(fragment.message, hidden)

@@ -50,7 +50,7 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """Return a handle for a fragment that was already looked up, in a version that the dataset shows or showed."""
+        """Return a handle for a fragment that is already known, of a version that the dataset shows or has shown."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view
@@ -101,7 +101,7 @@ class LanceFragment:
         return None if metadata.deletion_file is None else metadata.deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Any = None) -> int:
-        """Number of rows that are not deleted and match the filter, if any."""
+        """Return the number of rows that are not deleted and match the filter, if any."""
         return LanceScanner(self._view.source_of(self._record), columns=[], filter=filter).count_rows()
 
     def validate(self) -> None:
@@ -230,7 +230,7 @@ class LanceFragment:
         Writes the deletion file; no version refers to it before the commit.
 
         Returns:
-            The changed fragment; the same when no row matches, None when no row is left.
+            The changed fragment; the same one if no row matches, None if no row is left.
 
         Raises:
             InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
@@ -247,5 +247,5 @@ class LanceFragment:
         return fragment_from_record(write_deletion(view.log, view.version, delete))
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Single rows by their position among the rows of this fragment that are not deleted."""
+        """Return single rows by their position among the rows of this fragment that are not deleted."""
         return take_rows(self._view.source_of(self._record), indices, columns)

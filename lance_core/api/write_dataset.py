@@ -1,4 +1,4 @@
-"""write_dataset and write_fragments: rows in, a version or fragments out."""
+"""write_dataset and write_fragments, which write rows as a version or as fragments."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         storage_options: credentials and settings of the store.
         max_rows_per_group: rows of a batch in data files of version 0.1; no effect in others.
         data_storage_version: version of the data files: "0.1" ("legacy"), "2.0" ("0.3"), "2.1" or "2.2" ("stable").
-            None for the dataset's, or "2.2" for a new dataset. Appending with another version makes it a dataset with
-            several versions, which cannot include 0.1.
+            None for the dataset's, or "2.2" for a new dataset. After an append with another version the dataset has
+            data files of several versions, which cannot include 0.1.
         use_legacy_format: deprecated; True for "legacy", False for "stable"; overrides ``data_storage_version``.
         enable_v2_manifest_paths: how manifests are named when the dataset is created.
         enable_stable_row_ids: whether rows get stable ids when the dataset is created.
@@ -100,7 +100,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
             ``interval`` (20) versions; stored in the table config and followed by every writer. None for no automatic
             cleanup. No effect on an existing dataset.
         commit_message: kept in the transaction's properties.
-        transaction_properties: free-form.
+        transaction_properties: arbitrary strings by name, kept in the transaction.
         initial_bases: base paths of a new table.
         target_bases: names or paths of the bases for the data files, used in turn.
         target_all_bases: write data files to the root and all bases, in turn.
@@ -212,7 +212,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
     ``enable_stable_row_ids`` has no effect; the other arguments are refused.
 
     Returns:
-        The fragments, with id 0, one per data file, or the transaction. Without rows there are no fragments.
+        The fragments, one per data file, with id 0; or the transaction. Without rows there are no fragments.
 
     Raises:
         SchemaMismatchError: mode "append", but the rows do not fit.
@@ -249,7 +249,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """Return the version that both arguments together ask for, as the reference does it."""
+    """Return the file version that the two arguments request together, as the reference combines them."""
     if use_legacy_format is None:
         return version
     warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)

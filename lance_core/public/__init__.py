@@ -1,1 +1,1 @@
-"""The public form of records: classes with the names and arguments of the reference, and how one becomes the other."""
+"""The public form of records: classes with the names and arguments of the reference, and conversions both ways."""

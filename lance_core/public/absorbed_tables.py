@@ -19,7 +19,7 @@ def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table
     """Return the messages of tables absorbed from the write-ahead log.
 
     Raises:
-        InvalidInputError: a shard id is not a UUID, or a generation no number.
+        InvalidInputError: a shard id is not a UUID, or a generation is not a number.
     """
     try:
         pairs = [(uuid_module.UUID(shard).bytes, generation) for shard, generation in tables]

@@ -22,7 +22,7 @@ def refuse_unsupported(function: str, **arguments: object) -> None:
     """Refuse arguments that are given.
 
     Args:
-        function: whose arguments they are, for the message.
+        function: the function with these arguments, for the message.
         arguments: by name; None and False mean "not given".
 
     Raises:
@@ -59,7 +59,7 @@ def checked_number(name: str, value: object, start: int, stop: int) -> int:
 
 
 def checked_text(name: str, value: object) -> str:
-    """Text that a message can hold.
+    """Return a string that a protobuf message can store.
 
     Raises:
         InvalidTypeError: it is not a string.
@@ -78,7 +78,7 @@ def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
     """Return the schema with field ids; an Arrow schema gets them depth first from 0.
 
     Raises:
-        InvalidInputError: it is not a schema, or no table may have it.
+        InvalidInputError: it is not a schema, or a table cannot have it.
     """
     if isinstance(schema, Schema):
         check_names(schema.names)

@@ -20,7 +20,7 @@ _MAX_U32 = 2**32 - 1
 
 
 class DatasetBasePath:
-    """A table root or a directory for data files.
+    """The root of a table, or a directory for data files.
 
     Args:
         path: absolute path or URI.
@@ -63,7 +63,7 @@ class DatasetBasePath:
 
     @property
     def name(self) -> str | None:
-        """Its name for writers."""
+        """The name that writers use."""
         return self._name
 
     @property
@@ -77,11 +77,11 @@ class DatasetBasePath:
         return self._is_dataset_root
 
     def __eq__(self, other: object) -> bool:
-        """By value."""
+        """Compare by value."""
         return isinstance(other, DatasetBasePath) and self._values() == other._values()
 
     def __hash__(self) -> int:
-        """By value."""
+        """Hash by value."""
         return hash(self._values())
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
     """Return the message of a base path.
 
     Raises:
-        InvalidTypeError: it is not one.
+        InvalidTypeError: it is not a ``DatasetBasePath``.
     """
     if not isinstance(base, DatasetBasePath):
         raise InvalidTypeError(f"a base path must be a DatasetBasePath, found {type(base).__name__}")

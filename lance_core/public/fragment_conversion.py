@@ -31,7 +31,7 @@ __all__ = [
 
 _IDS_IN_COLUMN: Final = "Column"
 _VERSIONS_IN_COLUMN: Final[Mapping[str, Any]] = MappingProxyType({"column": {}})
-"""How the document spells sequences that are kept in hidden columns of data files."""
+"""The form in documents of sequences that are stored in hidden columns of data files."""
 
 
 def fragment_from_record(record: Fragment) -> FragmentMetadata:
@@ -73,7 +73,7 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
 
     Raises:
         InvalidInputError: a value has the wrong type or is out of range.
-        NotSupportedError: the fragment has sequences that are stored in an unknown way.
+        NotSupportedError: the fragment has sequences that are stored in an unsupported way.
     """
     try:
         record = Fragment.of(
@@ -95,7 +95,7 @@ def data_file_to_record(file: DataFile) -> DataFileRecord:
     """Return the record of a user's data file.
 
     Raises:
-        InvalidInputError: its format version was never written.
+        InvalidInputError: no release wrote its format version.
     """
     try:
         version = LanceFileVersion.from_pair(file.file_major_version, file.file_minor_version)

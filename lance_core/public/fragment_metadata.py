@@ -3,7 +3,7 @@
 A distributed writer sends these documents from its workers to the process that commits. The reference can read them,
 and its documents can be read here. New fragments have id 0; the commit assigns their ids.
 
-Values of a document are used in manifests, in names of files that are opened and removed, and in sizes of buffers, so
+Values of a document end up in manifests, in names of files that are opened or removed, and in sizes of buffers, so
 every value is checked when it is read.
 
 Source: JSON of pylance 14.0.2 (``FragmentMetadata.to_json``).
@@ -42,7 +42,7 @@ _DELETION_TYPES: Final = {"array": DeletionFileType.ARROW, "bitmap": DeletionFil
 _U32: Final = whole(0, 2**32)
 _U64: Final = whole(0, 2**64)
 _ROWS: Final = whole(0, 2**32 + 1)
-"""Rows of a fragment: their addresses have 32 bits for the position."""
+"""Maximum number of rows of a fragment: a row address has 32 bits for the position."""
 
 
 @dataclass
@@ -121,9 +121,9 @@ class FragmentMetadata:
         files: the data files; all have the same rows, each stores other columns.
         physical_rows: rows in the files, deleted ones included.
         deletion_file: the deleted rows, if any.
-        row_id_meta: stable row ids, as the JSON document spells them; carried, not interpreted.
-        created_at_version_meta: the version that created each row; carried, not interpreted.
-        last_updated_at_version_meta: the version that last changed each row; carried, not interpreted.
+        row_id_meta: stable row ids in the form of the JSON document; passed on unchanged.
+        created_at_version_meta: the version that created each row; passed on unchanged.
+        last_updated_at_version_meta: the version that last changed each row; passed on unchanged.
         overlays: newer values of single cells, ``LanceOperation.DataOverlayFile``, oldest first.
     """
 
@@ -174,7 +174,7 @@ def _deletion_file(document: JsonObject) -> DeletionFile:
         read_version=document.take("read_version", _U64),
         id=document.take("id", _U64),
         file_type=document.take("file_type", text),
-        # Null: not counted, which is 0 in a manifest.
+        # Null means not counted, which is 0 in a manifest.
         num_deleted_rows=document.take("num_deleted_rows", nullable(_ROWS)) or 0,
         base_id=document.take("base_id", nullable(_U32), None),
     )
@@ -201,7 +201,7 @@ def _fragment(document: JsonObject) -> FragmentMetadata:
 
 
 def _sequence(value: Any, where: str) -> Any:
-    """Row ids or versions of rows: lists of bytes are checked, the other ways to keep them are carried."""
+    """Reads row ids or versions of rows: lists of bytes are checked, other forms are passed on unchanged."""
     if value is not None and not isinstance(value, (str, Mapping)):
         malformed(where, "an object, text or null", value)
     for key in ("Inline", "inline"):

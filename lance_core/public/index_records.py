@@ -62,13 +62,13 @@ class Index:
         name: segments of one index share it.
         fields: ids of the indexed fields.
         dataset_version: the version that was read to build it.
-        fragment_ids: the fragments that it answers for.
+        fragment_ids: the fragments that it covers.
         index_version: version of the kind's own format.
         created_at: when it was built.
         base_id: the base path that contains it; None for the dataset's own root.
         files: its files; None when they were not recorded.
-        index_details: which kind of index it is, as the URL of its parameters, and the parameters.
-        covering_fields: fields whose values it stores besides.
+        index_details: the parameters of the index and their type URL, which names the kind of index.
+        covering_fields: fields whose values it also stores, apart from the indexed ones.
     """
 
     uuid: str
@@ -115,12 +115,12 @@ class IndexDescription:
 
     Attributes:
         name: of the index.
-        type_url: which kind of index it is.
-        index_type: the same, short ("BTree").
+        type_url: the kind of index, as the type URL of its parameters.
+        index_type: the short name of the kind ("BTree").
         num_rows_indexed: number of rows in existing fragments that a segment covers.
         fields: ids of the indexed fields.
         field_names: their paths.
-        segments: its parts.
+        segments: the segments of the index.
         total_size_bytes: of all files; None when it was not recorded.
     """
 
@@ -289,5 +289,5 @@ def _created_at(message: pb_table.IndexMetadata) -> datetime | None:
     try:
         return datetime.fromtimestamp(message.created_at / _MILLISECONDS, UTC)
     except (ValueError, OverflowError, OSError):
-        # No calendar has such a time.
+        # Out of the range of ``datetime``.
         return None

@@ -1,7 +1,8 @@
 """JSON documents from other processes: every value is checked when it is read.
 
-A document is taken apart with readers, functions of (value, where) that return the value as it is needed. What is
-missing, has another type or is out of range raises one error with its location, the expected and the found value::
+A document is parsed with readers: functions of (value, where) that check a value and convert it. For a value that is
+missing, has another type or is out of range, they raise an error with its location, what was expected and what was
+found::
 
     rewrite result at $.new_fragments[0].physical_rows: expected a whole number from 0 to 4294967296, found 'x'
 """
@@ -32,17 +33,17 @@ __all__ = [
 
 _T = TypeVar("_T")
 Reader: TypeAlias = Callable[[Any, str], _T]
-"""(value, where in the document) -> the value as it is needed; raises InvalidInputError."""
+"""(value, its location in the document) -> the converted value; raises InvalidInputError."""
 
 _REQUIRED: Final = object()
 
 
 class JsonObject:
-    """An object of a document, whose entries are taken one by one.
+    """An object of a document; its entries are taken one by one.
 
     Args:
         value: the object.
-        where: its place, for messages.
+        where: its location in the document, for messages.
 
     Attributes:
         where: as above.
@@ -71,7 +72,7 @@ class JsonObject:
         return reader(value, where)
 
     def refuse_others(self, names: Collection[str]) -> None:
-        """Refuse entries that would be lost.
+        """Refuse entries that no reader has taken, which would be lost.
 
         Raises:
             InvalidInputError: an entry has another name.

@@ -1,6 +1,6 @@
 """DataOverlayFile: an overlay in the public API, and its two JSON dialects.
 
-Fragments list the covered rows as ``offsets``; plans and results of compactions carry the serialized bitmaps, as
+Fragments list the covered rows as ``offsets``; plans and results of compactions have serialized bitmaps as
 ``coverage``. Both are read.
 
 Source: JSON of pylance 14.0.2.
@@ -39,7 +39,7 @@ class DataOverlayFile:
     Attributes:
         data_file: holds a column for each field, with a value for each covered row.
         offsets: physical positions of the covered rows, for all fields, or a list of them for each field.
-        committed_version: the version that added it; None before.
+        committed_version: the version that added it; None before the commit.
     """
 
     data_file: DataFile
@@ -67,7 +67,7 @@ def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
 
 
 def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
-    """Rows as a serialized Roaring bitmap.
+    """Return rows as a serialized Roaring bitmap.
 
     Raises:
         InvalidInputError: a row occurs twice, or is invalid.
@@ -84,9 +84,9 @@ def offsets_of_bitmap(data: bytes) -> list[int]:
     """Return the rows of a serialized Roaring bitmap.
 
     Raises:
-        CorruptDataError: it is not one.
+        CorruptDataError: the bytes are not a Roaring bitmap.
     """
-    # Imported late: hardly any table has overlays.
+    # Imported late: few tables have overlays.
     from pyroaring import BitMap
 
     try:
