@@ -73,7 +73,7 @@ def _load(module: str) -> dg.Definitions:
         InvalidInputError: the module does not exist, or contains no definitions.
         DagsterError: a decorated function returns something else.
     """
-    # As for ``python -m`` too: modules of the working directory count.
+    # As with ``python -m``, modules of the working directory can be imported.
     directory = str(Path.cwd())
     if directory not in sys.path:
         sys.path.insert(0, directory)
@@ -118,7 +118,7 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
 
 @contextmanager
 def _instance() -> Iterator[dg.DagsterInstance]:
-    """The instance of DAGSTER_HOME, or one that lasts as long as the run."""
+    """Yield the instance of DAGSTER_HOME, or one that lasts as long as the run."""
     try:
         chosen = dg.DagsterInstance.get()
     except DagsterHomeNotSetError:

@@ -21,8 +21,8 @@ class Snapshot:
         versions: the version numbers, in ascending order.
         fragments: of the latest version.
         rows: live rows of the latest version.
-        deleted_rows: rows that fragments of the latest version still hold but no reader sees.
-        worst_deleted_fraction: of a fragment's rows, the highest of all fragments; 0 without fragments.
+        deleted_rows: deleted rows that the data files of the latest version still contain.
+        worst_deleted_fraction: the highest fraction of deleted rows of any fragment; 0 without fragments.
         data_files: on disk, of all versions.
         deletion_files: on disk, of all versions.
         other_files: manifests, transactions and the rest.

@@ -3,6 +3,7 @@
 Not every version changes rows: a compaction creates two versions that do not, building an index creates one, and so
 does a delete by another program that matches nothing. Dagster must not treat those as new data, or everything
 downstream would run again.
+
 So the data version of version ``v`` is the number of the last version up to ``v`` that changed rows, with the beginning
 of its transaction's UUID: the number alone would repeat after the dataset was deleted and recreated.
 """
@@ -47,7 +48,7 @@ def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
 
 
 def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
-    """Return whether a version changed rows or columns: its operation can, and its content differs from before.
+    """Return whether a version changed rows or columns: its operation can, and its content is not the previous one's.
 
     Args:
         log: the versions.

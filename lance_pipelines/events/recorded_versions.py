@@ -147,7 +147,7 @@ def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) 
 
 
 def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
-    """Versions between which no row changed, ascending; the first one changed rows, or its predecessor was removed."""
+    """Return the versions up to one, ascending, from the last that changed rows or whose predecessor was removed."""
     log = open_version_log(uri)
     names = [name for name in log.newer_than(0) if name.version <= version]
     if not names or names[-1].version != version:

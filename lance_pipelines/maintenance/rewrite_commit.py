@@ -240,7 +240,7 @@ def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error
 
 
 def _referenced_since(uri: str, version: int) -> frozenset[str] | None:
-    """Data files of every version after the given one; None if some of those versions no longer exist."""
+    """Return the data files of all versions after the given one; None if some of them no longer exist."""
     dataset = lance_core.dataset(uri)
     present = {ref["version"] for ref in dataset.version_refs()}
     versions = range(version + 1, dataset.version + 1)

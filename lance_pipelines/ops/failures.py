@@ -64,7 +64,7 @@ sys.excepthook = _say_one_line
 
 
 class _StacklessError(DagsterUserCodeProcessError):
-    """An error that Dagster treats as from another process: it shows the given description without a stack trace."""
+    """An error that Dagster shows without a stack trace, because it treats it as one from another process."""
 
     def __init__(self, message: str) -> None:
         dg.DagsterError.__init__(self, message)
@@ -101,7 +101,7 @@ def as_failure(error: LanceError, dataset: str) -> dg.Failure:
 
 @contextmanager
 def reported_as_failure(dataset: str, log: logging.Logger | None = None) -> Iterator[None]:
-    """Inside the block, a typed error becomes the step's only message, without the errors that it wraps.
+    """Convert a typed error inside the block to the failure of the step, without the errors that it wraps.
 
     Args:
         dataset: the dataset's name.

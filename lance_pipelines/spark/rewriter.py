@@ -1,8 +1,8 @@
 """Executing the tasks of a compaction plan in parallel, without committing anything.
 
 One Spark job with a task for each task of the plan: it gets the JSON text of the rewrite task, reads the old fragments
-at the plan's version, writes the new ones and returns one row with the result as JSON. No data passes
-through the driver or the JVM, and no version refers to the new files until the results are committed.
+at the plan's version, writes the new ones and returns one row with the result as JSON. No data passes through the
+driver or the JVM, and no version refers to the new files until the results are committed.
 
 The name of every data file of one job ends in that job's *file token*, by which ``leftovers.py`` finds the files of
 failed attempts.

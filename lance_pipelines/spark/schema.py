@@ -61,7 +61,7 @@ _SIMPLE_TYPES: Final[Mapping[type[spark_types.DataType], pa.DataType]] = Mapping
         spark_types.TimestampType: pa.timestamp("us", "UTC"),
         spark_types.TimestampNTZType: pa.timestamp("us"),
         spark_types.DayTimeIntervalType: pa.duration("us"),
-        # TimeType came with Spark 4.1.
+        # TimeType exists since Spark 4.1.
         **({spark_types.TimeType: pa.time64("ns")} if hasattr(spark_types, "TimeType") else {}),
     }
 )
