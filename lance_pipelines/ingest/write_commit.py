@@ -246,7 +246,7 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
         if not staged.read_version or dataset.version == staged.read_version:
             raise
         raise IncompatibleTransactionError(
-            f"{staged.uri}: the write was planned on version {staged.read_version}; but another writer changed the "
+            f"{staged.uri}: the write was planned on version {staged.read_version}, but another writer changed the "
             f"dataset's schema by version {dataset.version}: {error}",
             uri=staged.uri,
             planned=staged.read_version,
