@@ -17,7 +17,7 @@ from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import say
-from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.runs.dead_runs import stop_watching
 
@@ -84,7 +84,7 @@ def _plan(
     found = plan_delete_of(dataset, config.predicate)
     forecast = DeleteForecast(uri=uri, predicate=config.predicate, before=before, plan=found)
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
-    if not is_executed(context, declaration.name, forecast, is_dry_run=dry_run):
+    if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info("Deleting from %s.", forecast.headline())
     prepare_for_pool(context)

@@ -12,7 +12,7 @@ import dagster as dg
 
 from lance_pipelines.ops.output import print_text, say
 
-__all__ = ["PLAN_OUTPUTS", "Forecast", "is_executed"]
+__all__ = ["PLAN_OUTPUTS", "Forecast", "report_plan"]
 
 PLAN_OUTPUTS: Final[Mapping[str, dg.Out]] = MappingProxyType(
     {
@@ -40,8 +40,11 @@ class Forecast(Protocol):
         """Return the output of a dry run."""
 
 
-def is_executed(context: dg.OpExecutionContext, dataset: str, forecast: Forecast, *, is_dry_run: bool) -> bool:
-    """Return whether the next steps execute a plan; if not, print what it would do, or that there is nothing to do."""
+def report_plan(context: dg.OpExecutionContext, dataset: str, forecast: Forecast, *, is_dry_run: bool) -> bool:
+    """Return whether the next steps execute a plan; if not, print it.
+
+    They do not execute the plan of a dry run, which is printed as a table, or a plan without work.
+    """
     if is_dry_run:
         print_text(f"{dataset}: {forecast.table()}")
         return False

@@ -21,7 +21,7 @@ from lance_pipelines.ops.maintenance_config import (
     is_dry_run,
     materialization_options,
 )
-from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run
 
 __all__ = ["build_compaction_plan_op", "build_materialization_plan_op"]
@@ -81,7 +81,7 @@ def _plan(
     plan = plan_rewrite(dataset, operation, options)
     forecast = RewriteForecast.of(dataset, operation, options, before=before, figures=plan.figures)
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
-    if not is_executed(context, declaration.name, forecast, is_dry_run=dry_run):
+    if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info("Rewriting %s.", forecast.headline())
     planned = PlannedRewrite(

@@ -16,7 +16,7 @@ from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import say
-from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, is_executed
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.runs.dead_runs import stop_watching
 
@@ -91,7 +91,7 @@ def _plan(
     dataset = lance_core.dataset(uri)
     forecast = CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
-    if not is_executed(context, declaration.name, forecast, is_dry_run=dry_run):
+    if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info(forecast.headline())
     prepare_for_pool(context)
