@@ -112,13 +112,13 @@ def _metadata(
     reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
     return (
         dataset_metadata(dataset, uri)
-        | _figures(uri, version, policy or MaintenancePolicy())
+        | _statistics(uri, version, policy or MaintenancePolicy())
         | {VERSION_KEY: dg.MetadataValue.int(version)}
         | reported
     )
 
 
-def _figures(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
+def _statistics(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
     try:
         return version_metadata(lance_core.dataset(uri, version=version), policy)
     except (VersionNotFoundError, NotSupportedError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import lance_core.metadata
 from lance_core.metadata import FileKind, PathState, plan_cleanup
-from lance_pipelines.maintenance.plan_table import Figure, amount, format_bytes, format_duration, render_plan
+from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, format_duration, render_plan
 from lance_pipelines.maintenance.policy import CleanupPolicy
 
 if TYPE_CHECKING:
@@ -121,14 +121,14 @@ class CleanupForecast:
         """Return the output of a dry run."""
         plan = self.plan
         lines = [
-            Figure("versions", self.versions, len(plan.kept_versions)),
-            Figure("rows of the latest version", self.rows, self.rows),
-            *(_figure(name, plan, kind) for name, kind in _SHOWN_KINDS),
-            _figure("all files", plan, None),
+            PlanLine("versions", self.versions, len(plan.kept_versions)),
+            PlanLine("rows of the latest version", self.rows, self.rows),
+            *(_line(name, plan, kind) for name, kind in _SHOWN_KINDS),
+            _line("all files", plan, None),
         ]
         everything, removable = FileTotals.of(plan.paths), FileTotals.of(plan.removable)
         remaining = everything.num_bytes - removable.num_bytes
-        lines.append(Figure("bytes on storage", everything.num_bytes, remaining, is_bytes=True))
+        lines.append(PlanLine("bytes on storage", everything.num_bytes, remaining, is_bytes=True))
         notes = [f"Note: {warning}." for warning in plan.warnings()]
         return render_plan(f"cleanup {self.headline()}", lines, [*notes, "Dry run: nothing was changed."])
 
@@ -174,7 +174,7 @@ def files_left_alone(plan: CleanupPlan) -> dict[str, int]:
     }
 
 
-def _figure(name: str, plan: CleanupPlan, kind: FileKind | None) -> Figure:
+def _line(name: str, plan: CleanupPlan, kind: FileKind | None) -> PlanLine:
     found = [path for path in plan.paths if kind is None or path.kind is kind]
     going = sum(path.state is PathState.REMOVABLE for path in found)
-    return Figure(name, len(found), len(found) - going)
+    return PlanLine(name, len(found), len(found) - going)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Self
 
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.plan_table import Figure, amount, render_plan
+from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
 
 if TYPE_CHECKING:
     from lance_core.metadata import DeletePlan
@@ -72,12 +72,14 @@ class DeleteForecast:
         hidden = plan.rows_deleted - sum(delete.rows_deleted for delete in plan.deletes if delete.is_dropped)
         bytes_after = None if before.bytes_total is None else before.bytes_total - self._bytes_dropped()
         lines = [
-            Figure("rows", plan.rows_before, plan.rows_before - plan.rows_deleted),
-            Figure("deleted rows still stored", before.deleted_rows, before.deleted_rows + hidden - dropped_deletions),
-            Figure("fragments", before.fragments, before.fragments - plan.fragments_dropped),
-            Figure("data files", before.data_files, before.data_files - dropped_files),
-            Figure("deletion files", before.deletion_files, deletion_files),
-            Figure("bytes of data files", before.bytes_total, bytes_after, is_bytes=True),
+            PlanLine("rows", plan.rows_before, plan.rows_before - plan.rows_deleted),
+            PlanLine(
+                "deleted rows still stored", before.deleted_rows, before.deleted_rows + hidden - dropped_deletions
+            ),
+            PlanLine("fragments", before.fragments, before.fragments - plan.fragments_dropped),
+            PlanLine("data files", before.data_files, before.data_files - dropped_files),
+            PlanLine("deletion files", before.deletion_files, deletion_files),
+            PlanLine("bytes of data files", before.bytes_total, bytes_after, is_bytes=True),
         ]
         return render_plan(f"delete_rows {self.headline()}", lines, ["Dry run: nothing was changed."])
 

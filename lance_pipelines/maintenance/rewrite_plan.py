@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from lance_core.optimize import Compaction
-from lance_pipelines.maintenance.plan_table import Figure, amount, format_bytes, render_plan
+from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, render_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -160,11 +160,11 @@ class RewriteForecast:
         """Return the output of a dry run."""
         figures = self.figures
         lines = [
-            Figure("rows", figures.rows, figures.rows),
-            Figure("deleted rows still stored", figures.deleted_rows, figures.deleted_rows_after),
-            Figure("fragments", figures.fragments_before, figures.fragments_after, is_estimate=self.has_work),
-            Figure("files", figures.files_before, figures.files_after, is_estimate=self.has_work),
-            Figure(
+            PlanLine("rows", figures.rows, figures.rows),
+            PlanLine("deleted rows still stored", figures.deleted_rows, figures.deleted_rows_after),
+            PlanLine("fragments", figures.fragments_before, figures.fragments_after, is_estimate=self.has_work),
+            PlanLine("files", figures.files_before, figures.files_after, is_estimate=self.has_work),
+            PlanLine(
                 "bytes of data files",
                 figures.bytes_before,
                 figures.bytes_after_estimate,

@@ -41,15 +41,17 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             report = report_write(staged, outcome)
             # A repeated commit may be outdated: downstream readers see the current content of the dataset.
             data_version = data_version_at(report.uri, report.version if outcome.committed_now else None)
-            figures = version_metadata(lance_core.dataset(report.uri, version=report.version), declaration.maintenance)
+            statistics = version_metadata(
+                lance_core.dataset(report.uri, version=report.version), declaration.maintenance
+            )
         say(context, declaration.name, report.summary())
-        return _materialization(report, data_version, figures)
+        return _materialization(report, data_version, statistics)
 
     return commit_fragments
 
 
 def _materialization(
-    report: WriteReport, data_version: str, figures: Mapping[str, dg.MetadataValue]
+    report: WriteReport, data_version: str, statistics: Mapping[str, dg.MetadataValue]
 ) -> dg.Output[None]:
     tags = {"lance/version": str(report.version)}
     if report.transaction_uuid is not None:
@@ -59,7 +61,7 @@ def _materialization(
         warnings.simplefilter("ignore", BetaWarning)
         return dg.Output(
             None,
-            metadata={**figures, **materialization_metadata(report)},
+            metadata={**statistics, **materialization_metadata(report)},
             data_version=dg.DataVersion(data_version),
             tags=tags,
         )
