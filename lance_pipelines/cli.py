@@ -71,7 +71,7 @@ _REWRITE_OPTIONS: Final = (
 
 
 def _options(*groups: tuple[Callable[[_Function], _Function], ...]) -> Callable[[_Function], _Function]:
-    """Return all options of the groups, in the order in which help shows them."""
+    """Return a decorator that adds all options of the groups, in the order in which help shows them."""
 
     def decorate(function: _Function) -> _Function:
         for option in reversed([option for group in groups for option in group]):

@@ -12,9 +12,9 @@ from dagster._core.errors import DagsterHomeNotSetError
 from dagster.components.definitions import LazyDefinitions
 
 from lance_core.errors import InvalidInputError, LanceError
-from lance_pipelines.events import OPERATION_TAG
+from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.jobs import DATASET_TAG, request_config
-from lance_pipelines.ops.failures import config_headline, take_last_words
+from lance_pipelines.ops.failures import config_headline, take_failures
 
 __all__ = ["run_operation"]
 
@@ -63,7 +63,7 @@ def run_operation(
         return []
     if any(map(_is_interrupt, result.get_step_failure_events())):
         return [f"{subject}: interrupted"]
-    return take_last_words() or [_headline(event) for event in result.get_step_failure_events()]
+    return take_failures() or [_headline(event) for event in result.get_step_failure_events()]
 
 
 def _load(module: str) -> dg.Definitions:
@@ -73,7 +73,7 @@ def _load(module: str) -> dg.Definitions:
         InvalidInputError: the module does not exist, or contains no definitions.
         DagsterError: a decorated function returns something else.
     """
-    # As for ``python -m`` too: modules of the working directory count.
+    # As with ``python -m``, modules of the working directory can be imported.
     directory = str(Path.cwd())
     if directory not in sys.path:
         sys.path.insert(0, directory)
@@ -118,7 +118,7 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
 
 @contextmanager
 def _instance() -> Iterator[dg.DagsterInstance]:
-    """The instance of DAGSTER_HOME, or one that lasts as long as the run."""
+    """Yield the instance of DAGSTER_HOME, or one that lasts as long as the run."""
     try:
         chosen = dg.DagsterInstance.get()
     except DagsterHomeNotSetError:

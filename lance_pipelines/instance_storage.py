@@ -1,9 +1,9 @@
 """The instance's SQLite storage, opened by one process at a time.
 
 Dagster creates the tables of a new instance when its storage is opened for the first time, and does not expect other
-processes: if two start at once, one fails with "UNIQUE constraint failed". That is what happens when the
-first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file
-beside the databases lets the second wait until the first is done; nothing else differs from ``DagsterSqliteStorage``.
+processes: if two start at once, one fails with "UNIQUE constraint failed". That happens when the first two runs of a
+project start together, and when ``dagster dev`` starts its web server and its daemon. Because of a lock file beside the
+databases the second waits until the first is done; nothing else differs from ``DagsterSqliteStorage``.
 
 It is also what Dagster's daemon opens before its first tick, so it makes the ticks of the automation exact (see
 ``settle_automation_ticks``).

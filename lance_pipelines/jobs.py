@@ -25,7 +25,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.events import OPERATION_TAG
+from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
 from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op

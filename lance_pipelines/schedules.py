@@ -1,7 +1,7 @@
 """Schedules of the maintenance jobs, for datasets that change too little for the sensors.
 
 ======================  ============  ==============================================================
-Operation               When (UTC)    Why then
+Operation               When (UTC)    Reason
 ======================  ============  ==============================================================
 compact                 02:00         before the readers of the day
 materialize_deletions   03:00         after the compaction, which also drops deleted rows

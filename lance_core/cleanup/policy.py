@@ -38,6 +38,9 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 class CleanupPolicy:
     """The versions and files that a cleanup may remove. Create it with :meth:`of`, which checks the values.
 
+    ``lance_pipelines/maintenance/policy.py`` has a class of the same name: the part of a declaration that says when a
+    dataset is cleaned up, and from which this policy is made.
+
     Attributes:
         older_than: remove only versions older than this; None for any age.
         retain_versions: number of newest versions to keep; None to remove versions regardless of their number.

@@ -28,6 +28,8 @@ __all__ = [
 
 DEFAULT_MAX_ROWS_PER_FILE: Final = 1024 * 1024
 DEFAULT_MAX_BYTES_PER_FILE: Final = 90 * 1024 * 1024 * 1024
+"""Datasets that ``lance_pipelines`` declares have a lower limit: ``lance_pipelines/ingest/declaration.py``."""
+
 DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
 
 DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024

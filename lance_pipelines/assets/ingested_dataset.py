@@ -4,8 +4,8 @@ from typing import Any
 
 import dagster as dg
 
+from lance_pipelines.events.asset_metadata import STORAGE_KIND, asset_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.metadata import STORAGE_KIND, asset_metadata
 from lance_pipelines.ops.commit_fragments import build_commit_op
 from lance_pipelines.ops.ingest_config import IngestConfig
 from lance_pipelines.ops.write_fragments import build_write_op

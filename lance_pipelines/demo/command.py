@@ -13,7 +13,7 @@ from rich.console import Console
 from lance_core.errors import LanceError
 from lance_pipelines.demo.definitions import DATASET
 from lance_pipelines.demo.dev_server import DevServer
-from lance_pipelines.demo.report import print_comparison
+from lance_pipelines.demo.snapshot import print_comparison
 from lance_pipelines.demo.story import Story
 from lance_pipelines.settings import Settings
 

@@ -141,7 +141,7 @@ class DevServer:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_STOP_SECONDS)
-        # Servers and runs of the group that did not leave with it.
+        # Servers and runs of the group that are still running.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -1,7 +1,6 @@
 """The rows of the demonstration, and the expected rows after each delete.
 
-The input files and the expectation come from here and from nowhere else: the expectation is kept with plain Arrow
-functions and never asks the dataset.
+The expected rows are computed with Arrow functions alone, without reading the dataset.
 """
 
 from collections.abc import Callable
@@ -65,7 +64,7 @@ DELETES: Final = (
 
 
 def events(number: int, num_rows: int) -> pa.Table:
-    """Return the rows of one batch; ids go on from batch to batch.
+    """Return the rows of one batch; ids continue from batch to batch.
 
     Args:
         number: number of the batch, from 0.
@@ -95,7 +94,7 @@ class ExpectedRows:
     """The expected rows of the dataset."""
 
     def __init__(self) -> None:
-        """No rows."""
+        """Initialize without rows."""
         self._rows = _SCHEMA.empty_table()
 
     @property

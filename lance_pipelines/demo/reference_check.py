@@ -38,7 +38,7 @@ def rows_by_version(uri: Path, versions: tuple[int, ...]) -> dict[int, int]:
     """Validate versions with the reference and read every row of them.
 
     Returns:
-        Version -> rows that the reference reads.
+        The number of rows that the reference reads, by version.
 
     Raises:
         CorruptDataError: the reference rejects a version.

@@ -4,13 +4,13 @@
 
     ingest     batches arrive, each by a run of the job ``ingest``: a fragment and a version each; after a fifth of
                them the version is tagged
-    delete     runs of the job ``delete_rows``: a deletion file per fragment touched and a version each
-    maintain   one sensor after the other is switched on, and the story only watches: fragments that lost many rows are
-               rewritten, small fragments become few, old versions and their files go, the tagged one stays
-    compare    rows, versions, files and recorded events are what they must be
+    delete     runs of the job ``delete_rows``: a deletion file per changed fragment and a version each
+    maintain   one sensor after the other is started, and nothing else is done: fragments that lost many rows are
+               rewritten, small fragments are merged, old versions and their files are removed, the tagged one is kept
+    compare    rows, versions, files and recorded events are as expected
 
 After each step the rows of the dataset are compared with the expected rows. The first failed check ends the
-demonstration with :class:`StoryBroken`.
+demonstration with :class:`FailedCheckError`.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from lance_pipelines.demo.reference_check import is_reference_installed, rows_by
 from lance_pipelines.demo.snapshot import Snapshot
 from lance_pipelines.jobs import request_config
 
-__all__ = ["Story", "StoryBroken", "StoryOutcome"]
+__all__ = ["FailedCheckError", "Story", "StoryOutcome"]
 
 TAG: Final = "morning"
 
@@ -43,13 +43,13 @@ _SENSOR_SECONDS: Final = 600
 _UNFINISHED: Final = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _DATA_VERSION: Final = "dagster/data_version"
 _AUTOMATION_JOB: Final = "__ASSET_JOB"
-"""The name that Dagster gives to runs that an automation condition asks for."""
+"""The name that Dagster gives to runs that an automation condition requests."""
 
 _SPARK_CONFIG: Final = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Settings under which a session for a few rows starts soonest."""
+"""Settings with which a session for a few rows starts fastest."""
 
 
-class StoryBroken(LanceError):  # noqa: N818  # it says what has become of the story
+class FailedCheckError(LanceError):
     """A check of the demonstration failed."""
 
 
@@ -58,7 +58,7 @@ class StoryOutcome:
     """The result of a demonstration that passed.
 
     Attributes:
-        before: the dataset when the sensors were switched on.
+        before: the dataset when the sensors were started.
         after: the dataset at the end.
         checks: the checks that passed, in order.
     """
@@ -106,7 +106,7 @@ class Story:
         """Run the demonstration.
 
         Raises:
-            StoryBroken: a check failed.
+            FailedCheckError: a check failed.
             LanceError: the server or the dataset cannot be used.
         """
         num_tagged = self._num_ingests // 5
@@ -161,15 +161,15 @@ class Story:
             run_config = request_config("delete_rows", predicate=delete.predicate)
             self._finish(self._api.launch("delete_rows", run_config))
             num_rows = self._expected.delete(delete)
-            self._check_rows(f"after {num_rows} rows went by {delete.predicate!r}")
+            self._check_rows(f"after {num_rows} rows were deleted where {delete.predicate}")
             self._wait_for_request()
 
     def _finish(self, run_id: str) -> None:
-        """Wait for a run to end well."""
+        """Wait for a run to succeed."""
         self._server.wait_until(partial(self._has_ended, run_id), f"run {run_id} did not end", seconds=_RUN_SECONDS)
         status = self._api.status(run_id)
         if status != "SUCCESS":
-            raise StoryBroken(f"run {run_id} ended with {status}; see {self._server.url}/runs/{run_id}")
+            raise FailedCheckError(f"run {run_id} ended with {status}; see {self._server.url}/runs/{run_id}")
         self._num_changes += 1
 
     def _has_ended(self, run_id: str) -> bool:
@@ -178,7 +178,7 @@ class Story:
     # ── Maintenance ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _maintain(self, tagged_version: int) -> None:
-        """Switch one sensor on after the other; each must act, and bring the dataset where its policy wants it."""
+        """Start one sensor after the other; each must act, and bring the dataset within the limits of its policy."""
         known = {run["runId"] for run in self._api.runs()}
         most, worst = self._most_fragments(), DELETION_POLICY.max_deleted_fraction
         stages: tuple[tuple[str, str, str, Callable[[Snapshot], bool]], ...] = (
@@ -217,7 +217,7 @@ class Story:
         runs = self._api.runs()
         for run in runs:
             if run["status"] in ("FAILURE", "CANCELED"):
-                raise StoryBroken(f"run {run['runId']} of {run['jobName']} ended with {run['status']}")
+                raise FailedCheckError(f"run {run['runId']} of {run['jobName']} ended with {run['status']}")
             if run["status"] == "SUCCESS" and run["runId"] not in known:
                 known.add(run["runId"])
                 self._tell(f"  run {run['runId'][:8]} of {run['jobName']} succeeded")
@@ -232,7 +232,7 @@ class Story:
 
     def _check(self, what: str, *, holds: bool) -> None:
         if not holds:
-            raise StoryBroken(f"check failed: {what}")
+            raise FailedCheckError(f"check failed: {what}")
         self._checks.append(what)
         self._tell(what)
 
@@ -275,9 +275,9 @@ class Story:
         )
 
     def _wait_for_request(self) -> None:
-        """Until a run of the downstream asset was requested by the change that was just made.
+        """Wait until a run of the downstream asset was requested because of the last change.
 
-        The run itself may continue during the next change, which then requests another run.
+        The run itself may still be in progress at the next change, which then requests another run.
         """
 
         def is_requested() -> bool:
@@ -286,7 +286,7 @@ class Story:
         self._server.wait_until(is_requested, f"no run of {DOWNSTREAM} was requested", seconds=_RUN_SECONDS)
 
     def _wait_for_downstream(self) -> None:
-        """Until the downstream asset has run for every change, the last of them included."""
+        """Wait until the downstream asset has run for every change."""
 
         def has_caught_up() -> bool:
             newest = self._api.asset_events(DATASET).materializations[0][_DATA_VERSION]

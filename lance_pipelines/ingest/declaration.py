@@ -17,19 +17,26 @@ from lance_core.errors import InvalidInputError, UnsupportedVersionError
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
-    "DEFAULT_MAX_BYTES_PER_FILE",
-    "DEFAULT_MAX_ROWS_PER_FILE",
+    "DECLARED_MAX_BYTES_PER_FILE",
+    "DECLARED_MAX_ROWS_PER_FILE",
     "DatasetDeclaration",
     "SourceFormat",
     "SourceSpec",
     "WriteMode",
 ]
 
-DEFAULT_MAX_ROWS_PER_FILE: Final = 1024 * 1024
-"""Rows at which a task starts its next data file; the reference writer's default."""
+DECLARED_MAX_ROWS_PER_FILE: Final = 1024 * 1024
+"""Number of rows at which a task starts its next data file, unless declared otherwise.
 
-DEFAULT_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
-"""Bytes at which a task starts its next data file: large enough to scan well, small enough to rewrite in one task."""
+With the next one, the limits of a declared dataset. A write without a declaration has those of
+``lance_core/file/write_config.py``: as many rows, but 90 GiB.
+"""
+
+DECLARED_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
+"""Number of bytes at which a task starts its next data file, unless declared otherwise.
+
+Large enough for efficient scans, small enough to be rewritten by one task.
+"""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -107,8 +114,8 @@ class DatasetDeclaration:
     uri: str
     source: SourceSpec
     mode: WriteMode = WriteMode.APPEND
-    max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE
-    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE
+    max_rows_per_file: int = DECLARED_MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = DECLARED_MAX_BYTES_PER_FILE
     data_storage_version: str | None = None
     vector_columns: Mapping[str, int] = field(default_factory=dict)
     description: str | None = None
@@ -117,8 +124,8 @@ class DatasetDeclaration:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidInputError(
-                f"invalid dataset name {self.name!r}: it must start with a letter and contain only letters, digits and "
-                "underscores"
+                f"invalid dataset name {self.name!r}: it must start with a letter or an underscore and "
+                "contain only letters, digits and underscores"
             )
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")

@@ -21,7 +21,7 @@ __all__ = ["StagedWrite"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWrite:
-    """Fragments written and not yet committed.
+    """Fragments that were written and not committed yet.
 
     Attributes:
         write_id: unique per execution of the write step (a UUID string); the commit's idempotency key.
@@ -33,7 +33,7 @@ class StagedWrite:
         read_transaction: UUID of the transaction that created ``read_version``. It reveals a dataset that was deleted
             and recreated. None when there was no dataset, or it records none.
         schema: the Arrow schema of the fragments.
-        fragments: one ``FragmentMetadata.to_json()`` document each.
+        fragments: the fragments, as ``FragmentMetadata.to_json()`` documents.
         rows_counted: rows that Spark counted on their way to the writers.
         rows_written: rows in the fragments.
         bytes_written: bytes of the data files.

@@ -40,7 +40,7 @@ def verify_row_counts(staged: StagedWrite) -> None:
     """Check that three independent counts agree: Spark's, the writers', and the sum over the fragments.
 
     Raises:
-        StagedWriteError: naming the counts that differ.
+        StagedWriteError: the counts differ; the message contains them.
     """
     in_fragments = sum(fragment["physical_rows"] for fragment in staged.fragments)
     if not staged.rows_counted == staged.rows_written == in_fragments:
@@ -58,7 +58,7 @@ def verify_files(staged: StagedWrite) -> None:
     """Check that every data file exists with its recorded size and has this write's token in its name.
 
     Raises:
-        StagedWriteError: naming the first file that does not.
+        StagedWriteError: names the first file that does not.
     """
     store, root = open_store(staged.uri)
     for data_file in _data_files(staged):
@@ -92,7 +92,7 @@ def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
     version.
 
     Raises:
-        SchemaMismatchError: naming the first column that differs.
+        SchemaMismatchError: names the first column or file that differs.
     """
     check_compatible(schema, staged.schema)
     for column in staged.schema:

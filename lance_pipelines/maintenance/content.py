@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lance_core.metadata import FragmentMessage, Manifest, RewriteGroup, VersionLog
 
-__all__ = ["content_digest", "content_digest_before", "holds_what_was_before"]
+__all__ = ["content_digest", "content_digest_before", "has_previous_content"]
 
 _DIGITS: Final = 32
 
@@ -28,10 +28,10 @@ def content_digest(manifest: Manifest) -> str:
 
 
 def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup]) -> str:
-    """Return the digest of the version before one that rewrote fragments and changed no row.
+    """Return the digest of the version before one that rewrote fragments without changing rows.
 
     Args:
-        manifest: the version that was made.
+        manifest: the version that the rewrite created.
         rewritten: which fragments it replaced with which.
     """
     written = {_files(fragment.message) for group in rewritten for fragment in group.new_fragments}
@@ -39,7 +39,7 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
     return _digest(manifest, [*kept, *(fragment.message for group in rewritten for fragment in group.old_fragments)])
 
 
-def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:
+def has_previous_content(log: VersionLog, manifest: Manifest) -> bool:
     """Return whether a version has the same content as the previous one; False if that one can no longer be read.
 
     Raises:

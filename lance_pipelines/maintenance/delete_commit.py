@@ -1,7 +1,7 @@
 """Committing a delete exactly once, however often the step runs.
 
-A repeated step would also find rows that were written in the meantime and should not be deleted. So each attempt first
-checks whether a version since the planned one has this delete's id.
+A repeated step would also delete matching rows that were added in the meantime. So each attempt first checks whether a
+version since the planned one has the id of this delete.
 
 Another writer may have deleted the rows since they were counted. Then no version is created, and nothing is reported.
 """
@@ -18,7 +18,7 @@ from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import amount
 
 if TYPE_CHECKING:
-    from lance_pipelines.maintenance.planned_delete import PlannedDelete
+    from lance_pipelines.maintenance.delete_plan import PlannedDelete
     from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = ["DeleteReport", "commit_delete"]
@@ -34,10 +34,10 @@ class DeleteReport:
         uri: the dataset's location.
         predicate: selects the deleted rows.
         before: statistics of the version planned on.
-        after: statistics of the version that the delete made, or of the latest one when no row was left to delete.
+        after: statistics of the version that the delete created, or of the latest one when no row was left to delete.
         rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before no longer exists.
-        repeated: True when an earlier attempt had made the version.
-        attempts: how often this call planned and tried the delete.
+        repeated: True when an earlier attempt had created the version.
+        attempts: number of attempts of this call.
     """
 
     uri: str
@@ -91,9 +91,9 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
         StorageError: a storage operation failed.
     """
     dataset = lance_core.dataset(planned.uri)
-    landed = _find_landed(planned, dataset)
-    if landed is not None:
-        return _report(planned, policy, landed, _rows_deleted_by(dataset, landed), attempts=0)
+    earlier = _find_commit(planned, dataset)
+    if earlier is not None:
+        return _report(planned, policy, earlier, _rows_deleted_by(dataset, earlier), attempts=0)
     deleted = delete_rows(
         dataset,
         planned.predicate,
@@ -109,7 +109,7 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
     return _report(planned, policy, deleted.view.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 
 
-def _find_landed(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:
+def _find_commit(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:
     for version in range(dataset.version, planned.before.version, -1):
         try:
             transaction = dataset.read_transaction(version)

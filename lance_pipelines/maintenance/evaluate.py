@@ -23,7 +23,7 @@ class Due:
 
     Attributes:
         reason: why, with numbers.
-        subject: what the work is about, if the latest version alone does not determine it.
+        subject: identifies the work, if the latest version alone does not.
     """
 
     reason: str
@@ -82,15 +82,15 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
 
 
 def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
-    """Due when enough versions exceed both limits of the policy and have neither tag nor branch."""
+    """Due when enough versions exceed both limits of the policy and have neither a tag nor a branch."""
     found = f"{_count(old.versions, 'version')}, {len(old.removable)} removable"
     if len(old.removable) >= policy.min_old_versions:
         return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")
     details = [f"the newest {policy.retain_versions} are kept"]
     if old.named:
         details.append(f"{old.named} are tagged or have a branch")
-    if old.too_young:
-        details.append(f"{old.too_young} are newer than {policy.retention}")
+    if old.too_recent:
+        details.append(f"{old.too_recent} are newer than {policy.retention}")
     if old.next_at is not None:
         details.append(f"the next becomes eligible at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
     return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")

@@ -1,8 +1,8 @@
 """TableHealth: the statistics of one version, for policies and events.
 
-Everything is counted in the manifest and in the names below ``_versions/``: one listing and one manifest, whatever the
-table holds; no data file and no deletion file is opened. A number that writers did not record counts as 0, except the
-total number of bytes, which is then unknown.
+All numbers come from the manifest and the names below ``_versions/``: one listing and one manifest are read, but no
+data file or deletion file. A number that a writer did not record counts as 0, except the total number of bytes, which
+is then unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TableHealth:
         small_fragments: fragments below both targets of the compaction policy.
         mergeable_fragments: small fragments that a compaction would merge with neighbors.
         rows: rows that are not deleted.
-        deleted_rows: rows that are in the data files and deleted.
+        deleted_rows: deleted rows that the data files still contain.
         worn_fragments: fragments with a higher fraction of deleted rows than the deletion policy allows.
         worn_rows: deleted rows of those fragments.
         data_files: data files of the fragments.
@@ -115,6 +115,6 @@ def _is_worn(fragment: FragmentMessage, policy: DeletionPolicy) -> bool:
 
 
 def _count_mergeable(small: Sequence[bool]) -> int:
-    """Small fragments that are next to another one: only neighbors are merged."""
+    """Return the number of small fragments that are next to another small one: only neighbors are merged."""
     lengths = [sum(1 for _ in run) for is_small, run in itertools.groupby(small) if is_small]
     return sum(length for length in lengths if length > 1)

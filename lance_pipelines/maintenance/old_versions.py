@@ -2,8 +2,9 @@
 
 The plan of a cleanup lists everything below the table's root and reads every manifest that is kept. A check every few
 minutes must cost less. So versions are identified here by the names of their manifests and dated by the modification
-times of those files, a few of which a binary search requests. A manifest is written after the timestamp of its version
-is taken, so a file that is old enough belongs to a version that is: the plan will find every version found here.
+times of those files, a few of which a binary search requests. The timestamp of a version is taken before its manifest
+is written. So if the file is older than the retention period, the version is too, and the plan includes every version
+found here.
 
 Tags and branches are read only when a version could be removed.
 """
@@ -34,14 +35,14 @@ class OldVersions:
         versions: number of versions.
         removable: versions that may be removed, ascending.
         named: number of versions that are kept only because a tag or branch needs them.
-        too_young: number of versions that are kept only because they are not old enough.
+        too_recent: number of versions that are kept only because they are newer than the retention period.
         next_at: when the oldest of those becomes eligible, in seconds since the epoch; None when there is none.
     """
 
     versions: int
     removable: tuple[int, ...]
     named: int
-    too_young: int
+    too_recent: int
     next_at: float | None
 
     @classmethod
@@ -71,7 +72,7 @@ class OldVersions:
             versions=len(names),
             removable=removable,
             named=len(old) - len(removable),
-            too_young=len(young),
+            too_recent=len(young),
             next_at=_modified_at(log, young[0]) + age if young else None,
         )
 

@@ -36,7 +36,7 @@ class CompactionPolicy:
     Attributes:
         target_rows_per_fragment: target number of rows of a fragment; a fragment with fewer rows is small.
         target_bytes_per_fragment: maximum number of bytes in the data files of a fragment; None for no limit.
-        min_small_fragments: merge once this many small fragments can be merged.
+        min_small_fragments: number of mergeable small fragments from which a compaction is due.
         max_source_bytes: maximum number of bytes that one run reads; None for no limit.
         batch_size: maximum number of rows that a rewrite holds in memory; None lets the reader choose.
     """
@@ -62,7 +62,7 @@ class DeletionPolicy:
 
     Attributes:
         max_deleted_fraction: fragments with a higher fraction of deleted rows are rewritten; between 0 and 1.
-        min_deleted_rows: rewrite only if those fragments have at least this many deleted rows in total.
+        min_deleted_rows: number of deleted rows, in all those fragments together, from which a rewrite is due.
     """
 
     max_deleted_fraction: float = 0.1
@@ -80,13 +80,16 @@ class DeletionPolicy:
 class CleanupPolicy:
     """Which old versions are removed: those that exceed all limits. Tagged versions are always kept.
 
+    Part of a declaration. The policy of the same name in ``lance_core.metadata``, with which a cleanup is planned, is
+    made from it in ``cleanup_plan.py``.
+
     Attributes:
         retain_versions: keep this many of the newest versions, regardless of age.
         older_than: keep versions newer than this, regardless of number.
         min_age: keep versions newer than this, even if ``older_than`` is shorter. A writer that is suspended for longer
             than this, just before it commits, may find the number of a removed version free. Writers of this library
             detect that and fail; writers of the reference lose the commit. Lower it only while nothing writes.
-        min_old_versions: clean up once this many versions can be removed.
+        min_old_versions: number of removable versions from which a cleanup is due.
         delete_unverified: also delete recent files that no version references. Use only while nothing writes.
     """
 

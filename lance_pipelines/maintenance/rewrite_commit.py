@@ -7,8 +7,8 @@
          v
       commit -- lost groups ------------> plan them again on the latest version
          |  ^                                 |                      |
-         |  |    nothing left to do <---------+                      | in Spark, with the
-         |  |         |                                              | pool slot in hand
+         |  |    nothing left to do <---------+                      | in Spark, while the
+         |  |         |                                              | pool slot is held
          |  +---------|------------------- rewrite <-----------------+
          v            v
         outcome <-----+
@@ -40,7 +40,6 @@ from lance_core.errors import (
 )
 from lance_core.optimize import RewriteResult, commit_rewrites, plan_again
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
-from lance_pipelines.maintenance.rewrite_verify import verify_row_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,13 +47,17 @@ if TYPE_CHECKING:
     from lance_core.optimize import CompactionTask
     from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 
-__all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "commit_staged_rewrite"]
+__all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "RowsLostError", "commit_staged_rewrite"]
 
 _MAX_ROUNDS: Final = 8
 """How often lost groups are rewritten before the rest is left to the next run."""
 
 _DEFINITE_FAILURES: Final = (IncompatibleTransactionError, InvalidInputError, NotFoundError, NotSupportedError)
 """Errors that would recur whenever the same files are committed."""
+
+
+class RowsLostError(InvalidInputError):
+    """A rewrite has a different number of rows than what it replaces. Nothing was committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +94,10 @@ class RewriteOutcome:
     Attributes:
         version: the latest version known to the step.
         committed: results that are part of the dataset, those of earlier attempts included.
-        conflicts: groups that conflicted with other writers, counted in each round.
+        conflicts: number of groups that conflicted with other writers, summed over the rounds.
         attempts: number of commit attempts.
         rounds: rounds of committing, at least 1.
-        unfinished: groups that still conflicted after the last round.
+        unfinished: number of groups that still conflicted after the last round.
     """
 
     version: int
@@ -141,7 +144,7 @@ def _commit_round(
     outcome.rounds += 1
     try:
         results = [RewriteResult.from_json(text) for text in pending.results]
-        verify_row_counts(plan.uri, results)
+        _verify_row_counts(plan.uri, results)
         done = commit_rewrites(dataset, results, transaction_properties=_properties(plan))
     except _DEFINITE_FAILURES as error:
         _discard(plan, pending.file_token, discard, error)
@@ -151,6 +154,26 @@ def _commit_round(
     outcome.attempts += done.attempts
     outcome.conflicts += len(done.lost)
     return done.lost
+
+
+def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
+    """Check that each group has as many rows as the replaced fragments have live rows.
+
+    Raises:
+        RowsLostError: names the first group that does not.
+    """
+    for result in results:
+        expected = sum(fragment.num_rows for fragment in result.original_fragments)
+        found = sum(fragment.num_rows for fragment in result.new_fragments)
+        if found != expected:
+            fragment_ids = [fragment.id for fragment in result.original_fragments]
+            raise RowsLostError(
+                f"{uri}: fragments {fragment_ids} hold {expected} rows, but their rewrite holds {found}: rows were "
+                "lost or written twice",
+                uri=uri,
+                expected=expected,
+                found=found,
+            )
 
 
 def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: RewriteOutcome) -> list[CompactionTask]:
@@ -163,9 +186,10 @@ def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: Rewrit
 
 
 def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
-    """Yield tasks for fragments created by this rewrite, and for fragments that existed when it was planned.
+    """Return the tasks that merge fragments of this rewrite with others of it, or with older ones.
 
-    Fragments appended by others in the meantime are left to the next run: including them might never end.
+    Older ones are those that existed when the rewrite was planned. Fragments that others appended since then are left
+    to the next run; otherwise this one might never end.
     """
     try:
         planned = lance_core.dataset(plan.uri, version=plan.before.version)
@@ -216,7 +240,7 @@ def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error
 
 
 def _referenced_since(uri: str, version: int) -> frozenset[str] | None:
-    """Data files of every version after the given one; None if some of those versions no longer exist."""
+    """Return the data files of all versions after the given one; None if some of them no longer exist."""
     dataset = lance_core.dataset(uri)
     present = {ref["version"] for ref in dataset.version_refs()}
     versions = range(version + 1, dataset.version + 1)

@@ -37,7 +37,7 @@ class RewriteReport:
         bytes_rewritten: bytes of the new data files.
         bytes_superseded: bytes of the old data files, which are removed together with the versions that reference them.
         commit_attempts: number of commit attempts.
-        conflicts: groups that conflicted with other writers, counted in each round.
+        conflicts: number of groups that conflicted with other writers, summed over the rounds.
         rounds: number of commit rounds.
         repeated: True when an earlier attempt had committed all of it.
     """

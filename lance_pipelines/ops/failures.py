@@ -20,28 +20,28 @@ from dagster_shared.error import SerializableErrorInfo
 
 from lance_core.errors import LanceError, StorageError, TooMuchWriteContentionError
 
-__all__ = ["as_failure", "clear_failures", "config_headline", "take_last_words"]
+__all__ = ["as_failure", "config_headline", "reported_as_failure", "take_failures"]
 
 _MAX_CAUSE_CHARACTERS = 2000
 
 _SAMPLE: Final = re.compile(r"\.? (?:Expected: \"|Sample config for missing )", re.DOTALL)
 """Marks the start of the part of a message that shows a configuration."""
 
-_last_words: dict[str, str] = {}
+_failures: dict[str, str] = {}
 """Dataset -> message of its latest step, if that step failed."""
 
 
 @atexit.register
-def _say_last_words() -> None:
-    # Dagster prints the message twice among its own stack frames; this puts it at the end of the log.
-    for message in _last_words.values():
+def _print_failures() -> None:
+    # Dagster prints the message twice, between its own stack frames; this repeats it at the end of the log.
+    for message in _failures.values():
         sys.stderr.write(f"FAILED {message}\n")
 
 
-def take_last_words() -> list[str]:
-    """Return and clear the messages that would be printed when the process ends; the caller prints them."""
-    messages = list(_last_words.values())
-    _last_words.clear()
+def take_failures() -> list[str]:
+    """Return the messages that would be printed when the process ends; they are no longer printed then."""
+    messages = list(_failures.values())
+    _failures.clear()
     return messages
 
 
@@ -64,7 +64,7 @@ sys.excepthook = _say_one_line
 
 
 class _StacklessError(DagsterUserCodeProcessError):
-    """An error that Dagster treats as from another process: it shows the given description without a stack trace."""
+    """An error that Dagster shows without a stack trace, because it treats it as one from another process."""
 
     def __init__(self, message: str) -> None:
         dg.DagsterError.__init__(self, message)
@@ -100,8 +100,8 @@ def as_failure(error: LanceError, dataset: str) -> dg.Failure:
 
 
 @contextmanager
-def clear_failures(dataset: str, log: logging.Logger | None = None) -> Iterator[None]:
-    """Inside the block, a typed error becomes the step's only message, without the errors that it wraps.
+def reported_as_failure(dataset: str, log: logging.Logger | None = None) -> Iterator[None]:
+    """Convert a typed error inside the block to the failure of the step, without the errors that it wraps.
 
     Args:
         dataset: the dataset's name.
@@ -113,9 +113,9 @@ def clear_failures(dataset: str, log: logging.Logger | None = None) -> Iterator[
         if log is not None:
             log.debug("".join(traceback.format_exception(error)).rstrip())
         failure = as_failure(error, dataset)
-        _last_words[dataset] = str(failure.description)
+        _failures[dataset] = str(failure.description)
         raise failure from None
-    _last_words.pop(dataset, None)
+    _failures.pop(dataset, None)
 
 
 def _is_worth_retrying(error: LanceError) -> bool:

@@ -120,7 +120,7 @@ def _source(declared: SourceSpec, config: SourceConfig | None) -> SourceSpec:
 
 
 def _location(uri: str) -> str:
-    # An empty value, such as that of an unset variable, must not become the working directory.
+    # An empty value, for example of an unset variable, must not become the working directory.
     return absolute_uri(uri) if uri.strip() else ""
 
 

@@ -10,14 +10,15 @@ Omitted fields keep the declared value.
 """
 
 import dataclasses
+from datetime import timedelta
 from typing import Any, Final
 
 import dagster as dg
+from humanfriendly import InvalidTimespan, parse_timespan  # type: ignore[import-untyped]  # no types
 from pydantic import Field
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.maintenance.durations import duration_text, parse_duration
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
 from lance_pipelines.settings import absolute_uri
 
@@ -31,8 +32,10 @@ __all__ = [
     "compaction_options",
     "dataset_uri",
     "declared_values",
+    "duration_text",
     "is_dry_run",
     "materialization_options",
+    "parse_duration",
 ]
 
 
@@ -117,7 +120,7 @@ def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> s
     """
     if config.uri is None:
         return declaration.uri
-    # An empty value, such as that of an unset variable, must not become the working directory.
+    # An empty value, for example of an unset variable, must not become the working directory.
     if not config.uri.strip():
         raise InvalidInputError(f"run configuration of {declaration.name}: the URI is empty")
     return absolute_uri(config.uri)
@@ -197,6 +200,31 @@ def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any]
         "max_source_bytes": target.max_source_bytes,
         "batch_size": target.batch_size,
     }
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse a duration.
+
+    Args:
+        text: a number with a unit (``ms``, ``s``, ``m``, ``h``, ``d``, ``w``, ``y``, or the whole word); without a
+            unit it is seconds.
+
+    Raises:
+        InvalidInputError: the text is not a duration, or the duration is too long.
+    """
+    try:
+        return timedelta(seconds=parse_timespan(text))
+    except (InvalidTimespan, OverflowError) as error:
+        raise InvalidInputError(
+            f"{text!r} is not a duration; expected a number and a unit (14d, 36h, 90m) or seconds"
+        ) from error
+
+
+def duration_text(duration: timedelta) -> str:
+    """Return the duration as seconds, ``0.25s``; :func:`parse_duration` is the inverse."""
+    seconds, microseconds = divmod(duration, timedelta(seconds=1))
+    fraction = f".{microseconds.microseconds:06d}".rstrip("0").rstrip(".")
+    return f"{seconds}{fraction}s"
 
 
 def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:

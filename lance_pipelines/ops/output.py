@@ -8,7 +8,7 @@ __all__ = ["print_text", "say"]
 
 
 def say(context: dg.OpExecutionContext, dataset: str, line: str) -> None:
-    """Print one line to standard output. Logs go to standard error."""
+    """Log one line, and print it to standard output; logs go to standard error."""
     context.log.info(line)
     print_text(f"{dataset}: {line}\n")
 

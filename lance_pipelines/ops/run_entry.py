@@ -1,12 +1,12 @@
-"""Interaction of a run with other runs: when it starts, and before a step takes the pool slot of a dataset."""
+"""What a run does about other runs: when it starts, and before a step takes the pool slot of a dataset."""
 
 import time
 from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import fail_dead_runs, note_run_process, watch_for_dead_runs
-from lance_pipelines.runs_in_flight import INGEST, find_runs_in_flight
+from lance_pipelines.runs.dead_runs import fail_dead_runs, note_run_process, watch_for_dead_runs
+from lance_pipelines.runs.runs_in_flight import INGEST, find_runs_in_flight
 
 __all__ = ["await_ingests", "begin_run", "prepare_for_pool"]
 

@@ -1,17 +1,17 @@
-"""The op that writes a dataset's new fragments with Spark, in parallel, and returns what it wrote."""
+"""The op that writes the new fragments of a dataset with Spark."""
 
 from datetime import UTC, datetime
 
 import dagster as dg
 
+from lance_pipelines.events.asset_metadata import staged_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.interruption import run_interruptibly
-from lance_pipelines.metadata import staged_metadata
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.staging import stage_write
+from lance_pipelines.spark.interruption import run_interruptibly
+from lance_pipelines.spark.staging import stage_write
 
 __all__ = ["build_write_op"]
 
@@ -27,7 +27,7 @@ def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def write_fragments(context: dg.OpExecutionContext, config: IngestConfig, spark: SparkResource) -> dg.Output[str]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             wanted = apply_config(declaration, config)
             context.log.info("Reading %s into %s (%s).", wanted.source.format, wanted.uri, wanted.mode)
             session = spark.spark_session

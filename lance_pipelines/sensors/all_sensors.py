@@ -5,9 +5,9 @@ Sensor              Every        Looks at                               Does
 ==================  ===========  =====================================  =================================
 version_sensor      30 seconds   versions not seen before               reports commits by others
 automation_sensor   30 seconds   events                                 runs assets downstream
-compaction_sensor   5 minutes    the latest manifest                    asks for ``compact``
-deletion_sensor     5 minutes    the latest manifest                    asks for ``materialize_deletions``
-cleanup_sensor      5 minutes    names and ages of manifests, tags      asks for ``cleanup``
+compaction_sensor   5 minutes    the latest manifest                    requests ``compact``
+deletion_sensor     5 minutes    the latest manifest                    requests ``materialize_deletions``
+cleanup_sensor      5 minutes    names and ages of manifests, tags      requests ``cleanup``
 ==================  ===========  =====================================  =================================
 
 The first two are running by default. The others rewrite or delete files, so they have to be started explicitly.

@@ -1,8 +1,10 @@
 """The outcome of the runs that a sensor requested, and when the next run is due.
 
-A requested run may have failed, or have left work undone. All runs requested for the same work carry the same tag.
+A requested run may have failed, or may not have completed the work. All runs requested for the same work carry the same
+tag.
+
 After the first run that did not complete it, the next is requested ten minutes later, and every pause is twice the
-previous one, up to a day: temporary problems are over soon, and permanent ones cost one run a day.
+previous one, up to a day: temporary problems pass quickly, and permanent ones cost one run a day.
 """
 
 from collections.abc import Mapping
@@ -13,8 +15,8 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import fail_dead_runs
-from lance_pipelines.silent_runs import is_silent
+from lance_pipelines.runs.dead_runs import fail_dead_runs
+from lance_pipelines.runs.silent_runs import is_silent
 
 __all__ = ["WORK_TAG", "Attempts"]
 

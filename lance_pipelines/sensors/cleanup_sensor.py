@@ -10,7 +10,7 @@ from typing import Final
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_cleanup
 from lance_pipelines.maintenance.old_versions import OldVersions
-from lance_pipelines.runs_in_flight import INGEST
+from lance_pipelines.runs.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.run_requests import MaintenanceKind
 
@@ -30,5 +30,5 @@ CLEANUP: Final = MaintenanceKind(
     op="cleanup",
     excludes=(INGEST, "cleanup"),
     examine=_examine,
-    may_ripen=True,
+    becomes_due_with_age=True,
 )

@@ -4,8 +4,8 @@
 
     {"format": 1, "datasets": {"events": {"version": 12, …}, "users": {…}}}
 
-A cursor that cannot be parsed, for example one of a later release, is ignored: every sensor can start over without
-harmful repetition.
+A cursor that cannot be parsed, for example that of a later release, is ignored: every sensor can start over without
+doing harm.
 """
 
 import dataclasses

@@ -8,7 +8,7 @@ from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_delet
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
 from lance_pipelines.ops.maintenance_config import MaterializeDeletionsConfig, materialization_options
-from lance_pipelines.runs_in_flight import INGEST
+from lance_pipelines.runs.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.run_requests import MaintenanceKind
 

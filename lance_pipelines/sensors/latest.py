@@ -29,7 +29,7 @@ class Latest:
 
     @classmethod
     def find(cls, uri: str) -> Self | None:
-        """List the versions; None when there is no dataset.
+        """List the versions; return None when there is no dataset.
 
         Raises:
             InvalidInputError: the URI is malformed, or its scheme is not supported.
@@ -50,7 +50,7 @@ class Latest:
 
 
 def stamp_of(log: VersionLog, name: ManifestName) -> str | None:
-    """Size and modification time of a manifest; None when it no longer exists."""
+    """Return the size and modification time of a manifest; None when it no longer exists."""
     try:
         info = log.store.head(log.path(name))
     except NotFoundError:

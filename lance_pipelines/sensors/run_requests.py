@@ -6,20 +6,20 @@
           │ no
     examine: the latest manifest, the policy ── not due ──▶ the reason, with numbers
           │ due
-    asked for before? ── under way, or in the pause after a run that did not do it ──▶ until when
+    requested before? ── in progress, or in the pause after a run that did not complete it ──▶ until when
           │ no, or the pause is over
     an ingest, or another run of this kind in flight? ──yes──▶ wait for it
           │ no
     one run request
 
-Each dataset always has one line in the tick, and a dataset that cannot be read does not prevent the others from being
-examined.
+Every tick has a line for each dataset. A dataset that cannot be read does not prevent the others from being examined.
 
-A run is requested once per version and policy, and again only if it failed or left the work undone: after a pause that
-grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
+A run is requested once per version and policy. If it fails or does not complete the work, another is requested after a
+pause that grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
 
-Only an ingest that was running when the work was first found due is waited for; otherwise maintenance would never run
-if ingests follow each other. The job itself waits for the ingests that run when it begins (``run_entry.py``).
+A request waits only for an ingest that was running when the work was first found to be due; otherwise continuous
+ingests would prevent maintenance. The job itself waits for the ingests that are running when it starts
+(``run_entry.py``).
 """
 
 import hashlib
@@ -33,7 +33,7 @@ import dagster as dg
 from lance_core.errors import LanceError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.evaluate import Due, NotDue, Verdict
-from lance_pipelines.runs_in_flight import RunInFlight, find_runs_in_flight
+from lance_pipelines.runs.runs_in_flight import RunInFlight, find_runs_in_flight
 from lance_pipelines.sensors.attempts import WORK_TAG, Attempts
 from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
 from lance_pipelines.sensors.latest import Latest
@@ -69,7 +69,8 @@ class MaintenanceKind:
         op: the operation, as in run tags.
         excludes: operations that must not be in progress; its own is one of them.
         examine: a dataset and its versions -> whether the work is due.
-        may_ripen: True when work can become due without a commit, so that an unchanged dataset is examined too.
+        becomes_due_with_age: True when work can become due without a commit; then an unchanged dataset is
+            examined too.
     """
 
     sensor: str
@@ -77,7 +78,7 @@ class MaintenanceKind:
     op: str
     excludes: tuple[str, ...]
     examine: Callable[[DatasetDeclaration, Latest], Verdict]
-    may_ripen: bool = False
+    becomes_due_with_age: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ class Finding:
 def request_runs(
     context: dg.SensorEvaluationContext, kind: MaintenanceKind, targets: Sequence[Target]
 ) -> dg.SensorResult:
-    """One tick over all datasets."""
+    """Examine all datasets and return the result of the tick."""
     known = parse_cursor(context.cursor, Seen)
     findings = {
         target.declaration.name: _look(context.instance, kind, target, known.get(target.declaration.name))
@@ -154,7 +155,7 @@ def _examine(
     instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, latest: Latest, seen: Seen | None
 ) -> Finding:
     now = Seen(version=latest.version, stamp=latest.stamp, policy=target.declaration.maintenance.digest(), reason="")
-    if seen is not None and _is_unchanged(seen, now) and not kind.may_ripen:
+    if seen is not None and _is_unchanged(seen, now) and not kind.becomes_due_with_age:
         known = _known(instance, seen)
         if known is not None:
             return Finding(reason=f"version {now.version} as before: {known}", seen=seen)

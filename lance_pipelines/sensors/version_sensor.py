@@ -1,7 +1,7 @@
 """version_sensor: reports commits by other programs as events of the dataset's asset.
 
-Without it Dagster would only know about its own runs: rows that another program appends or deletes would not update
-anything downstream.
+Without it Dagster would know only the commits of its own runs, and rows that another program appends or deletes would
+not update downstream assets.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ def build_version_sensor(
     interval_seconds: int,
     status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
-    """One sensor for all datasets.
+    """Return the sensor.
 
     Args:
         declarations: the datasets.

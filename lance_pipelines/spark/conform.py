@@ -1,16 +1,16 @@
-"""One Arrow batch from Spark, made to fit the target schema. Buffers are shared wherever the layout allows.
+"""Converts one Arrow batch from Spark to the target schema. Buffers are shared wherever the layout allows.
 
 A list column becomes a fixed-size list by dropping its offsets::
 
     offsets  0   n   2n  3n        every list must be n long
     values   [n][n][n]             shared, not copied
 
-Null lists take no room in a list and n values in a fixed-size list, so a column with null lists is copied.
+A null list takes no space in a list but n values in a fixed-size list, so a column with null lists is copied.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,9 @@ from lance_core.errors import SchemaMismatchError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["conform_batch"]
+__all__ = ["conform_batch", "detach_small_columns"]
+
+_SMALL_PART: Final = 8
 
 
 def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 0) -> pa.RecordBatch:
@@ -50,6 +52,21 @@ def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 
             )
         columns.append(_conform(batch.column(index), field, field.name, first_row))
     return pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def detach_small_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch, with copies of the columns that hold less than an eighth of its bytes.
+
+    A batch from a stream is one block of memory, and every column is a view into it. A writer that collects a column
+    until a page is full would keep the whole block for it::
+
+        block   [id 80 KB][score 80 KB][vector 5 MB]       a hundred blocks for 8 MiB of ids: 540 MB
+
+    A large column remains a view: its page is full soon.
+    """
+    limit = batch.nbytes / _SMALL_PART
+    columns = [column if column.nbytes >= limit else pa.concat_arrays([column]) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.Array:
@@ -106,7 +123,7 @@ def _fixed_size_lists(array: pa.ListArray, expected: pa.FixedSizeListType, path:
 
 
 def _padded_indices(array: pa.ListArray, offsets: NDArray[np.int32], size: int) -> pa.Array:
-    """Positions in ``array.values`` of every slot; a null list's slots repeat position 0, hidden by its null."""
+    """Return the position in ``array.values`` of every slot; those of null lists are 0, and the mask hides them."""
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     starts = np.where(valid, offsets[:-1], 0).astype(np.int64)
     steps = np.where(valid, 1, 0).astype(np.int64)

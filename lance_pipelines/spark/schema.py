@@ -1,7 +1,7 @@
 """Converts Spark types to the Arrow schema that is written.
 
-Spark hands a column to Python as one Arrow type; that type is what is written, with two exceptions: a declared
-*vector column* (an array of numbers) becomes a fixed-size list, and an append takes the dataset's own types.
+Spark passes a column to Python as one Arrow type, which is written, with two exceptions: a declared *vector column* (an
+array of numbers) becomes a fixed-size list, and an append uses the dataset's types.
 
 =====================  =================  ==================================================================
 Spark                  Arrow              note
@@ -19,7 +19,7 @@ interval day to second duration[us]
 array<T>               list<item: T>      or fixed_size_list<item: T>[n] for a vector column
 struct, map            struct, map
 void                   null
-variant, geometry, geography, intervals of months, user-defined types: refused by name
+variant, geometry, geography, intervals of months, user-defined types: not supported
 =====================  =================  ==================================================================
 
 Source: Arrow conversion of PySpark 4.3 (``spark.sql.execution.arrow.useLargeVarTypes`` = false).
@@ -61,7 +61,7 @@ _SIMPLE_TYPES: Final[Mapping[type[spark_types.DataType], pa.DataType]] = Mapping
         spark_types.TimestampType: pa.timestamp("us", "UTC"),
         spark_types.TimestampNTZType: pa.timestamp("us"),
         spark_types.DayTimeIntervalType: pa.duration("us"),
-        # TimeType came with Spark 4.1.
+        # TimeType exists since Spark 4.1.
         **({spark_types.TimeType: pa.time64("ns")} if hasattr(spark_types, "TimeType") else {}),
     }
 )
@@ -128,9 +128,9 @@ def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
 
 
 def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
-    """Return whether every value of one type is kept, as it is, in another. Names of list items do not matter.
+    """Return whether every value of one type can be stored in another unchanged; names of list items do not matter.
 
-    Lists pass as fixed-size lists here; each list's length is checked when it is written.
+    A list counts as a fixed-size list here; the length of each list is checked when it is written.
     """
     if found.equals(expected):
         return True

@@ -58,19 +58,19 @@ def _read(session: SparkSession, source: SourceSpec, captured_at: datetime) -> D
             reader = reader.schema(source.schema)
     with translated(what):
         frame = reader.load(list(source.paths))
-        # A remote session looks at the paths only when something is requested.
-        frame.schema  # noqa: B018  # asking is the effect
+        # A remote session examines the paths only when something is requested.
+        frame.schema  # noqa: B018  # reading the attribute has the effect
         return frame
 
 
 def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
-    """The query's result. The view exists only until Spark has resolved the query."""
+    """Return the result of the query. The view exists only until Spark has resolved the query."""
     with _view_lock:
         with translated("cannot create the view of the source for its query"):
             frame.createOrReplaceTempView(SOURCE_VIEW)
         try:
             result = session.sql(query)
-            result.schema  # noqa: B018  # asking is the effect
+            result.schema  # noqa: B018  # reading the attribute has the effect
         except (PySparkException, Py4JError) as error:
             failure = translate_failure(error, "cannot run the source's query")
             raise type(failure)(f"{failure.message} (query: {query.strip()})", query=query) from error

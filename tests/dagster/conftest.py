@@ -21,13 +21,13 @@ import yaml
 import lance_core
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
-from lance_pipelines.ingest.planning import plan_write
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_plan import plan_write
 from lance_pipelines.ops import failures as failures_module
 from lance_pipelines.ops import write_fragments as write_module
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.settings import Settings
-from lance_pipelines.staging import Staging
+from lance_pipelines.spark.staging import Staging
 from tests.support.dev_server import DevServer, dev_server
 
 REPOSITORY = Path(__file__).parents[2]
@@ -106,10 +106,10 @@ class Project:
 
 
 @pytest.fixture(autouse=True)
-def _no_last_words() -> Iterator[None]:
+def _no_failures() -> Iterator[None]:
     """What a failed step says when its process ends is not for the process of the tests."""
     yield
-    failures_module._last_words.clear()
+    failures_module._failures.clear()
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ from rich.console import Console
 from lance_core.errors import StorageError
 from lance_pipelines.demo import command
 from lance_pipelines.demo.reference_check import rows_by_version
-from lance_pipelines.demo.report import print_comparison
-from lance_pipelines.demo.snapshot import Snapshot
-from lance_pipelines.demo.story import StoryBroken, StoryOutcome
+from lance_pipelines.demo.snapshot import Snapshot, print_comparison
+from lance_pipelines.demo.story import FailedCheckError, StoryOutcome
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -89,7 +88,7 @@ _SHAPE = Snapshot(
     ("ending", "exit_code", "last_line"),
     [
         (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "Demonstration passed: 2 checks"),
-        (StoryBroken("check failed: 7 rows"), 1, "Demonstration failed: check failed: 7 rows"),
+        (FailedCheckError("check failed: 7 rows"), 1, "Demonstration failed: check failed: 7 rows"),
         (StorageError("dagster dev exited"), 1, "Demonstration failed: dagster dev exited"),
     ],
     ids=["held", "broken", "no server"],

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 import lance_core
-from lance_pipelines.dead_runs import PROCESS_TAG
 from lance_pipelines.jobs import request_config
+from lance_pipelines.runs.dead_runs import PROCESS_TAG
 from tests.support.local_rewriting import ids, write_fragments
 from tests.support.processes import DEADLINE_SECONDS, kill, kill_when
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 import lance_core
-from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
 from tests.support.processes import DEADLINE_SECONDS, kill, kill_when, wait_until
 
 pytestmark = pytest.mark.spark

@@ -18,13 +18,13 @@ import pytest
 import lance_core
 from lance_core.errors import StorageError
 from lance_pipelines.build import build_definitions
-from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.jobs import job_name, request_config
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, MaintenancePolicy
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.ops import commit_fragments, commit_rewrites, delete_rows, remove_old_versions, rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
 from lance_pipelines.settings import Settings
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 
@@ -391,8 +391,8 @@ def test_only_the_group_that_lost_is_rewritten_by_the_commit_step(lake, monkeypa
 
 
 REPORTS = {
-    "compact": (commit_rewrites, "maintenance_observation"),
-    "cleanup": (remove_old_versions, "maintenance_observation"),
+    "compact": (commit_rewrites, "dataset_observation"),
+    "cleanup": (remove_old_versions, "dataset_observation"),
     "delete_rows": (delete_rows, "dataset_materialization"),
 }
 

@@ -12,7 +12,7 @@ import pytest
 from dagster._core.system_config.objects import ResolvedRunConfig
 
 import lance_core
-from lance_pipelines.data_version import data_version_at
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, MaintenancePolicy
 
 EAGER = MaintenancePolicy(

@@ -15,7 +15,7 @@ import pytest
 
 import lance_core
 from lance_pipelines.automation import on_new_data
-from lance_pipelines.data_version import data_version_at
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.jobs import request_config
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
 from lance_pipelines.ops import rewrite_fragments

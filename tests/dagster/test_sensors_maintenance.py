@@ -20,10 +20,10 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 import lance_core
-from lance_pipelines import silent_runs
-from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.runs import silent_runs
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG
 from lance_pipelines.sensors import run_requests
 from lance_pipelines.sensors.cleanup_sensor import CLEANUP
 from lance_pipelines.sensors.compaction_sensor import COMPACTION
@@ -286,8 +286,8 @@ def test_rewrites_of_one_dataset_wait_for_each_other(watched, other) -> None:
         ("materialize_deletions", "4 fragments with more than 0.25 deleted, 16 deleted rows >= 2"),
     ):
         assert watched.tick(op) == []
-        heard_of = r"last event at [-\d]+ [:\d]+ UTC"
-        assert re.fullmatch(rf"events: waiting for run {run_id} \({other}, {heard_of}\), {figures}", watched.reason)
+        last_event = r"last event at [-\d]+ [:\d]+ UTC"
+        assert re.fullmatch(rf"events: waiting for run {run_id} \({other}, {last_event}\), {figures}", watched.reason)
     watched.end_run(run_id)
     assert len(watched.tick()) == 1
 

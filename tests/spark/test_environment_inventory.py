@@ -14,8 +14,13 @@ from pyspark.sql import SparkSession
 
 from lance_core.errors import InvalidInputError, NotFoundError
 from lance_pipelines.ingest.declaration import SourceFormat, SourceSpec
-from lance_pipelines.spark.environment_inventory import INVENTORY_SCHEMA, MAX_SOURCE_BYTES, environment_inventory
-from lance_pipelines.spark.installed_records import InstalledRecord, find_records
+from lance_pipelines.spark.environment_inventory import (
+    INVENTORY_SCHEMA,
+    MAX_SOURCE_BYTES,
+    InstalledRecord,
+    environment_inventory,
+    find_records,
+)
 from lance_pipelines.spark.sources import read_source
 
 CAPTURED_AT = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)

@@ -26,7 +26,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.ephemeral() as ephemeral:
         yield ephemeral
     # What a failed step says when its process ends is not for the process of the tests.
-    failures._last_words.clear()
+    failures._failures.clear()
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 import lance_core
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.optimize import Compaction, CompactionTask, RewriteResult, commit_rewrites
-from lance_pipelines import rewriting
 from lance_pipelines.spark import leftovers, rewriter
+from lance_pipelines.spark.leftovers import discard_files
 from lance_pipelines.spark.rewriter import execute_tasks
-from lance_pipelines.spark.writer import discard_files
+from lance_pipelines.spark.staging import rewrite_tasks
 from tests.support.local_rewriting import ids, write_fragments
 
 pytestmark = pytest.mark.spark
@@ -122,7 +122,7 @@ def test_a_worker_that_is_killed_again_and_again_fails_the_job_and_its_files_go(
 
     in_workers(monkeypatch, die)
     with pytest.raises(StorageError, match="a worker process repeatedly ended unexpectedly"):
-        rewriting.rewrite_tasks(spark, uri, plan(uri))
+        rewrite_tasks(spark, uri, plan(uri))
     assert names(uri) == before
 
 

@@ -65,7 +65,7 @@ LIFE = """
 import json, os, sys
 import psutil
 sys.path.insert(0, sys.argv[1])  # not in the environment: workers must find the project all the same
-from lance_pipelines.spark.batch_memory import detach_small_columns
+from lance_pipelines.spark.conform import detach_small_columns
 from lance_pipelines.spark.session import start_session, stop_session
 
 before = dict(os.environ)

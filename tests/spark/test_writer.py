@@ -31,9 +31,9 @@ from lance_core.errors import (
     SchemaMismatchError,
     StorageError,
 )
-from lance_pipelines.spark.partitioning import coalesce_small_partitions
+from lance_pipelines.spark.leftovers import discard_files
 from lance_pipelines.spark.schema import plan_target_schema
-from lance_pipelines.spark.writer import FrameWrite, discard_files, write_frame
+from lance_pipelines.spark.writer import FrameWrite, coalesce_small_partitions, write_frame
 
 pytestmark = pytest.mark.spark
 

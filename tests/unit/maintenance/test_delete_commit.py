@@ -15,9 +15,8 @@ from lance_core.delete import delete
 from lance_core.delete.plan import plan_delete
 from lance_core.errors import CommitOutcomeUnknownError, InvalidInputError
 from lance_pipelines.maintenance.delete_commit import DeleteReport, commit_delete
-from lance_pipelines.maintenance.delete_forecast import DeleteForecast
+from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.planned_delete import PlannedDelete
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 from tests.support.local_rewriting import ids, write_fragments
 

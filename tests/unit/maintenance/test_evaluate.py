@@ -29,7 +29,7 @@ HEALTH = TableHealth(
     bytes_total=20_000,
     manifest_bytes=900,
 )
-OLD = OldVersions(versions=25, removable=(), named=0, too_young=0, next_at=None)
+OLD = OldVersions(versions=25, removable=(), named=0, too_recent=0, next_at=None)
 
 
 def test_few_small_fragments_are_left() -> None:
@@ -75,7 +75,7 @@ def test_removable_versions_are_due() -> None:
 
 
 def test_why_no_version_may_go() -> None:
-    old = replace(OLD, named=2, too_young=13, next_at=1_700_000_000.0)
+    old = replace(OLD, named=2, too_recent=13, next_at=1_700_000_000.0)
     verdict = evaluate_cleanup(CleanupPolicy(older_than=timedelta(days=2)), old)
     assert verdict == NotDue(
         "25 versions, 0 removable < 1 (the newest 10 are kept; 2 are tagged or have a branch; 13 are newer than "

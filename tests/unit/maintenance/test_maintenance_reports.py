@@ -6,12 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import lance_core
-from lance_pipelines.maintenance.cleanup_report import CleanupForecast, CleanupReport
+from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
+from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.planned_cleanup import PlannedCleanup, plan_removal
 from lance_pipelines.maintenance.policy import CleanupPolicy, MaintenancePolicy
-from lance_pipelines.maintenance.rewrite_forecast import RewriteForecast
-from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
+from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOperation, plan_rewrite
 from tests.support.local_rewriting import ids, write_fragments
 
 OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}

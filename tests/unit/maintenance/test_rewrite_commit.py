@@ -18,12 +18,11 @@ from lance_core.optimize import RewriteResult
 from lance_pipelines.maintenance import rewrite_commit as module
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.policy import MaintenancePolicy
-from lance_pipelines.maintenance.rewrite_commit import RewriteOutcome, Rewritten, commit_staged_rewrite
+from lance_pipelines.maintenance.rewrite_commit import RewriteOutcome, Rewritten, RowsLostError, commit_staged_rewrite
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
 from lance_pipelines.maintenance.rewrite_report import report_rewrite
-from lance_pipelines.maintenance.rewrite_verify import RowsLostError
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
-from lance_pipelines.spark.writer import discard_files
+from lance_pipelines.spark.leftovers import discard_files
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 
 OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}

@@ -3,9 +3,9 @@
 Not every version changes rows: a compaction creates two versions that do not, building an index creates one, and so
 does a delete by another program that matches nothing. Dagster must not treat those as new data, or everything
 downstream would run again.
-So the data version of version ``v`` names the last version up to ``v``
-that changed rows, with the beginning of its transaction's UUID: a number alone could come again after the dataset was
-deleted and recreated.
+
+So the data version of version ``v`` is the number of the last version up to ``v`` that changed rows, with the beginning
+of its transaction's UUID: the number alone would repeat after the dataset was deleted and recreated.
 """
 
 import re
@@ -15,7 +15,7 @@ import lance_core
 from lance_core import LanceOperation
 from lance_core.errors import VersionNotFoundError
 from lance_core.metadata import MAY_CHANGE_ROWS, Manifest, VersionLog
-from lance_pipelines.maintenance.content import holds_what_was_before
+from lance_pipelines.maintenance.content import has_previous_content
 
 __all__ = [
     "CHANGES_ROWS",
@@ -48,7 +48,7 @@ def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
 
 
 def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
-    """Return whether a version changed rows or columns: its operation can, and its content differs from before.
+    """Return whether a version changed rows or columns: its operation can, and its content is not the previous one's.
 
     Args:
         log: the versions.
@@ -60,7 +60,7 @@ def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> boo
         StorageError: a storage operation failed.
     """
     may_change = None if operation is None else CHANGES_ROWS.get(operation)
-    return True if may_change is None else may_change and not holds_what_was_before(log, manifest)
+    return True if may_change is None else may_change and not has_previous_content(log, manifest)
 
 
 def data_version_of(version: int, transaction_uuid: str | None) -> str:

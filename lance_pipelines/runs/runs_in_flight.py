@@ -11,8 +11,8 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import PROCESS_TAG, fail_dead_runs
-from lance_pipelines.silent_runs import describe_run, is_silent
+from lance_pipelines.runs.dead_runs import PROCESS_TAG, fail_dead_runs
+from lance_pipelines.runs.silent_runs import describe_run, is_silent
 
 __all__ = ["INGEST", "RunInFlight", "RunsInFlight", "find_runs_in_flight"]
 

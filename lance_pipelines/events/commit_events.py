@@ -20,9 +20,9 @@ import dagster as dg
 
 import lance_core
 from lance_core.errors import NotSupportedError, VersionNotFoundError
-from lance_pipelines.data_version import data_version_at
+from lance_pipelines.events.asset_metadata import VERSION_KEY, dataset_metadata, version_metadata
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.maintenance.policy import MaintenancePolicy
-from lance_pipelines.metadata import VERSION_KEY, dataset_metadata, version_metadata
 
 __all__ = [
     "DATA_VERSION_TAG",
@@ -30,9 +30,7 @@ __all__ = [
     "OPERATION_TAG",
     "WRITER_TAG",
     "dataset_materialization",
-    "external_materialization",
-    "external_observation",
-    "maintenance_observation",
+    "dataset_observation",
 ]
 
 DATA_VERSION_TAG: Final = "dagster/data_version"
@@ -43,36 +41,6 @@ EXTERNAL_WRITER: Final = "external"
 """Value of the writer's tag for commits that were not made by a run of this instance."""
 
 
-def maintenance_observation(
-    *,
-    dataset: str,
-    uri: str,
-    op: str,
-    report_metadata: Mapping[str, int | float | str],
-    version: int,
-    data_version: str | None = None,
-    policy: MaintenancePolicy | None = None,
-) -> dg.AssetObservation:
-    """Return the event of a maintenance commit, or of files that maintenance removed.
-
-    Args:
-        dataset: the declaration's name.
-        uri: the dataset's location.
-        op: what was done, for example ``compact``.
-        report_metadata: metadata about the work; a key without ``/`` gets the prefix ``lance/``.
-        version: the version afterwards.
-        data_version: the data version, which maintenance does not change; None reads it from the history. Pass the one
-            determined before old versions were removed, because the history may no longer include it.
-        policy: what counts as a small fragment; None takes the default.
-    """
-    return dg.AssetObservation(
-        asset_key=dataset,
-        description=f"{op}: no row changed",
-        metadata=_metadata(dataset, uri, version, report_metadata, policy),
-        tags=_tags(uri, op, version, data_version),
-    )
-
-
 def dataset_materialization(
     *,
     dataset: str,
@@ -81,49 +49,20 @@ def dataset_materialization(
     report_metadata: Mapping[str, int | float | str],
     version: int,
     data_version: str | None = None,
+    writer: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the event of a commit by this project that changed rows; see :func:`maintenance_observation`."""
+    """Return the event of a commit that changed rows; see :func:`dataset_observation`."""
+    what = f"{op}: version {version}" if writer is None else _commit_by_another_program(version, op)
     return dg.AssetMaterialization(
         asset_key=dataset,
-        description=f"{op}: version {version}",
+        description=what,
         metadata=_metadata(dataset, uri, version, report_metadata, policy),
-        tags=_tags(uri, op, version, data_version),
+        tags=_tags(uri, op, version, data_version, writer),
     )
 
 
-def external_materialization(
-    *,
-    dataset: str,
-    uri: str,
-    op: str,
-    report_metadata: Mapping[str, int | float | str],
-    version: int,
-    data_version: str,
-    writer: str = EXTERNAL_WRITER,
-    policy: MaintenancePolicy | None = None,
-) -> dg.AssetMaterialization:
-    """Return the event of a data-changing commit by another program.
-
-    Args:
-        dataset: the declaration's name.
-        uri: the dataset's location.
-        op: the operation, as the transaction names it.
-        report_metadata: metadata about the commit.
-        version: the version that the commit created.
-        data_version: the data version of that version.
-        writer: what made the commit.
-        policy: what counts as a small fragment; None takes the default.
-    """
-    return dg.AssetMaterialization(
-        asset_key=dataset,
-        description=f"version {version} ({op}) was committed by another program",
-        metadata=_metadata(dataset, uri, version, report_metadata, policy),
-        tags=_tags(uri, op, version, data_version) | {WRITER_TAG: writer},
-    )
-
-
-def external_observation(
+def dataset_observation(
     *,
     dataset: str,
     uri: str,
@@ -131,16 +70,33 @@ def external_observation(
     report_metadata: Mapping[str, int | float | str],
     version: int,
     data_version: str | None = None,
-    writer: str = EXTERNAL_WRITER,
+    writer: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetObservation:
-    """Return the event of a commit by another program that changed no row; see :func:`external_materialization`."""
+    """Return the event of a commit that changed no row, or of files that maintenance removed.
+
+    Args:
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        op: what was done: ``compact``, or the operation as the transaction of another program names it.
+        report_metadata: metadata about the work; a key without ``/`` gets the prefix ``lance/``.
+        version: the version afterwards.
+        data_version: the data version; None reads it from the history. For a cleanup, pass the one determined before
+            old versions were removed, because the history may no longer include it.
+        writer: what made the commit; None for the run that reports it.
+        policy: what counts as a small fragment; None takes the default.
+    """
+    what = op if writer is None else _commit_by_another_program(version, op)
     return dg.AssetObservation(
         asset_key=dataset,
-        description=f"version {version} ({op}) was committed by another program: no row changed",
+        description=f"{what}: no row changed",
         metadata=_metadata(dataset, uri, version, report_metadata, policy),
-        tags=_tags(uri, op, version, data_version) | {WRITER_TAG: writer},
+        tags=_tags(uri, op, version, data_version, writer),
     )
+
+
+def _commit_by_another_program(version: int, op: str) -> str:
+    return f"version {version} ({op}) was committed by another program"
 
 
 def _metadata(
@@ -153,13 +109,13 @@ def _metadata(
     reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
     return (
         dataset_metadata(dataset, uri)
-        | _figures(uri, version, policy or MaintenancePolicy())
+        | _statistics(uri, version, policy or MaintenancePolicy())
         | {VERSION_KEY: dg.MetadataValue.int(version)}
         | reported
     )
 
 
-def _figures(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
+def _statistics(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
     try:
         return version_metadata(lance_core.dataset(uri, version=version), policy)
     except (VersionNotFoundError, NotSupportedError):
@@ -167,8 +123,8 @@ def _figures(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.
         return {}
 
 
-def _tags(uri: str, op: str, version: int, data_version: str | None) -> dict[str, str]:
-    tags = {OPERATION_TAG: op}
+def _tags(uri: str, op: str, version: int, data_version: str | None, writer: str | None) -> dict[str, str]:
+    tags = {OPERATION_TAG: op} if writer is None else {OPERATION_TAG: op, WRITER_TAG: writer}
     if data_version is None:
         try:
             data_version = data_version_at(uri, version)

@@ -80,7 +80,7 @@ def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def watch_for_dead_runs(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Keep looking for dead runs until :func:`stop_watching`: one of them may hold the slot that this run waits for."""
+    """Look for dead runs repeatedly until :func:`stop_watching`: one may hold the slot that this run waits for."""
     stop = _watched[run_id] = threading.Event()
     watcher = threading.Thread(target=_watch, args=(instance, run_id, stop), name="dead-runs", daemon=True)
     watcher.start()
@@ -101,7 +101,7 @@ def _watch(instance: dg.DagsterInstance, run_id: str, stop: threading.Event) -> 
                 return
             fail_dead_runs(instance)
         except (SQLAlchemyError, OSError) as error:
-            # Without the watcher a wait may be long; with a watcher that raises it is not shorter.
+            # Without the watcher the wait may be longer; an exception here would not shorten it.
             _logger.warning("stopped looking for dead runs: %s", error)
             return
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import MACHINE_TAG, machine
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, machine
 
 __all__ = ["describe_run", "is_silent"]
 
@@ -28,14 +28,14 @@ def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Return whether an unfinished run has been silent for too long; call it after dead runs were marked as failed."""
     if run.status is dg.DagsterRunStatus.QUEUED or run.tags.get(MACHINE_TAG) == machine():
         return False
-    heard_of = _last_heard_of(instance, run)
-    return heard_of is not None and _now() - heard_of > _limit(instance, run)
+    last_event = _last_event_at(instance, run)
+    return last_event is not None and _now() - last_event > _limit(instance, run)
 
 
 def describe_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     """Return the run's id, its operation, and the time of its last event."""
-    heard_of = _last_heard_of(instance, run)
-    since = "" if heard_of is None else f", last event at {heard_of:%Y-%m-%d %H:%M:%S} UTC"
+    last_event = _last_event_at(instance, run)
+    since = "" if last_event is None else f", last event at {last_event:%Y-%m-%d %H:%M:%S} UTC"
     return f"run {run.run_id} ({run.tags.get('lance/op', run.job_name)}{since})"
 
 
@@ -51,7 +51,7 @@ def _limit(instance: dg.DagsterInstance, run: dg.DagsterRun) -> timedelta:
     return timedelta(seconds=seconds) if seconds > 0 else _DEFAULT_LIMIT
 
 
-def _last_heard_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> datetime | None:
+def _last_event_at(instance: dg.DagsterInstance, run: dg.DagsterRun) -> datetime | None:
     latest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
     if latest:
         return datetime.fromtimestamp(latest[0].timestamp, UTC)

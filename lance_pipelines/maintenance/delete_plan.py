@@ -1,17 +1,18 @@
-"""The statistics of a planned delete."""
+"""The plan of a delete: its statistics, and the message from the step that plans to the step that deletes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Self
 
-from lance_pipelines.maintenance.plan_table import Figure, amount, render_plan
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
 
 if TYPE_CHECKING:
     from lance_core.metadata import DeletePlan
-    from lance_pipelines.maintenance.health import TableHealth
 
-__all__ = ["DeleteForecast"]
+__all__ = ["DeleteForecast", "PlannedDelete"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +72,14 @@ class DeleteForecast:
         hidden = plan.rows_deleted - sum(delete.rows_deleted for delete in plan.deletes if delete.is_dropped)
         bytes_after = None if before.bytes_total is None else before.bytes_total - self._bytes_dropped()
         lines = [
-            Figure("rows", plan.rows_before, plan.rows_before - plan.rows_deleted),
-            Figure("deleted rows still stored", before.deleted_rows, before.deleted_rows + hidden - dropped_deletions),
-            Figure("fragments", before.fragments, before.fragments - plan.fragments_dropped),
-            Figure("data files", before.data_files, before.data_files - dropped_files),
-            Figure("deletion files", before.deletion_files, deletion_files),
-            Figure("bytes of data files", before.bytes_total, bytes_after, is_bytes=True),
+            PlanLine("rows", plan.rows_before, plan.rows_before - plan.rows_deleted),
+            PlanLine(
+                "deleted rows still stored", before.deleted_rows, before.deleted_rows + hidden - dropped_deletions
+            ),
+            PlanLine("fragments", before.fragments, before.fragments - plan.fragments_dropped),
+            PlanLine("data files", before.data_files, before.data_files - dropped_files),
+            PlanLine("deletion files", before.deletion_files, deletion_files),
+            PlanLine("bytes of data files", before.bytes_total, bytes_after, is_bytes=True),
         ]
         return render_plan(f"delete_rows {self.headline()}", lines, ["Dry run: nothing was changed."])
 
@@ -87,3 +90,37 @@ class DeleteForecast:
             if delete.is_dropped
             for file in delete.fragment.message.files
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDelete:
+    """What the plan step decided.
+
+    Attributes:
+        delete_id: a UUID, the same for every attempt to commit this delete.
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        predicate: the rows to delete.
+        before: statistics of the version planned on.
+        run_id: the run that planned.
+        step_key: the step of that run.
+    """
+
+    delete_id: str
+    dataset: str
+    uri: str
+    predicate: str
+    before: TableHealth
+    run_id: str
+    step_key: str
+
+    def to_json(self) -> str:
+        """Return the message as one JSON document."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
+        document = json.loads(text)
+        document["before"] = TableHealth(**document["before"])
+        return cls(**document)

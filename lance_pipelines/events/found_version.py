@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from lance_core.metadata import Manifest, ManifestName, TransactionRecord, VersionLog, read_transaction
-from lance_pipelines.data_version import CHANGES_ROWS, data_version_of, is_change
+from lance_pipelines.events.data_version import CHANGES_ROWS, data_version_of, is_change
 from lance_pipelines.maintenance.content import content_digest, content_digest_before
 
 __all__ = ["RUN_ID_PROPERTY", "FoundVersion"]

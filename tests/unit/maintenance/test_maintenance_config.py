@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""The run configuration of maintenance jobs: a policy as its values, and durations as people write them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from datetime import timedelta
 import pytest
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.maintenance.durations import duration_text, format_duration, parse_duration
+from lance_pipelines.maintenance.policy import CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.ops.maintenance_config import declared_values, duration_text, parse_duration
+
+
+@pytest.mark.parametrize("operation", ["compact", "materialize_deletions"])
+def test_declared_values_are_those_of_the_policy_and_else_the_defaults(operation: str) -> None:
+    own = MaintenancePolicy(
+        compaction=CompactionPolicy(target_rows_per_fragment=7), deletion=DeletionPolicy(max_deleted_fraction=0.5)
+    )
+    found = declared_values(operation, own)
+    assert (found["threshold"], found["target_rows_per_fragment"]) == (0.5, 7)
+    found = declared_values(operation, MaintenancePolicy(compaction=None, deletion=None))
+    assert found["threshold"] == DeletionPolicy().max_deleted_fraction
+    assert found["target_rows_per_fragment"] == CompactionPolicy().target_rows_per_fragment
 
 
 @pytest.mark.parametrize(
@@ -32,10 +45,6 @@ def test_other_texts_are_refused_by_name(text) -> None:
     with pytest.raises(InvalidInputError, match="is not a duration; expected a number and a unit") as raised:
         parse_duration(text)
     assert repr(text) in str(raised.value)
-
-
-def test_a_duration_in_words() -> None:
-    assert format_duration(timedelta(days=14)) == "2 weeks"
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ import dagster as dg
 
 from lance_core.errors import VersionNotFoundError
 from lance_core.metadata import open_version_log
-from lance_pipelines.data_version import data_version_of, is_unknown
-from lance_pipelines.events import DATA_VERSION_TAG
-from lance_pipelines.found_version import FoundVersion
-from lance_pipelines.metadata import CONTENT_KEY, URI_KEY, VERSION_KEY
+from lance_pipelines.events.asset_metadata import CONTENT_KEY, URI_KEY, VERSION_KEY
+from lance_pipelines.events.commit_events import DATA_VERSION_TAG
+from lance_pipelines.events.data_version import data_version_of, is_unknown
+from lance_pipelines.events.found_version import FoundVersion
 from lance_pipelines.settings import absolute_uri
 
 __all__ = ["RecordedVersion", "RecordedVersions", "event_value", "find_data_version", "is_event_at"]
@@ -50,8 +50,8 @@ class RecordedVersion:
     run_id: str
     is_materialization: bool
 
-    def tells_of(self, found: FoundVersion) -> bool:
-        """Return whether it describes this exact version: numbers repeat if a dataset is deleted and recreated."""
+    def describes(self, found: FoundVersion) -> bool:
+        """Return whether the event is about this version: numbers repeat if a dataset is deleted and recreated."""
         if self.version != found.version:
             return False
         return self.run_id == found.run_id if self.content is None else self.content == found.content
@@ -101,7 +101,7 @@ class RecordedVersions:
 
     def _find(self, found: FoundVersion, after: int) -> str | None:
         for point in self.points:
-            if point.tells_of(found):
+            if point.describes(found):
                 return point.data_version
         earlier = [point for point in self.points if after < point.version < found.version]
         same = [point for point in earlier if point.content == found.content_before]
@@ -147,7 +147,7 @@ def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) 
 
 
 def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
-    """Versions between which no row changed, ascending; the first one changed rows, or its predecessor was removed."""
+    """Return the versions up to one, ascending, from the last that changed rows or whose predecessor was removed."""
     log = open_version_log(uri)
     names = [name for name in log.newer_than(0) if name.version <= version]
     if not names or names[-1].version != version:

@@ -1,7 +1,7 @@
 """Planning a write: examines the dataset's location before the write starts.
 
-A write is planned on one version: its schema decides what the fragments look like, its number is where the commit
-starts to look for later commits. Everything that can be rejected is rejected here, before any row is read.
+A write is planned on one version: the fragments get its schema, and the commit is checked for conflicts with all later
+versions. Everything that can be rejected is rejected here, before any row is read.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class WritePlan:
     Attributes:
         read_version: the latest version; 0 when there is no dataset.
         read_transaction: UUID of the transaction that created it; None when there is no dataset, or it records none.
-        schema: the schema that new fragments must have; None when the write brings its own, because there is no
-            dataset or because it replaces everything.
+        schema: the schema that new fragments must have; None when they have the schema of the source, because there is
+            no dataset or because the write replaces everything.
         data_storage_version: format version of the dataset's data files; None when there is no dataset.
     """
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lance_pipelines.metadata import table_schema
+from lance_pipelines.events.asset_metadata import table_schema
 
 
 def test_columns_show_type_nullability_and_comment() -> None:

@@ -1,10 +1,12 @@
-"""Staging a write: Spark writes the fragments, and a message describes them. No version is created here.
+"""Staging a write or a rewrite: Spark writes the fragments, and a message describes them. No version is created here.
 
-Plain functions without Dagster, so that a script or a test can stage a write like the op.
+After a failure the files written until then are deleted. The functions do not need Dagster, so that a script or a test
+can stage a write as the op does.
 """
 
 import secrets
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,14 +16,16 @@ from pyspark.sql import SparkSession
 from lance_core import LanceFileVersion
 from lance_core.metadata import DEFAULT_VERSION, check_storable
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.ingest.planning import plan_write
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_plan import plan_write
+from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.spark.leftovers import discard_until_quiet
+from lance_pipelines.spark.rewriter import execute_tasks
 from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.sources import read_source
 from lance_pipelines.spark.writer import write_frame
 
-__all__ = ["Staging", "stage_write"]
+__all__ = ["Staging", "rewrite_tasks", "stage_write"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +96,26 @@ def stage_write(
         step_key=step_key,
     )
     return Staging(staged=staged, num_tasks=written.num_tasks)
+
+
+def rewrite_tasks(session: SparkSession, uri: str, tasks: Sequence[str]) -> Rewritten:
+    """Write the new fragments of every task to the dataset's data directory.
+
+    Args:
+        session: a running Spark session.
+        uri: the dataset.
+        tasks: one ``CompactionTask.json()`` text each.
+
+    Raises:
+        LanceError: a fragment cannot be read, or a file cannot be written. Files written until then are deleted.
+    """
+    file_token = secrets.token_hex(8)
+    try:
+        results = execute_tasks(session, tasks, dataset_uri=uri, file_token=file_token)
+    except BaseException as error:
+        discard_until_quiet(uri, file_token, error)
+        raise
+    return Rewritten(file_token=file_token, results=results)
 
 
 def _check_storable(target: pa.Schema, storage_version: str | None) -> None:

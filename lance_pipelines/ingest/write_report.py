@@ -10,15 +10,15 @@ import lance_core
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_pipelines.ingest.commit import Landing
     from lance_pipelines.ingest.declaration import WriteMode
     from lance_pipelines.ingest.staged_write import StagedWrite
+    from lance_pipelines.ingest.write_commit import WriteOutcome
 
-__all__ = ["CommitReport", "report_commit"]
+__all__ = ["WriteReport", "report_write"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitReport:
+class WriteReport:
     """Numbers of one commit, all taken from the version that it created.
 
     Attributes:
@@ -65,22 +65,22 @@ class CommitReport:
         return f"{line}; this run wrote {_amount(self.rows_written, self.fragments_written)}"
 
 
-def report_commit(staged: StagedWrite, landing: Landing) -> CommitReport:
+def report_write(staged: StagedWrite, outcome: WriteOutcome) -> WriteReport:
     """Read the numbers of the version that holds a staged write, from its manifest alone."""
-    dataset = lance_core.dataset(staged.uri, version=landing.version)
+    dataset = lance_core.dataset(staged.uri, version=outcome.version)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     sizes = [data_file.file_size_bytes for fragment in fragments for data_file in fragment.files]
     known_sizes = [size for size in sizes if size]
-    return CommitReport(
+    return WriteReport(
         dataset=staged.dataset,
         uri=staged.uri,
         mode=staged.mode,
-        version=landing.version,
+        version=outcome.version,
         read_version=staged.read_version,
-        transaction_uuid=landing.transaction_uuid,
-        committed=landing.committed,
-        repeated=landing.repeated,
-        attempts=landing.attempts,
+        transaction_uuid=outcome.transaction_uuid,
+        committed=outcome.committed,
+        repeated=outcome.repeated,
+        attempts=outcome.attempts,
         schema=dataset.schema,
         rows_total=dataset.count_rows(),
         fragments_total=len(fragments),

@@ -14,10 +14,10 @@ def test_an_absent_dataset_gives_no_schema_and_version_0(warehouse) -> None:
 
 def test_an_append_takes_the_datasets_schema(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
-    landing = warehouse.commit(warehouse.stage(numbers(2)))
+    outcome = warehouse.commit(warehouse.stage(numbers(2)))
     plan = warehouse.plan()
     assert plan.read_version == 2
-    assert plan.read_transaction == landing.transaction_uuid
+    assert plan.read_transaction == outcome.transaction_uuid
     assert plan.schema == lance_core.dataset(warehouse.uri).schema
     assert plan.data_storage_version == "2.2"
 

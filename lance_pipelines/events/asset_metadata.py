@@ -11,8 +11,8 @@ import pyarrow as pa
 
 import lance_core
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.ingest.report import CommitReport
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_report import WriteReport
 from lance_pipelines.maintenance.content import content_digest
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.policy import MaintenancePolicy
@@ -84,7 +84,7 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
     return metadata
 
 
-def materialization_metadata(report: CommitReport) -> dict[str, dg.MetadataValue]:
+def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]:
     """Metadata of one materialization: the dataset at the new version, and what this run added."""
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),

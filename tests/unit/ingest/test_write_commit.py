@@ -19,10 +19,10 @@ from lance_core.errors import (
     StorageError,
     TooMuchWriteContentionError,
 )
-from lance_pipelines.ingest import commit as commit_module
+from lance_pipelines.ingest import write_commit as commit_module
 from lance_pipelines.ingest.declaration import WriteMode
-from lance_pipelines.ingest.placement import transaction_uuid
 from lance_pipelines.ingest.verify import StagedWriteError
+from lance_pipelines.ingest.write_commit import transaction_uuid
 
 
 def ids(rows: list[dict[str, object]]) -> list[object]:
@@ -30,8 +30,8 @@ def ids(rows: list[dict[str, object]]) -> list[object]:
 
 
 def test_the_first_append_creates_the_dataset(warehouse, numbers) -> None:
-    landing = warehouse.commit(warehouse.stage(numbers(1, 2, 3)))
-    assert (landing.version, landing.attempts, landing.committed, landing.repeated) == (1, 1, True, False)
+    outcome = warehouse.commit(warehouse.stage(numbers(1, 2, 3)))
+    assert (outcome.version, outcome.attempts, outcome.committed, outcome.repeated) == (1, 1, True, False)
     assert ids(warehouse.rows()) == [1, 2, 3]
 
 
@@ -44,16 +44,16 @@ def test_appends_add_versions(warehouse, numbers) -> None:
 
 def test_overwrite_replaces_rows_and_schema(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1, 2)))
-    landing = warehouse.commit(warehouse.stage(pa.table({"other": [1.5]}), WriteMode.OVERWRITE))
-    assert landing.version == 2
+    outcome = warehouse.commit(warehouse.stage(pa.table({"other": [1.5]}), WriteMode.OVERWRITE))
+    assert outcome.version == 2
     assert warehouse.rows() == [{"other": 1.5}]
 
 
 def test_the_transaction_says_who_committed(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
-    landing = warehouse.commit(staged)
+    outcome = warehouse.commit(staged)
     transaction = lance_core.dataset(warehouse.uri).read_transaction(1)
-    assert transaction.uuid == landing.transaction_uuid == transaction_uuid(staged.write_id)
+    assert transaction.uuid == outcome.transaction_uuid == transaction_uuid(staged)
     assert transaction.transaction_properties == {
         "dagster.run_id": "run-1",
         "dagster.step_key": "events.write_fragments",
@@ -112,8 +112,8 @@ def test_first_writes_at_the_same_moment_are_all_kept(warehouse, numbers, round_
         return warehouse.commit(one)
 
     with ThreadPoolExecutor(len(staged)) as pool:
-        landings = list(pool.map(commit, staged))
-    assert sorted(landing.version for landing in landings) == list(range(1, 9))
+        outcomes = list(pool.map(commit, staged))
+    assert sorted(outcome.version for outcome in outcomes) == list(range(1, 9))
     assert ids(warehouse.rows()) == list(range(8))
 
 
@@ -127,8 +127,8 @@ def test_the_same_write_at_the_same_moment_lands_once(warehouse, numbers) -> Non
         return warehouse.commit(staged)
 
     with ThreadPoolExecutor(6) as pool:
-        landings = list(pool.map(commit, range(6)))
-    assert {landing.version for landing in landings} == {2}
+        outcomes = list(pool.map(commit, range(6)))
+    assert {outcome.version for outcome in outcomes} == {2}
     assert warehouse.latest_version() == 2
     assert ids(warehouse.rows()) == [0, 1]
 
@@ -172,10 +172,10 @@ def test_overwrites_at_the_same_moment_make_one_version_each(warehouse, numbers)
         return warehouse.commit(one)
 
     with ThreadPoolExecutor(len(staged)) as pool:
-        landings = list(pool.map(commit, staged))
-    assert sorted(landing.version for landing in landings) == [2, 3, 4, 5]
-    for value, landing in enumerate(landings, start=1):
-        assert ids(warehouse.rows(version=landing.version)) == [value]
+        outcomes = list(pool.map(commit, staged))
+    assert sorted(outcome.version for outcome in outcomes) == [2, 3, 4, 5]
+    for value, outcome in enumerate(outcomes, start=1):
+        assert ids(warehouse.rows(version=outcome.version)) == [value]
 
 
 def test_an_append_does_not_survive_an_overwrite(warehouse, numbers) -> None:
@@ -211,15 +211,15 @@ def test_an_append_to_a_dataset_created_anew_says_so(warehouse, numbers) -> None
 
 def test_no_rows_to_append_make_no_version(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
-    landing = warehouse.commit(warehouse.stage(numbers()))
-    assert (landing.version, landing.committed) == (1, False)
+    outcome = warehouse.commit(warehouse.stage(numbers()))
+    assert (outcome.version, outcome.committed) == (1, False)
     assert warehouse.latest_version() == 1
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))
 def test_no_rows_create_an_empty_dataset(warehouse, numbers, mode) -> None:
-    landing = warehouse.commit(warehouse.stage(numbers(), mode))
-    assert (landing.version, landing.committed) == (1, True)
+    outcome = warehouse.commit(warehouse.stage(numbers(), mode))
+    assert (outcome.version, outcome.committed) == (1, True)
     assert lance_core.dataset(warehouse.uri).schema.names == ["id", "name"]
     assert warehouse.rows() == []
 
@@ -236,10 +236,10 @@ def test_a_missing_history_is_no_reason_to_commit_again(warehouse, numbers) -> N
     """The version that may be ours was cleaned up: neither committed twice, nor are files deleted."""
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = warehouse.stage(numbers(2))
-    landing = warehouse.commit(staged)
+    outcome = warehouse.commit(staged)
     warehouse.commit(warehouse.stage(numbers(3)))
     manifests = sorted(Path(warehouse.uri, "_versions").glob("*.manifest"), reverse=True)
-    manifests[landing.version - 1].unlink()
+    manifests[outcome.version - 1].unlink()
     with pytest.raises(CommitOutcomeUnknownError, match="version 2 was cleaned up"):
         warehouse.commit(staged)
     assert not warehouse.discarded
@@ -260,7 +260,7 @@ def test_what_may_pass_or_is_unknown_deletes_nothing(warehouse, numbers, monkeyp
     def fail(*args, **kwargs):
         raise failure
 
-    monkeypatch.setattr(commit_module, "place", fail)
+    monkeypatch.setattr(commit_module, "commit_on", fail)
     with pytest.raises(type(failure)):
         warehouse.commit(staged)
     assert not warehouse.discarded
@@ -274,7 +274,7 @@ def test_a_full_disk_gives_the_files_back(warehouse, numbers, monkeypatch) -> No
     def fail(*args, **kwargs):
         raise StorageError("cannot write the transaction: No space left on device")
 
-    monkeypatch.setattr(commit_module, "place", fail)
+    monkeypatch.setattr(commit_module, "commit_on", fail)
     with pytest.raises(StorageError, match="No space left"):
         warehouse.commit(staged)
     assert warehouse.discarded == [staged.file_token]
@@ -290,13 +290,13 @@ def test_a_schema_that_was_replaced_meanwhile_is_a_conflict_that_says_so(warehou
 
 def test_a_commit_that_landed_keeps_its_files_whatever_fails_afterwards(warehouse, numbers, monkeypatch) -> None:
     staged = warehouse.stage(numbers(1))
-    real = commit_module.place
+    real = commit_module.commit_on
 
     def commit_and_fail(*args, **kwargs):
         real(*args, **kwargs)
         raise InvalidInputError("after the commit")
 
-    monkeypatch.setattr(commit_module, "place", commit_and_fail)
+    monkeypatch.setattr(commit_module, "commit_on", commit_and_fail)
     with pytest.raises(InvalidInputError):
         warehouse.commit(staged)
     assert not warehouse.discarded
@@ -305,7 +305,7 @@ def test_a_commit_that_landed_keeps_its_files_whatever_fails_afterwards(warehous
 
 def test_commit_whose_dataset_cannot_be_read_afterwards_keeps_its_files(warehouse, numbers, monkeypatch) -> None:
     staged = warehouse.stage(numbers(1))
-    real = commit_module.place
+    real = commit_module.commit_on
 
     def commit_and_damage(*args, **kwargs):
         real(*args, **kwargs)
@@ -313,7 +313,7 @@ def test_commit_whose_dataset_cannot_be_read_afterwards_keeps_its_files(warehous
         manifest.write_bytes(b"damaged")
         raise InvalidInputError("after the commit")
 
-    monkeypatch.setattr(commit_module, "place", commit_and_damage)
+    monkeypatch.setattr(commit_module, "commit_on", commit_and_damage)
     with pytest.raises(InvalidInputError):
         warehouse.commit(staged)
     assert not warehouse.discarded
