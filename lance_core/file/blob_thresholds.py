@@ -31,12 +31,12 @@ _PACK_BYTES: Final = 1024 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BlobThresholds:
-    """Sizes in bytes above which the values of a field are placed elsewhere.
+    """Size limits, in bytes, that decide where the values of a field are placed.
 
     Attributes:
-        inline: for values in the data file.
-        dedicated: for values in a shared sidecar; checked first.
-        pack: for a shared sidecar as a whole.
+        inline: a larger value is placed in a sidecar instead of the data file.
+        dedicated: a larger value is placed in its own sidecar instead of a shared one; checked first.
+        pack: maximum size of a shared sidecar.
     """
 
     inline: int

@@ -32,7 +32,7 @@ def container_tail(
         start: position of the first byte.
         descriptor: the file's own descriptor, global buffer 0.
         metadata: the serialized metadata of every column.
-        global_buffers: locations of the other global buffers.
+        global_buffers: locations of the remaining global buffers.
         version: format version of the file.
     """
     metadata_start = start + len(descriptor)

@@ -1,6 +1,6 @@
 """Splitting a range of rows into pieces: pure arithmetic.
 
-A batch that lies in one piece is a slice of it; a batch that spans two is copied. So pieces end at batch boundaries.
+A batch within one piece is a slice of the piece; a batch that spans two is copied. Pieces thus end at batch boundaries.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ __all__ = ["piece_edges"]
 def piece_edges(
     start: int, stop: int, num_pieces: int, *, batch_rows: int | None = None, first_row: int = 0
 ) -> list[int]:
-    """Return the boundaries of the pieces of rows ``[start, stop)``.
+    """Return the boundaries of the pieces into which rows ``[start, stop)`` are split.
 
     Args:
         start: first row.
         stop: end of the rows, greater than ``start``.
         num_pieces: approximate number of pieces of about the same size.
-        batch_rows: rows per batch; if None, or if pieces are smaller than a batch, pieces may end anywhere.
+        batch_rows: number of rows per batch; if None, or if pieces are smaller than a batch, pieces may end anywhere.
         first_row: the row at which the first batch starts.
 
     Returns:

@@ -12,10 +12,10 @@ class WrittenFile:
     """Properties of a finished file, as recorded in a manifest.
 
     Attributes:
-        num_rows: rows of the file.
-        num_bytes: size of the file.
+        num_rows: number of rows in the file.
+        num_bytes: size of the file in bytes.
         field_ids: ids of the fields that own a column.
-        column_indices: the column of each of those fields.
+        column_indices: column number of each of these fields.
     """
 
     num_rows: int

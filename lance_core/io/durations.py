@@ -1,4 +1,4 @@
-"""Durations as text: numbers with units, from nanoseconds to years.
+"""Parsing of durations: numbers with units, from nanoseconds to years.
 
 Source: durations in storage options of pylance 14.0.2 (the crate humantime).
 """
@@ -26,7 +26,7 @@ _UNIT_SECONDS: Final = {
 
 
 def duration_seconds(text: str) -> float | None:
-    """Parse text such as ``30s``, ``500ms`` or ``1m 30s`` to seconds; None for other text, such as a bare number."""
+    """Parse text such as ``30s``, ``500ms`` or ``1m 30s``; return None for other text, such as a bare number."""
     rest, total = text.strip(), 0.0
     if not rest:
         return None

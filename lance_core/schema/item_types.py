@@ -1,8 +1,8 @@
-"""Item types of fixed-size lists and dictionaries that their logical type cannot express.
+"""Rejects item types of fixed-size lists and dictionaries that logical types cannot express.
 
-A fixed-size list of any type except structs, and a dictionary, have no child field whose metadata could name an
-extension type: only ``lance.bfloat16`` has a name in the logical type, at any depth. Other extension types would be
-lost silently, as would the difference between values and views of them in a dictionary.
+Dictionaries and fixed-size lists of types other than structs have no child field whose metadata could contain the name
+of an extension type. Of the extension types, logical types can only express ``lance.bfloat16``, at any depth; all
+others would be lost silently, as would view types of the values of a dictionary.
 
 **Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2, which rejects the same types.
 """
@@ -38,20 +38,21 @@ def bfloat16_list_name(dtype: pa.DataType) -> str | None:
 
 
 def check_items(dtype: pa.DataType, where: str) -> None:
-    """Check that a logical type can express the items of a list or dictionary; other types pass.
+    """Check that a logical type can express the items of a fixed-size list or the values of a dictionary.
 
     Args:
-        dtype: storage type of a field; struct members and list items are not checked.
-        where: the column's path, for messages.
+        dtype: storage type of a field; all other types pass, without a check of struct members and list items.
+        where: path of the column, for messages.
 
     Raises:
-        NotSupportedError: an extension type, or views in a dictionary; the message names the type to cast to.
+        NotSupportedError: the items have an extension type, or the values a view type; the message contains the type to
+            cast to.
     """
     for item, _ in _lists(dtype):
         name = _extension_of(item)
         if name not in ("", BFLOAT16) and not pa.types.is_struct(plain_type(item.type)):
             raise NotSupportedError(
-                f"column {where!r}: a fixed-size list cannot keep the extension type {name} of its items; cast them to "
+                f"column {where!r}: items of a fixed-size list cannot have the extension type {name}; cast them to "
                 f"{plain_type(item.type)}",
                 column=where,
             )
@@ -59,14 +60,14 @@ def check_items(dtype: pa.DataType, where: str) -> None:
         value_type = dtype.value_type
         if isinstance(value_type, pa.BaseExtensionType) or value_type in _VIEWS:
             raise NotSupportedError(
-                f"column {where!r}: a dictionary cannot keep the type {value_type} of its values; cast them to "
+                f"column {where!r}: values of a dictionary cannot have the type {value_type}; cast them to "
                 f"{plain_type(value_type)}",
                 column=where,
             )
 
 
 def _lists(dtype: pa.DataType) -> Iterator[tuple[pa.Field, int]]:
-    """Yield the items and the size of every fixed-size list, starting with the outermost."""
+    """Yield the item field and the size of every nested fixed-size list, starting with the outermost list."""
     while pa.types.is_fixed_size_list(dtype):
         yield dtype.value_field, dtype.list_size
         dtype = plain_type(dtype.value_type)

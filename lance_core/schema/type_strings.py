@@ -1,6 +1,6 @@
 """Parts of logical type strings: nested fixed-size lists, numbers, and quoting in messages.
 
-Strings of damaged files may have any length. They are processed once, and messages quote only their start.
+Strings in damaged files may have any length. They are processed once, and messages quote only the beginning.
 
 **Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
@@ -16,7 +16,7 @@ __all__ = ["MAX_INT32", "MAX_LIST_DEPTH", "checked_number", "shown", "split_fixe
 MAX_INT32: Final = 2**31 - 1
 
 MAX_LIST_DEPTH: Final = 64
-"""Fixed-size lists in fixed-size lists."""
+"""Maximum nesting depth of fixed-size lists."""
 
 _FIXED_SIZE_LIST: Final = "fixed_size_list:"
 _MAX_SHOWN: Final = 200
@@ -27,13 +27,15 @@ def split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
 
     Raises:
         CorruptDataError: a dimension is missing or is not a positive number.
-        NotSupportedError: lists are nested more than 64 deep.
+        NotSupportedError: lists are nested more than 64 levels deep.
     """
     depth = start = 0
     while logical_type.startswith(_FIXED_SIZE_LIST, start):
         depth, start = depth + 1, start + len(_FIXED_SIZE_LIST)
         if depth > MAX_LIST_DEPTH:
-            raise NotSupportedError(f"logical type {shown(logical_type)} is nested more than {MAX_LIST_DEPTH} deep")
+            raise NotSupportedError(
+                f"logical type {shown(logical_type)} is nested more than {MAX_LIST_DEPTH} levels deep"
+            )
     item, *dimensions = logical_type[start:].rsplit(":", depth)
     try:
         if len(dimensions) != depth:
@@ -55,7 +57,7 @@ def checked_number(text: str, low: int, high: int) -> int:
         raise ValueError(f"{text[:_MAX_SHOWN]!r} is not a number")
     value = int(text)
     if not low <= value <= high:
-        raise ValueError(f"{value} is not in [{low}, {high}]")
+        raise ValueError(f"{value} is not between {low} and {high}")
     return value
 
 

@@ -1,6 +1,6 @@
 """Joins small segments whose pages can be read as one, so that the decoding cost per page is paid only once.
 
-**Source:** own measurements: 138 pages of 160 KB each decode three times as fast in groups of 2 MB.
+**Source:** our measurements: 138 pages of 160 KB each decode three times as fast in groups of 2 MB.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def merge_segments(
     Args:
         segments: segments of one field, in row order and without gaps.
         merge_keys: returns the key of each page of a leaf; pages with equal keys can be read as one.
-        max_bytes: maximum encoded bytes of a joined segment.
+        max_bytes: maximum encoded size of a joined segment in bytes.
     """
     if len(segments) < 2 or all(segment.num_bytes * 2 > max_bytes for segment in segments):
         return list(segments)

@@ -1,7 +1,7 @@
-"""Determines which batches of a 0.1 file a filter can skip, based on the statistics.
+"""Determines, from the statistics, which batches of a 0.1 file a filter can skip.
 
-Statistics describe the rows as they were written. A null of a type without nulls in the file reads back as a value, and
-so may a string under a null. The bounds of a batch are therefore used only if it had no nulls.
+Statistics describe the rows as they were written. If the file format has no nulls for a type, nulls are read back as
+values, and so may be strings under nulls. The bounds of a batch are therefore used only if it had no nulls.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -31,8 +31,8 @@ def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> di
         field_ids: the relevant fields.
 
     Returns:
-        Field id → two arrays with one entry per batch, null if unknown. Fields without statistics, and fields that the
-        table reads from another file, are omitted.
+        Maps each field id to two arrays with one entry per batch, null if unknown. Fields without statistics, and
+        fields that the table reads from another file, are omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 __all__ = ["RowGroups"]
 
 _RUN_BYTES: Final = 4 << 20
-"""Groups are handed out together up to this size: enough to hide the cost of a call, few enough for the CPU caches."""
+"""Groups are returned together up to this size: large enough to hide call overhead, small enough for CPU caches."""
 
 
 class RowGroups:
     """Collects columns and returns groups of exactly ``group_rows`` rows, except for the last one.
 
     Args:
-        group_rows: rows per group.
+        group_rows: number of rows per group.
     """
 
     __slots__ = ("_group_rows", "_held", "num_bytes", "num_rows")

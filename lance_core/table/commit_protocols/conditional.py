@@ -1,4 +1,4 @@
-"""ConditionalCreate: the store itself lets one writer create a manifest."""
+"""ConditionalCreate: the store itself ensures that only one writer creates a manifest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ConditionalCreate:
         return False
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Return False: an unknown manifest store may have a row for it."""
+        """Return False: an unknown manifest store may have a row for the manifest."""
         return False
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
