@@ -14,14 +14,14 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _lock: Final = fork_lock()
-"""One for all caches: it is held for a moment only, and a forked process finds them whole."""
+"""One lock for all caches: it is held only briefly, and a fork waits for it, so that the caches are consistent."""
 
 
 class ByteCache(Generic[K, V]):
-    """Values by key. Safe for concurrent use by several threads.
+    """Values, accessed by key. Safe for concurrent use by several threads.
 
     Args:
-        max_bytes: limit for all values together; a single larger value is not stored.
+        max_bytes: limit of the total size of all values; a single larger value is not stored.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -32,7 +32,7 @@ class ByteCache(Generic[K, V]):
 
     @property
     def max_bytes(self) -> int:
-        """Limit for all values together."""
+        """Limit of the total size of all values."""
         return self._max_bytes
 
     @property
@@ -41,7 +41,7 @@ class ByteCache(Generic[K, V]):
         return self._num_bytes
 
     def get(self, key: K) -> V | None:
-        """Return the value and mark it as recently used; None if there is none."""
+        """Return a value and mark it as recently used; None if the key is not cached."""
         with _lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -50,7 +50,7 @@ class ByteCache(Generic[K, V]):
             return entry[0]
 
     def put(self, key: K, value: V, num_bytes: int) -> None:
-        """Store a value, and evict others that no longer fit. An existing key keeps its value."""
+        """Store a value, and evict other values if the limit is exceeded. An existing key keeps its value."""
         with _lock:
             if num_bytes > self._max_bytes or key in self._entries:
                 return

@@ -1,7 +1,7 @@
 """ByteReader: bounds-checked reading of untrusted bytes.
 
 Slicing a ``memoryview`` silently truncates, and ``np.frombuffer`` raises a bare ``ValueError``. Here, every read is
-checked first and fails with a single exception that names the location, the expected and the actual size.
+checked first; if it fails, a single exception reports the location and the expected and actual sizes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ByteReader:
         """
         if not 0 <= position <= self._buffer.size:
             raise CorruptDataError(
-                f"{self._what}: position {position} lies outside the {self._buffer.size} bytes",
+                f"{self._what}: position {position} is outside the {self._buffer.size} bytes",
                 offset=position,
             )
         self._position = position
@@ -63,12 +63,12 @@ class ByteReader:
         """Return the next ``num_bytes`` bytes as a zero-copy slice.
 
         Raises:
-            CorruptDataError: too few bytes are left.
+            CorruptDataError: fewer bytes are left.
         """
         if num_bytes < 0 or num_bytes > self.remaining_bytes:
             raise CorruptDataError(
                 f"{self._what}: {what} at offset {self._position} needs {num_bytes} bytes, "
-                f"{self.remaining_bytes} are left",
+                f"but {self.remaining_bytes} are left",
                 offset=self._position,
                 expected=num_bytes,
                 found=self.remaining_bytes,

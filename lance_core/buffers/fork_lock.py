@@ -20,10 +20,10 @@ __all__ = ["fork_lock"]
 
 
 def fork_lock() -> AbstractContextManager[bool]:
-    """Create a lock that lives as long as the process; to be called when a module is imported.
+    """Create a lock that exists as long as the process; call this function when a module is imported.
 
-    A fork acquires the locks of later imports first, so a thread that holds one may wait for a lock of an earlier
-    import, but not for one of a later import.
+    A fork acquires the locks of later imports first. A thread that holds a lock may therefore wait for a lock of an
+    earlier import, but not for a lock of a later import.
     """
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):

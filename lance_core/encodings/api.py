@@ -63,7 +63,7 @@ class FixedWidthBlock:
 
     Attributes:
         num_values: number of slots, including null slots.
-        bits_per_value: 1 (a bitmap) or a multiple of 8, including 0.
+        bits_per_value: number of bits per value: 1 (a bitmap) or a multiple of 8, including 0.
         data: the bytes of the values and nothing else, (num_bytes,) uint8.
     """
 
@@ -72,7 +72,7 @@ class FixedWidthBlock:
     data: NDArray[np.uint8]
 
     def slice(self, start: int, stop: int) -> FixedWidthBlock:
-        """Return values ``[start, stop)``; a view unless the cut falls inside a byte of a bitmap."""
+        """Return values ``[start, stop)``; a view, except for a bitmap if ``start`` is not a multiple of 8."""
         if self.bits_per_value == 1:
             data = slice_bitmap(self.data, start, stop - start)
         else:
@@ -110,8 +110,8 @@ class FixedSizeListBlock:
     Attributes:
         num_values: number of lists.
         dimension: number of items in each list.
-        items: ``num_values * dimension`` items.
-        validity: (num_values * dimension,) bool of the items; None = all valid.
+        items: the ``num_values * dimension`` items.
+        validity: (num_values * dimension,) bool, validity of the items; None = all valid.
     """
 
     num_values: int
@@ -131,7 +131,7 @@ class DictionaryBlock:
     """Indices into distinct items; every index has been checked to be in range.
 
     Attributes:
-        indices: unsigned words.
+        indices: index of the item of each slot, as unsigned words.
         items: the distinct values.
     """
 
@@ -150,7 +150,7 @@ class DictionaryBlock:
 
 @dataclass(frozen=True, slots=True)
 class StructBlock:
-    """Packed structs: the members that a row stores side by side, split into one block per member.
+    """Packed structs: their members, which a row stores side by side, as one block per member.
 
     Attributes:
         num_values: number of structs.
@@ -167,7 +167,7 @@ class StructBlock:
 
 @dataclass(frozen=True, slots=True)
 class NullBlock:
-    """Slots without a value."""
+    """Slots without values."""
 
     num_values: int
 
@@ -213,7 +213,7 @@ class Chunks:
 
     @classmethod
     def single(cls, data: NDArray[np.uint8], num_values: int) -> Self:
-        """Return one chunk with a single buffer that starts at the start of ``data``."""
+        """Return one chunk with a single buffer, which contains ``data``."""
         return cls(np.array([num_values], np.int64), (Segments.back_to_back(data, np.array([len(data)], np.int64)),))
 
     @property
@@ -232,7 +232,7 @@ class Chunks:
         return self.buffers[0]
 
     def exact_buffer(self, what: str, bits_per_value: int) -> Segments:
-        """Return the only buffer of each chunk, trimmed to its values; writers may leave padding after them.
+        """Return the only buffer of each chunk, without the padding that writers may append to the values.
 
         Raises:
             CorruptDataError: a chunk is too short for its values.
@@ -242,7 +242,7 @@ class Chunks:
         if bool((sizes > buffer.sizes).any()):
             chunk = int(np.argmax(sizes > buffer.sizes))
             raise CorruptDataError(
-                f"{what}: chunk {chunk} holds {int(buffer.sizes[chunk])} bytes, but its {int(self.num_values[chunk])} "
+                f"{what}: chunk {chunk} has {int(buffer.sizes[chunk])} bytes, but its {int(self.num_values[chunk])} "
                 f"values of {bits_per_value} bits need {int(sizes[chunk])}"
             )
         return Segments(buffer.data, buffer.starts, sizes)
@@ -253,7 +253,7 @@ class Picks:
     """Positions of values in chunks, ascending and without duplicates.
 
     Attributes:
-        chunks: (num_picks,) int64, the chunk of each value.
+        chunks: (num_picks,) int64, index of the chunk of each value.
         slots: (num_picks,) int64, the position within the chunk; checked to be in range.
     """
 
@@ -261,7 +261,7 @@ class Picks:
     slots: NDArray[np.int64]
 
     def indices(self, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions of the values once all chunks are decoded; ``num_values`` as in ``Chunks``."""
+        """Return the positions of the values among all values of the chunks; for ``num_values``, see ``Chunks``."""
         return (np.cumsum(num_values) - num_values)[self.chunks] + self.slots
 
 
@@ -270,8 +270,9 @@ class EncodedChunks:
     """Values of a page, split into chunks and encoded.
 
     Attributes:
-        encoding: how to decode them.
-        num_values: (num_chunks,) int64; a power of two, equal for all chunks except the last.
+        encoding: encoding of the chunks.
+        num_values: (num_chunks,) int64, number of values in each chunk; the same power of two for all chunks except the
+            last.
         buffers: for each buffer of a chunk, the pieces that it consists of, concatenated without padding.
         alignment: the size of every buffer is rounded up to a multiple of this many bytes.
     """
@@ -289,7 +290,7 @@ class EncodedPage:
     Attributes:
         layout: description of the page.
         buffers: the buffers in order; they may be views of the column's own memory.
-        num_rows: value of ``Page.length``: rows of the column, or slots inside a fixed-size list of structs.
+        num_rows: value of ``Page.length``: number of rows, or number of slots inside a fixed-size list of structs.
     """
 
     layout: pb21.PageLayout
@@ -303,7 +304,7 @@ class EncodedPage:
 
 
 class Decoder(Protocol):
-    """Decodes any encoding; this is how an encoding decodes its children."""
+    """Decodes any encoding; encodings use it to decode their children."""
 
     def mini_block(self, encoding: pb21.CompressiveEncoding, chunks: Chunks) -> DataBlock:
         """Decode the chunks of a mini-block page."""
@@ -322,10 +323,10 @@ class Decoder(Protocol):
 
 
 class Encoder(Protocol):
-    """Encodes with an encoding chosen by name; this is how an encoding encodes its children."""
+    """Encodes with an encoding chosen by name; encodings use it to encode their children."""
 
     def mini_block(self, arm: str, block: DataBlock, values_per_chunk: int) -> EncodedChunks:
-        """Split a block into chunks of ``values_per_chunk`` (the last one holds the remainder) and encode them."""
+        """Split a block into chunks of ``values_per_chunk`` (the last one contains the remainder) and encode them."""
 
     def per_value(
         self, arm: str, block: DataBlock, values_per_row: int = 1
@@ -373,7 +374,7 @@ class BlockForm(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class Encoding(Generic[D]):
-    """Everything about one arm of ``CompressiveEncoding.compression``.
+    """The implementation of one arm of ``CompressiveEncoding.compression``.
 
     Attributes:
         arm: name of the oneof field, which is also the module name.

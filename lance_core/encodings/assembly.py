@@ -1,6 +1,7 @@
-"""Assembly: combines the decoded leaves of a top-level column into one array, from the leaves outwards.
+"""Assembly: combines the decoded leaves of a top-level column into one array, from the leaves outward.
 
-Every leaf of a struct carries the layers of the struct. Each leaf is unraveled; the first one determines the result.
+The levels of every leaf of a struct include the layers of the struct. Each leaf is unraveled; the first one determines
+the validity and the offsets of the result.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -36,14 +37,14 @@ def assemble(field: Field, leaves: Sequence[LeafPage]) -> pa.Array:
 
     Args:
         field: the column's field.
-        leaves: one per leaf, in the order of ``field.leaves()``, all covering the same rows.
+        leaves: one decoded page per leaf, in the order of ``field.leaves()``; all have the same rows.
 
     Returns:
         An array of type ``arrow_type(field)``, sharing memory with the pages where their layout allows it.
 
     Raises:
-        CorruptDataError: the levels of a leaf do not match the column's nesting, or two leaves contradict each other.
-        NotSupportedError: more items or bytes than an array of this type can address.
+        CorruptDataError: the levels of a leaf do not match the column's nesting, or two leaves are inconsistent.
+        NotSupportedError: there are more items or bytes than an array of this type can address.
     """
     array, _ = _build(field, iter(leaves))
     return array
@@ -54,7 +55,7 @@ def _build(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, list[Unr
     if field.is_leaf:
         leaf = next(leaves, None)
         if leaf is None:
-            raise InternalError(f"field {field.name!r}: fewer decoded leaves than the column has")
+            raise InternalError(f"field {field.name!r}: the column has more leaves than were decoded")
         if field.is_struct and not field.children:
             return _memberless_structs(field, leaf), []
         unraveler = Unraveler(leaf.levels, f"field {field.name!r}")
@@ -74,7 +75,7 @@ def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None
     if isinstance(leaf.block, NullBlock):
         return pa.nulls(num_values, dtype)
     if not isinstance(leaf.block, StructBlock) or len(leaf.block.members) != len(field.children):
-        raise CorruptDataError(f"field {field.name!r}: the page does not hold its {len(field.children)} members")
+        raise CorruptDataError(f"field {field.name!r}: the page does not contain its {len(field.children)} members")
     members = [
         array_from_block(arrow_type(child), member, None)
         for child, member in zip(field.children, leaf.block.members, strict=True)
@@ -83,9 +84,9 @@ def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None
 
 
 def _memberless_structs(field: Field, leaf: LeafPage) -> pa.Array:
-    # pylance stores them as all null, without the enclosing layers, and reads them back as {}.
+    # pylance stores such structs as all null, without the enclosing layers, and reads them back as {}.
     if leaf.levels.layers.max_repetition:
-        raise NotSupportedError(f"field {field.name!r}: lists of structs without members cannot be read")
+        raise NotSupportedError(f"field {field.name!r}: lists of structs without fields cannot be read")
     return pa.Array.from_buffers(arrow_type(field), leaf.num_rows, [None], children=[])
 
 
@@ -109,11 +110,11 @@ def _build_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, lis
     _require_levels(field, unravelers)
     (offsets, validity), *_ = [unraveler.offsets() for unraveler in unravelers]
     if int(offsets[-1]) != len(items):
-        raise CorruptDataError(f"list {field.name!r}: offsets end at {int(offsets[-1])}, there are {len(items)} items")
+        raise CorruptDataError(f"list {field.name!r}: offsets end at {int(offsets[-1])}, but it has {len(items)} items")
     dtype = arrow_type(field)
     if not pa.types.is_large_list(dtype) and len(items) > _MAX_INT32:
         raise NotSupportedError(
-            f"list {field.name!r}: {len(items)} items are too many for one array; read fewer rows at once"
+            f"list {field.name!r}: {len(items)} items are too many for one array; read fewer rows at a time"
         )
     offsets = offsets.astype(np.int64 if pa.types.is_large_list(dtype) else np.int32, copy=False)
     return _from_buffers(dtype, len(offsets) - 1, validity, offsets, [items]), unravelers
@@ -134,7 +135,7 @@ def _build_fixed_size_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa
 
 def _require_levels(field: Field, unravelers: list[Unraveler]) -> None:
     if not unravelers:
-        raise NotSupportedError(f"field {field.name!r}: lists of structs without members cannot be read")
+        raise NotSupportedError(f"field {field.name!r}: lists of structs without fields cannot be read")
 
 
 def _from_buffers(

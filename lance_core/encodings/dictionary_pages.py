@@ -1,4 +1,4 @@
-"""Dictionary pages: indices into distinct values, each of which the page stores once.
+"""Dictionary pages: indices into distinct values, which the page stores once each.
 
 Indices are ordinary words, 32 bits wide unless an Arrow dictionary has its own index width. The distinct values form a
 block, which 2.2 may compress.
@@ -62,7 +62,7 @@ def encode_few_distinct(
         word_type = _WORD_TYPES.get(block.bits_per_value)
         if word_type is None or (block.bits_per_value == 64 and not plan.rules.word_dictionaries):
             return None
-        # Values are distinct if their bytes differ: 0.0 and -0.0 are distinct, and a NaN equals itself.
+        # Values are compared by their bytes: 0.0 and -0.0 are distinct, and a NaN equals itself.
         data = pa.py_buffer(block.data)
         stored = pa.Array.from_buffers(word_type, block.num_values, [None, data])
         # The zeros under nulls must not count as repeated values.
@@ -99,7 +99,10 @@ def encode_arrow_dictionary(
     indices, items = block_from_array(array.indices, validity), block_from_array(array.dictionary, None)
     page = _dictionary_page(indices, items, plan)
     if page is None:
-        raise NotSupportedError(f"a column of type {array.type} with so many empty lists cannot be written; decode it")
+        raise NotSupportedError(
+            f"a column of type {array.type} has too many empty lists to be written as a dictionary; "
+            "decode the dictionary first"
+        )
     return page
 
 
@@ -112,7 +115,7 @@ def _dictionary_page(indices: DataBlock, items: DataBlock, plan: PagePlan) -> En
 
 
 def _index_options(options: FieldOptions) -> FieldOptions:
-    """Return the options of the indices, which are compressed like values but are always stored in chunks."""
+    """Return the options for indices, which are compressed like values but always stored in chunks."""
     return FieldOptions(
         compression="none" if options.compression == "none" else options.general,
         compression_level=options.compression_level,
@@ -121,7 +124,7 @@ def _index_options(options: FieldOptions) -> FieldOptions:
 
 
 def _encode_items(items: DataBlock, plan: PagePlan) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
-    """Encode the items unchanged, packed or compressed: whichever allowed form is smallest."""
+    """Encode the items in the smallest allowed form: unchanged, packed or compressed."""
     plain = ENCODER.block(values_arm(items), items)
     if not plan.rules.compressed_dictionaries:
         return plain

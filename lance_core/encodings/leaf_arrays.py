@@ -1,8 +1,8 @@
 """Leaf arrays: conversion of Arrow arrays without nested structure to and from ``DataBlock``.
 
-Validity is not part of a block: for a leaf it comes from definition levels, which also carry the nulls of the enclosing
-structs. Values under nulls are not kept: null strings become empty and null words become 0, so that files contain no
-remnants of other data. (Null fixed-size lists are cleared when they are zipped, which copies them anyway.)
+Validity is not part of a block: for a leaf, it comes from definition levels, which also represent the nulls of the
+enclosing structs. Values under nulls are not kept: null strings become empty and null words become 0, so that files
+contain no remnants of other data. (Null fixed-size lists are cleared when they are zipped, which copies them anyway.)
 
 Source: Arrow columnar format.
 """
@@ -45,7 +45,7 @@ _VARIABLE_WIDTH: Final = frozenset(
     dtype.id for dtype in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 )
 _CHECKED: Final = frozenset(dtype.id for dtype in (pa.string(), pa.large_string(), pa.decimal128(1), pa.decimal256(1)))
-"""Types of which not every byte string, or word, is a value."""
+"""Types for which some byte strings or words are not valid values."""
 
 
 def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
@@ -74,7 +74,7 @@ def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def with_nulls(array: pa.Array, validity: NDArray[np.bool_] | None) -> pa.Array:
-    """Return the array with nulls in every slot that ``validity`` hides; it hides at least the array's own nulls."""
+    """Return the array with nulls in all slots that ``validity`` masks, which must include the array's own nulls."""
     if validity is None or array.null_count == len(array) - int(np.count_nonzero(validity)):
         return array
     return pc.if_else(pa.array(validity), array, pa.scalar(None, array.type))
@@ -86,11 +86,11 @@ def bitmap_of(validity: NDArray[np.bool_] | None) -> pa.Buffer | None:
 
 
 def block_from_array(array: pa.Array, validity: NDArray[np.bool_] | None) -> DataBlock:
-    """Convert a leaf array to a block; a view of its memory where no values have to be cleared.
+    """Convert a leaf array to a block; a view of the array's memory if no values have to be cleared.
 
     Args:
         array: an array without nested structure, and not a dictionary.
-        validity: (len(array),) mask of the slots to keep, which may hide more than the array's own nulls.
+        validity: (len(array),) mask of the slots to keep; it may mask more slots than the array's own nulls.
 
     Raises:
         NotSupportedError: the type has no leaf form.
@@ -129,7 +129,7 @@ def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.
     """
     num_values = block.num_values
     if validity is not None and len(validity) != num_values:
-        raise CorruptDataError(f"{num_values} values but {len(validity)} definition levels")
+        raise CorruptDataError(f"found {num_values} values but {len(validity)} definition levels")
     if isinstance(block, NullBlock) or pa.types.is_null(dtype):
         return pa.nulls(num_values, dtype)
     bitmap = bitmap_of(validity)
@@ -181,7 +181,7 @@ def _variable_width_block(array: pa.Array, validity: NDArray[np.bool_] | None) -
 
 
 def _words_of(buffer: pa.Buffer | None, dtype: np.dtype[Any], start: int, num_words: int) -> NDArray[Any]:
-    # Arrow allows an empty offsets buffer for an empty array.
+    # In Arrow, the offsets buffer of an empty array may be empty.
     if buffer is None or buffer.size == 0:
         return np.zeros(num_words, dtype)
     return np.frombuffer(buffer, dtype, num_words, start * dtype.itemsize)
@@ -208,7 +208,7 @@ def _arrow_offsets(dtype: pa.DataType, block: VariableWidthBlock) -> tuple[NDArr
     if last > _MAX_INT32:
         if last - first > _MAX_INT32:
             raise NotSupportedError(
-                f"{last - first} bytes are too many for one array of type {dtype}; read fewer rows at once"
+                f"{last - first} bytes are too many for one array of type {dtype}; read fewer rows at a time"
             )
         return (offsets - first).astype(np.int32), data[first:last]
     return offsets.astype(np.int32, copy=False), data
@@ -221,7 +221,7 @@ def _checked_values(array: pa.Array) -> pa.Array:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise CorruptDataError(f"a column of type {array.type} holds invalid bytes: {error}") from error
+        raise CorruptDataError(f"a column of type {array.type} contains invalid bytes: {error}") from error
     return array
 
 
@@ -251,8 +251,8 @@ def _array_from_dictionary(dtype: pa.DataType, block: DictionaryBlock, bitmap: p
     indices = pa.Array.from_buffers(index_type, num_values, [bitmap, pa.py_buffer(block.indices.data)])
     if pa.types.is_dictionary(dtype):
         if len(items) > 1 << (dtype.index_type.bit_width - pa.types.is_signed_integer(dtype.index_type)):
-            raise CorruptDataError(f"a dictionary of {len(items)} items for indices of type {dtype.index_type}")
-        # Null slots may hold any index, even one that does not fit the type.
+            raise CorruptDataError(f"{len(items)} dictionary items are too many for indices of type {dtype.index_type}")
+        # Null slots may contain any index, even one that is out of range for the type.
         return pa.DictionaryArray.from_arrays(indices.cast(dtype.index_type, safe=False), items, ordered=dtype.ordered)
     if isinstance(block.items, VariableWidthBlock):
         _check_expanded_bytes(dtype, block.items, indices)
@@ -267,7 +267,7 @@ def _check_expanded_bytes(dtype: pa.DataType, items: VariableWidthBlock, indices
     num_bytes = pc.sum(lengths.take(indices)).as_py() or 0
     if num_bytes > _MAX_INT32:
         raise NotSupportedError(
-            f"{num_bytes} bytes are too many for one array of type {dtype}; read fewer rows at once"
+            f"{num_bytes} bytes are too many for one array of type {dtype}; read fewer rows at a time"
         )
 
 
@@ -275,4 +275,4 @@ def _mismatch(dtype: pa.DataType, block: DataBlock) -> CorruptDataError:
     found = type(block).__name__
     if isinstance(block, FixedWidthBlock):
         found += f" of {block.bits_per_value} bits"
-    return CorruptDataError(f"a column of type {dtype} cannot hold a {found}", expected=str(dtype), found=found)
+    return CorruptDataError(f"a column of type {dtype} cannot consist of a {found}", expected=str(dtype), found=found)

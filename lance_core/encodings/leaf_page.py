@@ -21,7 +21,7 @@ class LeafPage:
         field: the leaf.
         levels: repetition and definition levels of the rows.
         block: one value per visible level.
-        num_rows: number of rows, in the unit of ``EncodedPage.num_rows``.
+        num_rows: number of rows, counted as in ``EncodedPage.num_rows``.
     """
 
     field: Field

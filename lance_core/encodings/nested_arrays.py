@@ -1,4 +1,4 @@
-"""Splitting and rebuilding nested arrays: lists with other items, structs with other members.
+"""Splitting and rebuilding nested arrays: lists with replaced items, structs with reordered members.
 
 Source: Arrow columnar format.
 """
@@ -33,7 +33,7 @@ def with_items(array: pa.Array, items: pa.Array, dtype: pa.DataType) -> pa.Array
 
     Args:
         array: lists, maps or fixed-size lists, with any offset.
-        items: one for each item of ``list_items(array)``.
+        items: the new items, one for each item of ``list_items(array)``.
         dtype: type of the result; its item type is the type of ``items``.
     """
     buffers = [bitmap_of(validity_of(array))]

@@ -53,14 +53,14 @@ STRUCTURAL: Final[Mapping[str, Callable[..., PageSteps[PageState]]]] = MappingPr
         "blob": blob.open_page,
     }
 )
-"""What opens a page, by the arm of ``PageLayout.layout``."""
+"""Maps each arm of ``PageLayout.layout`` to the function that opens a page with this layout."""
 
 STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
-"""Arms that are known and refused, and what they are."""
+"""Maps arms that are known but not supported to a description."""
 
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1
 _MAX_WORD_BITS: Final = 64
-"""Of indices, offsets and lengths, which stand for values of any width."""
+"""Maximum width of indices, offsets and lengths, which may represent values of any width."""
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
@@ -70,16 +70,16 @@ def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_r
         field: the leaf.
         layout: description of the page.
         sizes: size of each buffer of the page in bytes.
-        num_rows: value of ``Page.length``. Inside a fixed-size list of structs it counts the slots of the lists: rows
-            times dimension.
+        num_rows: value of ``Page.length``. Inside a fixed-size list of structs, it counts the slots of the lists:
+            rows times dimension.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or each other.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
         UnsupportedEncodingError: this library does not decode the encoding.
     """
     where = f"field {field.name!r}"
     if num_rows == 0:
-        raise CorruptDataError(f"{where}: a page without rows")
+        raise CorruptDataError(f"{where}: a page has no rows")
     arm = selected_arm(layout, "layout", f"{where}: a page layout")
     if arm in STRUCTURAL_NOT_YET:
         raise UnsupportedEncodingError(f"{where}: page layout {arm!r} is not supported: {STRUCTURAL_NOT_YET[arm]}")
@@ -95,19 +95,17 @@ def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]
     Args:
         field: the leaf.
         state: the open page.
-        rows: rows of the page, in the unit of its ``num_rows``; the caller has checked that they exist.
+        rows: rows of the page, counted as in its ``num_rows``; the caller has checked that they exist.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or each other.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
         NotSupportedError: this library does not decode the encoding (``UnsupportedEncodingError``), or there are more
             rows than an array can hold.
     """
     where = f"field {field.name!r}"
     num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
     if num_rows > _MAX_ROWS_AT_ONCE:
-        raise NotSupportedError(
-            f"{where}: cannot read {num_rows} rows at once; at most {_MAX_ROWS_AT_ONCE} are supported"
-        )
+        raise NotSupportedError(f"{where}: cannot read {num_rows} rows at once; the maximum is {_MAX_ROWS_AT_ONCE}")
     with _Located(where):
         levels, block = yield from state.read(rows)
     return LeafPage(field, levels, block, num_rows)
@@ -149,13 +147,13 @@ def decode_leaf(
 
 
 def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
-    """Check that no described value is wider than the column's values: compressed bytes may expand to that width."""
+    """Check that the described values are not wider than those of the column, since compressed bytes expand to them."""
     described = most_value_bits(layout.dictionary if layout.HasField("dictionary") else layout.value_compression)
     if described <= _MAX_WORD_BITS:
         return
     most = max(_MAX_WORD_BITS, bits_per_row(arrow_type(field)))
     if described > most:
-        raise CorruptDataError(f"values of {described} bits in a column whose values have {most}", expected=most)
+        raise CorruptDataError(f"found values of {described} bits in a column of {most}-bit values", expected=most)
 
 
 class _Located:
@@ -177,7 +175,7 @@ class _Located:
             context: dict[str, Any] = dict(error.context)
             raise type(error)(f"{where}: {error.message}", **context) from error
         if isinstance(error, MemoryError):
-            raise OutOfMemoryError(f"{where}: the rows do not fit into memory; read fewer at once") from error
+            raise OutOfMemoryError(f"{where}: the rows do not fit into memory; read fewer rows at a time") from error
         if isinstance(error, (ValueError, IndexError, OverflowError, pa.ArrowException)):
             raise CorruptDataError(f"{where}: the page cannot be decoded: {error}") from error
 

@@ -5,7 +5,7 @@
     array  →  leaves with their layers   levels/nesting.py
            →  levels                     levels/build.py
            →  block of values            leaf_arrays.py
-           →  which layout               policy/
+           →  choice of the layout       policy/
            →  layout and buffers         structural/
 
 Source: ``lance.encodings21.PageLayout``; behavior of pylance 14.0.2.
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["EncodedPage", "encode_pages"]
 
 _DESCRIPTOR_MEMBERS: Final = 2
-"""Position and size of a value outside the pages (v1); those of v2 are packed structs."""
+"""Number of members of a v1 blob descriptor: position and size. Descriptors of v2 are packed structs."""
 
 
 def encode_pages(
@@ -63,13 +63,13 @@ def encode_pages(
 
     Args:
         field: the column's field.
-        array: at least one row, with any offset. Fixed-width data without nulls is passed through without a copy.
+        array: the rows, at least one, with any offset. Fixed-width data without nulls is not copied.
         version: format version of the file.
-        multi_page: False only if the column has no other page; see ``levels/nesting.py``.
+        multi_page: whether the column may have other pages; see ``levels/nesting.py``.
 
     Raises:
         InvalidInputError: the array is empty, or its nesting differs from that of the field (``SchemaMismatchError``).
-        NotSupportedError: a type or nesting that cannot be written.
+        NotSupportedError: the type or nesting cannot be written.
         UnsupportedVersionError: this library does not write the version.
     """
     rules = rules_of(version)
@@ -86,7 +86,7 @@ def encode_pages(
 def _encode_leaf(leaf: NestedLeaf, plan: PagePlan) -> EncodedPage:
     array, validity = leaf.array, leaf.slots[-1].validity
     if leaf.field.is_blob and pa.types.is_struct(array.type) and array.type.num_fields == _DESCRIPTOR_MEMBERS:
-        # Also if all are null: pylance 14.0.2 has no descriptors for a page of another layout.
+        # This also applies if all values are null: pylance 14.0.2 reads no descriptors from pages of other layouts.
         descriptors = StructBlock(
             len(array),
             tuple(block_from_array(array.field(index), None) for index in range(_DESCRIPTOR_MEMBERS)),
@@ -139,20 +139,20 @@ def _encode_packed(
     """Encode a struct that is stored row by row; its members have no nulls of their own."""
     present: NDArray[np.bool_] | None = None
     if validity is not None and any(_is_packed_in_rows(member.type) for member in array.type):
-        # A null row has no bytes at all.
+        # A null row takes no bytes.
         array, present, validity = keep_slots(array, validity), validity, None
     members: list[DataBlock] = []
     for index, child in enumerate(field.children):
         member = array.field(index)
         if member.null_count and (validity is None or bool((~np.asarray(member.is_valid()) & validity).any())):
             raise NotSupportedError(
-                f"packed struct {field.name!r}: member {child.name!r} has a null, which it cannot store",
+                f"packed struct {field.name!r}: member {child.name!r} has a null, which cannot be stored",
                 field=field.name,
             )
         block = block_from_array(member, validity)
         if _has_null_item(block):
             raise NotSupportedError(
-                f"packed struct {field.name!r}: member {child.name!r} has a null item, which it cannot store",
+                f"packed struct {field.name!r}: member {child.name!r} has a null item, which cannot be stored",
                 field=field.name,
             )
         members.append(_in_whole_bytes(block) if isinstance(block, FixedSizeListBlock) else block)
@@ -170,7 +170,7 @@ def _encode_packed(
 
 
 def _is_packed_in_rows(dtype: pa.DataType) -> bool:
-    """Return whether a struct with a member of this type is stored as zipped rows, not in chunks."""
+    """Return whether structs with a member of this type are stored as zipped rows instead of chunks."""
     return is_variable_width(dtype) or pa.types.is_fixed_size_list(dtype)
 
 
@@ -179,7 +179,7 @@ def _has_null_item(block: DataBlock) -> bool:
 
 
 def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> FixedSizeListBlock:
-    """Clear the items of null lists to zeros; zipping does the same where it copies values anyway."""
+    """Replace the items of null lists with zeros; zipping does the same if it copies the values."""
     if validity is None or bool(validity.all()):
         return block
     items, valid_items = block.items, np.repeat(validity, block.dimension)

@@ -1,4 +1,4 @@
-"""Carrying out the choice of the policy: builds one page from levels, values and a choice.
+"""Builds a page from levels, values and the choice that the policy made.
 
 Source: ``lance.encodings21.PageLayout``.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMES", "PagePlan", "encode_mini_block", "encode_zipped", "values_arm"]
 
 SCHEMES: Final = {"zstd": pb21.COMPRESSION_ALGORITHM_ZSTD, "lz4": pb21.COMPRESSION_ALGORITHM_LZ4}
-"""Compression schemes by the names that metadata use."""
+"""Compression schemes, keyed by their names in field metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PagePlan:
     rules: FormatRules
 
     def all_null_page(self) -> EncodedPage:
-        """Return a page without any value."""
+        """Return a page without values."""
         return constant.encode_all_null(
             self.levels,
             num_rows=self.num_rows,
@@ -69,13 +69,13 @@ def encode_mini_block(
     dictionary: tuple[pb21.CompressiveEncoding, pa.Buffer, int] | None = None,
     symbols: CompressedStrings | None = None,
 ) -> EncodedPage | None:
-    """Encode a page with its values in chunks; return None if levels or long values leave no room for that.
+    """Encode a page with its values in chunks; return None if the levels or values are too large for chunks.
 
     Args:
         choice: how to cut and encode the values.
         block: the values.
         plan: plan of the page.
-        dictionary: encoding, bytes and number of the items, if the values are indices into them.
+        dictionary: encoding, bytes and number of the dictionary items, if the values are indices into them.
         symbols: the strings that the values represent, if the values are codes.
     """
     found = with_room_for_levels(choice, block, plan.levels)
@@ -113,8 +113,8 @@ def encode_zipped(
     Args:
         block: the values, in whole bytes.
         plan: plan of the page.
-        level: zstd level at which the strings are compressed one by one; None = not compressed.
-        present: (num_values,) mask of the rows that ``block`` holds, if they have variable width; None = all.
+        level: zstd level for compressing each string separately; None = not compressed.
+        present: (num_values,) mask of the rows that ``block`` contains, for values of variable width; None = all.
         symbols: the strings that the values represent, if the values are codes.
     """
     encoding, values = ENCODER.per_value(values_arm(block), block)

@@ -1,10 +1,10 @@
 """Picking individual values: from encoded chunks by position, from decoded blocks by index.
 
 Scattered rows need a few values from many chunks. An encoding that can read a value without decoding its neighbors has
-a ``pick`` function besides ``decode``; otherwise the chunks are decoded whole, all at once, and the values are
-selected.
+a ``pick`` function besides ``decode``; otherwise, all chunks are decoded completely, in one step, and then the
+values are selected.
 
-Source: own measurements: 1,000 of 2 million rows touch 40 % of the chunks of 1,024 values.
+Source: our measurements: 1,000 of 2 million rows are in 40 % of the chunks of 1,024 values.
 """
 
 from __future__ import annotations

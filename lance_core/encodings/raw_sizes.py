@@ -1,4 +1,4 @@
-"""Upper bounds for the first buffer of a chunk before ``general`` compresses it, derived from its values.
+"""Upper bounds for the uncompressed size of the first buffer of a chunk, derived from the chunk's values.
 
 =========================  ==============================================================
 Encoding                   First buffer
@@ -13,7 +13,7 @@ variable, fsst             offsets and bytes; the last offset determines their e
 constant                   nothing
 =========================  ==============================================================
 
-Compressed bytes can claim any size; the claim is compared with these bounds before memory is allocated.
+Compressed bytes can record any raw size; it is compared with these bounds before memory is allocated.
 
 Source: the module of each encoding.
 """
@@ -33,7 +33,7 @@ __all__ = ["StringSizes", "fixed_bytes", "most_value_bits", "string_sizes"]
 
 _BLOCK_VALUES: Final = 1024
 _SLACK_BYTES: Final = 1024
-"""Padding and headers."""
+"""Allowance for padding and headers."""
 
 _MOST: Final = (1 << 31) - 1
 
@@ -54,7 +54,7 @@ class StringSizes:
         self._is_block = is_block
 
     def head_bytes(self, num_values: int) -> int:
-        """Return the size in bytes up to and including the last offset of some values."""
+        """Return the size in bytes of the part of the buffer up to the last offset, inclusive."""
         header = 2 * self._width if self._is_block else 0
         return min(_MOST, header + (num_values + 1) * self._width)
 
@@ -66,7 +66,7 @@ class StringSizes:
 
 
 def string_sizes(encoding: pb21.CompressiveEncoding, *, is_block: bool) -> StringSizes | None:
-    """Return how to find the size of the first buffer of an encoding if it holds strings; otherwise None."""
+    """Return how to determine the size of the first buffer of an encoding if it contains strings; otherwise None."""
     while encoding.WhichOneof("compression") == "fsst":
         encoding = encoding.fsst.values
     if encoding.WhichOneof("compression") != "variable":
@@ -75,7 +75,7 @@ def string_sizes(encoding: pb21.CompressiveEncoding, *, is_block: bool) -> Strin
 
 
 def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the maximum size of the first buffer of each chunk if it does not hold strings.
+    """Return the maximum size of the first buffer of each chunk if it does not contain strings.
 
     Args:
         encoding: the encoding inside ``general``.
@@ -105,7 +105,7 @@ def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64
         else:
             bits = _bits_per_value(encoding)
             break
-    # In floating point: nothing overflows, and an error of a few bytes is acceptable.
+    # Computed in floating point, which cannot overflow; an error of a few bytes is acceptable.
     values = num_values.astype(np.float64)
     if arm in ("inline_bitpacking", "out_of_line_bitpacking"):
         values = np.ceil(values / _BLOCK_VALUES) * _BLOCK_VALUES
@@ -113,7 +113,7 @@ def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64
 
 
 def most_value_bits(encoding: pb21.CompressiveEncoding) -> int:
-    """Return the maximum bits of one value in a tree of encodings; 0 for strings."""
+    """Return the maximum number of bits of one value in a tree of encodings; 0 for strings."""
     items = 1
     while True:
         arm = encoding.WhichOneof("compression")

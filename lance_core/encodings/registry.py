@@ -65,27 +65,27 @@ _ENCODINGS: Final[tuple[Encoding[Any], ...]] = (
 )
 
 COMPRESSIVE: Final[Mapping[str, Encoding[Any]]] = MappingProxyType({item.arm: item for item in _ENCODINGS})
-"""Encodings by the name of their oneof field."""
+"""Encodings, keyed by the name of their oneof field."""
 
 COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "dictionary": "only written by the unstable format 2.3; pages of 2.1 and 2.2 keep dictionaries in their layout",
+        "dictionary": "only written by the unstable format 2.3; pages of 2.1 and 2.2 have dictionaries in their layout",
         "range": "only written by the unstable format 2.3",
         "delta": "only written by the unstable format 2.3",
     }
 )
-"""Arms that are known and refused, and what they are."""
+"""Maps arms that are known but not supported to a description."""
 
 _MAX_DEPTH: Final = 16
 _BOUNDED_ARM: Final = "fixed_size_list"
-"""As deep as the type of the column; does not count."""
+"""Arm that is not counted as nesting, because its depth is limited by the type of the column."""
 
 
 def selected_arm(message: Message, oneof: str, what: str) -> str:
     """Return the name of the oneof field that is set.
 
     Raises:
-        UnsupportedEncodingError: the field is unknown to the protocol of this library.
+        UnsupportedEncodingError: the field that is set is not in this library's version of the protocol.
         CorruptDataError: no field is set.
     """
     arm = message.WhichOneof(oneof)
@@ -96,7 +96,7 @@ def selected_arm(message: Message, oneof: str, what: str) -> str:
     known.CopyFrom(message)
     known.DiscardUnknownFields()
     if known.ByteSize() != message.ByteSize():
-        raise UnsupportedEncodingError(f"{what} is of a kind unknown to this library")
+        raise UnsupportedEncodingError(f"{what} has a kind that this library does not know")
     raise CorruptDataError(f"{what} has no kind")
 
 
@@ -110,7 +110,7 @@ def describe(encoding: pb21.CompressiveEncoding) -> str:
 
 
 class _Decoder:
-    """Looks up the arm and the form, and passes itself on for children; see ``api.Decoder``."""
+    """Looks up the arm and the form, and passes itself to the decoders of children; see ``api.Decoder``."""
 
     __slots__ = ("_depth",)
 
@@ -151,12 +151,12 @@ class _Decoder:
         if arm == _BOUNDED_ARM:
             return self
         if self._depth >= _MAX_DEPTH:
-            raise UnsupportedEncodingError(f"encodings are nested more than {_MAX_DEPTH} deep")
+            raise UnsupportedEncodingError(f"encodings are nested more than {_MAX_DEPTH} levels deep")
         return _Decoder(self._depth + 1)
 
 
 class _Encoder:
-    """Looks up the arm, and passes itself on for children; see ``api.Encoder``."""
+    """Looks up the arm, and passes itself to the encoders of children; see ``api.Encoder``."""
 
     __slots__ = ()
 

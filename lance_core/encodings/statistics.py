@@ -1,10 +1,10 @@
 """Statistics of a leaf's values, cheap enough to compute for every page: most use samples.
 
 Samples are spread out: one in each of several equal parts, at a position within the part that depends only on the
-numbers of values and samples. With evenly spaced samples, values that repeat at the same interval would seem to be the
-only ones. The same values always give the same page.
+numbers of values and samples. (Evenly spaced samples could all hit values that repeat at the same interval.) The same
+values always give the same page.
 
-Source: own policy.
+Source: our own policy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MIX_SHIFT: Final = np.uint64(31)
 
 
 def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
-    """Return sample positions, ascending and distinct; all positions if there are no more values than samples."""
+    """Return sample positions, ascending and distinct; all positions if there are at most as many values as samples."""
     if num_values <= num_samples:
         return np.arange(num_values)
     starts = np.arange(num_samples + 1) * num_values // num_samples
@@ -65,9 +65,9 @@ def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
 def expected_distinct(counts: NDArray[np.int64]) -> float:
     """Estimate the number of distinct values from the number of occurrences of each sampled value.
 
-    The number of values that the sample missed is estimated from the values that it holds once and twice (Chao, 1984).
-    Frequent values therefore do not hide the fact that the others hardly repeat. The estimate is accurate for values of
-    equal frequency, and low otherwise.
+    The number of values missing from the sample is estimated from the numbers of values that occur in it once and twice
+    (Chao, 1984), so that a few frequent values do not distort the estimate. It is accurate for values of equal
+    frequency, and too low otherwise.
     """
     num_once, num_twice = (int(np.count_nonzero(counts == times)) for times in (1, 2))
     return len(counts) + num_once * (num_once - 1) / (2 * (num_twice + 1))

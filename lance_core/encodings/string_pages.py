@@ -1,4 +1,4 @@
-"""Pages of strings and binaries: constant, dictionary, chunks, or one by one; plain, compressed, or as symbols.
+"""Pages of strings and binaries: constant, dictionary, in chunks, or zipped; plain, compressed, or as symbols.
 
 Source: ``lance.encodings21.PageLayout``; policy in ``policy/strings.py``.
 """
@@ -72,7 +72,7 @@ def encode_strings(
 
 
 def _symbols(block: VariableWidthBlock, ratio: float, plan: PagePlan) -> CompressedStrings | None:
-    """Return the strings as symbols if requested or if that promises a smaller page; otherwise None."""
+    """Return the strings as symbols if requested or if the page is expected to be smaller; otherwise None."""
     if not may_want_symbols(block, ratio, plan.options):
         return None
     table = train(block)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["BinaryValues", "place_values", "write_aligned_values", "write_inline_values"]
 
 _JOINED_BYTES: Final = 64 * 1024
-"""Values that are smaller on average are padded in memory and written together."""
+"""If the values are smaller than this on average, they are padded in memory and written together."""
 
 _GROUP_BYTES: Final = 8 * 1024 * 1024
 

@@ -1,8 +1,8 @@
 """ArrayCache: collects batches of one column until there is enough data for a page.
 
 Arrays are collected up to a size limit in bytes, then written as one page. A single array above the limit is not copied
-together with others: it is split on row boundaries into pages of at most ``max_page_bytes``. Sizes cover the referenced
-slices only, not the buffers behind them.
+together with others: it is split on row boundaries into pages of at most ``max_page_bytes``. Sizes count the referenced
+slices only, not the buffers that contain them.
 
 Source: page sizes as written by pylance 14.0.2.
 """
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SMALL_ARRAYS", "ArrayCache", "joined"]
 
 _MAX_PAGE_ROWS: Final = 4 * 1024 * 1024
-"""Bounds the levels of columns whose values need few or no bytes."""
+"""Limits the number of levels of a page, for columns whose values take few or no bytes."""
 
 MAX_SMALL_ARRAYS: Final = 1024
-"""Batches of a few rows are joined early, as an array object costs more memory than they do."""
+"""Number of collected arrays that are joined early, because an array object takes more memory than a few rows."""
 
 
 class ArrayCache:

@@ -29,7 +29,7 @@ class BatchAlignment:
     """Checks and reorders batches for one schema; remembers the last batch schema that it accepted.
 
     Args:
-        schema: schema of the file; every column of it must be in every batch.
+        schema: schema of the file; every batch must have all of its columns.
     """
 
     __slots__ = ("_accepted", "_as_is", "_has_required", "_order", "_schema", "_types")
@@ -47,7 +47,7 @@ class BatchAlignment:
         """Return the columns in schema order, as plain arrays; zero-copy except for view types and missing members.
 
         Raises:
-            SchemaMismatchError: a column is missing, unknown or of another type, or has a null that it must not have.
+            SchemaMismatchError: a column is missing or unknown, has the wrong type, or is not nullable but has a null.
             InvalidInputError: an array is inconsistent: offsets or indices are out of range, or text is not UTF-8.
             NotSupportedError: a nested view type that Arrow cannot convert.
         """
@@ -101,14 +101,14 @@ def _refuse_nulls(field: Field, array: pa.Array, visible: pa.BooleanArray | None
 
     Args:
         field: the field that ``array`` belongs to.
-        array: its slots.
-        visible: which slots have no null ancestor, shape (len(array),); None = all of them.
+        array: the values of the field.
+        visible: mask of the slots without a null ancestor, shape (len(array),); None = all slots.
         where: path of the field, for messages.
     """
     if not field.nullable and array.null_count:
         nulls = array.is_null() if visible is None else pc.and_(array.is_null(), visible)
         if pc.any(nulls).as_py():
-            raise SchemaMismatchError(f"field {where!r} is not nullable, but the data has nulls in it", field=where)
+            raise SchemaMismatchError(f"field {where!r} is not nullable, but the data contains nulls", field=where)
     if field.is_leaf and not field.is_packed:
         return
     if not any(not node.nullable for child in field.children for node in child.walk()):

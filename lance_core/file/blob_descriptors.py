@@ -1,4 +1,4 @@
-"""Descriptors of blobs in sidecars, and the column that holds them.
+"""Descriptors of blobs in sidecars, and the column that contains them.
 
 ::
 
@@ -55,7 +55,7 @@ class BlobDescriptor:
     """The location of one blob. Created by the sidecar writers for :class:`BlobDescriptorArrayBuilder`.
 
     Attributes:
-        kind: None for a null.
+        kind: kind of the descriptor; None for a null.
         blob_id: id of the sidecar.
         size: size of the value in bytes.
         position: position of the value in the sidecar; None if it is the whole sidecar.

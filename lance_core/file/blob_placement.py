@@ -5,7 +5,7 @@ Generation     Value                            Goes to
 =============  ===============================  ===============================================================
 v1             any                              the data file, at a multiple of 64 bytes
 v2             above the dedicated threshold    a sidecar of its own
-v2             above the inline threshold       a sidecar that it shares, until that one is full
+v2             above the inline threshold       a shared sidecar, until that sidecar is full
 v2             smaller, empty                   the data file, at a multiple of 64 bytes
 v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
 =============  ===============================  ===============================================================

@@ -58,11 +58,11 @@ class Sidecars:
 
     Args:
         store: the store of the data file.
-        data_file: its path.
+        data_file: path of the data file.
     """
 
     def __init__(self, store: ObjectStore, data_file: str) -> None:
-        """Create the record; nothing is written yet."""
+        """See the class. Nothing is written yet."""
         self._store = store
         self._data_file = data_file
         self._streams: list[WriteStream] = []

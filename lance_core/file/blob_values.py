@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves", "with_blob_bytes"]
 
 _PACE_BYTES: Final = 32 * 1024 * 1024
-"""Counted for a segment: how large its values are is not known before its descriptors are read. It is all that may be
-read ahead of the consumer, so that no more than one segment is."""
+"""Assumed size of a segment, because the size of its values is unknown until its descriptors are read. It equals the
+read-ahead limit, so that at most one segment is read ahead of the consumer."""
 
 
 def with_blob_bytes(
@@ -45,12 +45,12 @@ def with_blob_bytes(
     sources: Callable[[Sequence[Field]], Sequence[FieldSource]],
     are_described: Callable[[Sequence[Field]], bool] | None = None,
 ) -> list[FieldSource]:
-    """Return the sources of a projection; values that the pages only describe are loaded if their bytes are wanted.
+    """Return the sources of a projection; values that the pages only describe are loaded if their bytes are requested.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        sources: creates the sources of fields in the shape that the pages have.
+        sources: creates the sources of fields as the pages store them.
         are_described: whether the pages describe the values of some blob leaves of a field; None = always.
     """
     stored = []
@@ -66,7 +66,7 @@ def with_blob_bytes(
 
 @dataclass(frozen=True, slots=True)
 class _LoadedSegment:
-    """A segment of descriptors and of the values that they refer to."""
+    """A segment of descriptors, including the values that they refer to."""
 
     described: Segment
     start: int
@@ -97,11 +97,11 @@ class BlobBytesSource:
 
     @property
     def field(self) -> Field:
-        """The field; arrays are of ``arrow_type(field)``."""
+        """The field; its arrays have type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Return segments of descriptors, each with at most the rows requested at a time: these are loaded together."""
+        """Return segments of descriptors, each with at most ``batch_rows`` rows: its values are loaded together."""
         step = max(stop - start, 1) if batch_rows is None else batch_rows
         pace = min(self._num_bytes, _PACE_BYTES)
         return [
@@ -111,7 +111,7 @@ class BlobBytesSource:
         ]
 
     def memory_of(self, segment: Segment) -> int:
-        """Return 0: cutting saves no memory, because a segment has no more rows than are requested at a time."""
+        """Return 0: cutting saves no memory, because a segment has at most the rows that are requested at a time."""
         return 0
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
@@ -147,10 +147,10 @@ def replace_leaves(
     """Replace every leaf that differs between two fields.
 
     Args:
-        array: of ``arrow_type(stored)``.
+        array: an array of ``arrow_type(stored)``.
         stored: the field as stored, for example with descriptors.
-        wanted: the same field with other leaves in their place.
-        load: creates an array of the wanted leaf, its second argument, from the stored one.
+        wanted: the same field with the leaves to return.
+        load: (array of a stored leaf, wanted leaf) → array of the wanted leaf.
 
     Returns:
         An array of ``arrow_type(wanted)``.
@@ -195,7 +195,7 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
     if bool(((starts > limit) | (sizes > limit - np.minimum(starts, limit))).any()):
         raise CorruptDataError(f"{where}: a value lies outside the file's {num_bytes} bytes")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
-        raise CorruptDataError(f"{where}: the values are larger than the file of {num_bytes} bytes")
+        raise CorruptDataError(f"{where}: the values together are larger than the file of {num_bytes} bytes")
     buffers = read_values(read, starts, sizes)
     lengths = np.where(filled, size, np.uint64(0)).astype(np.int64)
     return bytes_array(buffers, lengths, valid)

@@ -59,7 +59,7 @@ class _Sidecar:
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes written so far."""
         return self.opened().position
 
     def write(self, data: bytes | pa.Buffer) -> None:

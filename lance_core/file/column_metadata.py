@@ -36,7 +36,7 @@ _COLUMN_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x0a\x00").S
 """``ColumnEncoding{values {}}``: the only column encoding of 2.1+ files."""
 
 _BLOB_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x1a\x04\x0a\x02\x0a\x00").SerializeToString()
-"""``ColumnEncoding{blob {inner {values {}}}}``: the values lie outside the pages, which hold (position, size)."""
+"""``ColumnEncoding{blob {inner {values {}}}}``: the values are outside the pages, which contain (position, size)."""
 
 _MAX_WRAPPERS: Final = 8
 
@@ -46,9 +46,9 @@ class Page:
     """One page of one column.
 
     Attributes:
-        buffers: locations of the buffers, in the order in which the layout numbers them.
+        buffers: locations of the buffers, ordered by their numbers in the layout.
         length: number of rows; inside a fixed-size list of structs, multiplied by the dimension.
-        first_row: recorded number of the first row in the file; readers count instead. Always 0 in 2.0.
+        first_row: recorded number of the first row in the file; readers do not use it. Always 0 in 2.0.
         encoding: encoding of the page; see :attr:`layout` and :attr:`array_encoding`.
     """
 
@@ -59,16 +59,16 @@ class Page:
 
     @property
     def layout(self) -> pb21.PageLayout:
-        """Layout of a page of format 2.1 or later."""
+        """The layout of a page of format 2.1 or later."""
         if not isinstance(self.encoding, pb21.PageLayout):
             raise InternalError("a page of format 2.0 has no layout")
         return self.encoding
 
     @property
     def array_encoding(self) -> pb20.ArrayEncoding:
-        """Encoding of a page of format 2.0."""
+        """The encoding of a page of format 2.0."""
         if not isinstance(self.encoding, pb20.ArrayEncoding):
-            raise InternalError("a page of format 2.1 or later has a layout")
+            raise InternalError("a page of format 2.1 or later has no array encoding")
         return self.encoding
 
     @property
@@ -90,7 +90,7 @@ class Page:
 
         Raises:
             CorruptDataError: a buffer is misplaced or the layout is malformed.
-            UnsupportedEncodingError: the kind of layout is newer than this library.
+            UnsupportedEncodingError: this library does not know the kind of layout.
         """
         is_structural = version.is_structural
         alignment = BUFFER_ALIGNMENT if is_structural else 1
@@ -124,7 +124,7 @@ class ColumnMetadata:
     Attributes:
         pages: all pages, including empty ones.
         buffers: buffers that belong to the column rather than to a page; 2.0 only.
-        is_blob: whether the values lie outside the pages; 2.0 only.
+        is_blob: whether the values are outside the pages; 2.0 only.
     """
 
     pages: tuple[Page, ...]
@@ -187,13 +187,15 @@ def _ranges(
     offsets: Sequence[int], sizes: Sequence[int], data_bytes: int, alignment: int, where: str
 ) -> tuple[ByteRange, ...]:
     if len(offsets) != len(sizes):
-        raise _corrupt(where, f"{len(offsets)} buffer offsets, {len(sizes)} buffer sizes")
+        raise _corrupt(where, f"found {len(offsets)} buffer offsets but {len(sizes)} buffer sizes")
     buffers = []
     for index, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
         if offset % alignment:
             raise _corrupt(where, f"buffer {index} starts at {offset}, not at a multiple of {alignment}")
         if offset + size > data_bytes:
-            raise _corrupt(where, f"buffer {index} is [{offset}, {offset + size}), data ends at {data_bytes}")
+            raise _corrupt(
+                where, f"buffer {index} is at [{offset}, {offset + size}), but the data ends at {data_bytes}"
+            )
         buffers.append(ByteRange(offset, offset + size))
     return tuple(buffers)
 
@@ -231,7 +233,7 @@ def _parsed_array_encoding(data: bytes) -> pb20.ArrayEncoding:
 
 
 def _column_encoding_is_blob(encoding: pb_file2.Encoding, where: str, version: LanceFileVersion) -> bool:
-    """Return whether the values lie outside the pages.
+    """Return whether the values are outside the pages.
 
     Raises:
         CorruptDataError: the column encoding is missing.
@@ -260,7 +262,7 @@ def _column_encoding_is_blob(encoding: pb_file2.Encoding, where: str, version: L
         else:
             # Zone statistics: the inner message describes the values.
             column = column.zone_index.inner
-    raise UnsupportedEncodingError(f"{where}: column encodings are nested more than {_MAX_WRAPPERS} deep")
+    raise UnsupportedEncodingError(f"{where}: column encodings are nested more than {_MAX_WRAPPERS} levels deep")
 
 
 def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
@@ -269,7 +271,7 @@ def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
     if location == "indirect":
         raise UnsupportedEncodingError(f"{where}: encodings described elsewhere in the file are not supported")
     if location != "direct":
-        raise _corrupt(where, f"the encoding is {location or 'missing'}")
+        raise _corrupt(where, f"the encoding is {'empty' if location else 'missing'}")
     try:
         wrapped = Any.FromString(encoding.direct.encoding)
     except DecodeError as error:

@@ -1,4 +1,4 @@
-"""DataFileWriter: operations on a data file that is being written, whatever its format. WrittenFile: its outcome.
+"""DataFileWriter: operations on a data file that is being written, in any format. WrittenFile: its outcome.
 
 A writer is open until it is finished or aborted, or until a write fails. Leaving its ``with`` block aborts it, which
 has no effect on a finished writer.
@@ -53,11 +53,11 @@ class DataFileWriter(ABC):
     @property
     @abstractmethod
     def num_bytes(self) -> int:
-        """Bytes written so far plus bytes (in memory) still collected: an estimate of the file size."""
+        """Estimate of the file size: number of bytes written so far plus the memory size of the collected rows."""
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> dictionary values so far, for format 0.1; the next file of the table starts with them."""
+        """Maps field ids to dictionary values so far, for format 0.1; the next file of the table starts with them."""
         return MappingProxyType({})
 
     @abstractmethod
@@ -86,7 +86,7 @@ class DataFileWriter(ABC):
         """Complete the file, and commit the stream.
 
         Raises:
-            InvalidInputError: the writer is finished, aborted, or failed earlier.
+            InvalidInputError: the writer was finished or aborted, or an earlier write failed.
             StorageError: the stream failed.
         """
 
@@ -106,4 +106,4 @@ class DataFileWriter(ABC):
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise InvalidInputError("the file writer is finished, aborted, or failed before")
+            raise InvalidInputError("the file writer is closed: it was finished or aborted, or an earlier write failed")

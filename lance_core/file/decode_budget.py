@@ -1,11 +1,11 @@
 """The memory that a stream may use to decode ahead of its batches, shared by its columns.
 
-Every column decodes a range of its rows at a time and holds it until the batches have consumed it, so one range per
-column is in memory at once. With a whole page each, this is little for ten columns but a gigabyte for a thousand. If
-the budget is too small for the ranges that are best for speed, the largest ranges are reduced to an equal share, but
-never below the rows of a batch.
+Every column decodes a range of its rows at a time and keeps it until the batches have consumed it, so one range per
+column is in memory at once. If each range is a whole page, ten columns take little memory, but a thousand columns take
+a gigabyte. If the budget is too small for the ranges that are best for speed, the largest ranges are reduced to an
+equal share, but never to less than one batch of rows.
 
-Ranges are cut while the stream is running, because a plan of all pieces would grow with the file.
+Ranges are cut while the stream is running, because the size of a plan with all pieces would grow with the file.
 
 Source: own design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["fair_share", "stream_plans"]
 
 _LEAST_BYTES: Final = 16 * 1024
-"""A share is not less: decoding a piece costs about as much as this many bytes take."""
+"""Minimum share in bytes: the fixed cost of decoding a piece is about the cost of decoding this many bytes."""
 
 
 def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: ReadConfig) -> list[FieldPlan]:
@@ -36,12 +36,12 @@ def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: 
         sources: the fields.
         start: first row.
         stop: end of the rows.
-        config: rows per batch, and the decoded bytes that all fields together may hold.
+        config: number of rows per batch, and the limit of the decoded bytes of all fields together.
     """
     batch_rows, budget = config.batch_rows, config.decoded_bytes
     plans = [source.plan(start, stop, batch_rows=batch_rows) for source in sources]
     if stop - start <= batch_rows:
-        # A single batch holds all the rows.
+        # A single batch contains all the rows.
         return list(map(FieldPlan, sources, plans))
     demands = [max(map(source.memory_of, segments), default=0) for source, segments in zip(sources, plans, strict=True)]
     if sum(demands) <= budget:
@@ -54,7 +54,7 @@ def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: 
 
 
 def fair_share(demands: Sequence[int], budget: int) -> int:
-    """Return the largest share such that all demands, capped at it, fit the budget; small demands leave the rest."""
+    """Return the largest share for which the sum of all demands, each limited to the share, is within the budget."""
     left = budget
     for index, demand in enumerate(sorted(demands)):
         num_others = len(demands) - index

@@ -3,7 +3,7 @@
 Its tasks never wait for each other, so any number of scans can share it, including scans that are consumed inside a
 task of another pool. A forked process has none of its parent's threads and creates its own pool.
 
-Source: own measurements: starting and stopping a pool takes about 150 us, as long as decoding a small page.
+Source: our measurements: starting and stopping a pool takes about 150 µs, as long as decoding a small page.
 """
 
 from __future__ import annotations

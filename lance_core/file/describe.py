@@ -1,7 +1,7 @@
 """A data file as text: the same file always gives the same lines, for golden tests and the command line.
 
-**Source:** byte maps in :mod:`lance_core.file.layout` and :mod:`lance_core.file.v0_1.layout`; names of the messages'
-own fields.
+**Source:** byte maps in :mod:`lance_core.file.layout` and :mod:`lance_core.file.v0_1.layout`; field names of
+the protobuf messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def describe_file(reader: FileReader) -> str:
 
 
 def describe_layout(layout: pb21.PageLayout | pb20.ArrayEncoding) -> str:
-    """Describe the encoding of one page on one line.
+    """Describe the encoding of one page in one line.
 
     ``mini_block(value_compression=flat(bits_per_value=32), layers=[…], …)``, or for a page of format 2.0
     ``nullable(no_nulls=(values=flat(…)))``.

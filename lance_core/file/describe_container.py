@@ -26,7 +26,7 @@ def container_lines(metadata: MetadataReader, owners: Mapping[int, Field]) -> It
 
     Args:
         metadata: the open file.
-        owners: column → the field that owns it.
+        owners: maps each column to the field that owns it.
     """
     yield "global buffers"
     for index, buffer in enumerate(metadata.global_buffer_ranges):

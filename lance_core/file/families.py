@@ -81,7 +81,7 @@ def open_sources(
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        column_indices: field id → column, from the manifest; None = as recorded in the file's own schema.
+        column_indices: maps field ids to columns, from the manifest; None = as recorded in the file's own schema.
 
     Raises:
         InvalidInputError: the file does not have a field.
@@ -119,8 +119,8 @@ def open_writer(
         table: the table that the file is written for; None for a standalone file.
 
     Raises:
-        UnsupportedVersionError: this library does not write the version, or the version cannot hold a type.
-        NotSupportedError: the version cannot hold a type of the schema.
+        UnsupportedVersionError: this library does not write the version, or the version does not support a type.
+        NotSupportedError: the version does not support a type of the schema.
     """
     try:
         return _BY_VERSION[config.version.require_writable()].writer(stream, schema, config, table)

@@ -50,34 +50,34 @@ class FieldSource(Protocol):
 
     @property
     def field(self) -> Field:
-        """The field; arrays are of ``arrow_type(field)``."""
+        """The field; its arrays have type ``arrow_type(field)``."""
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Cut the rows ``[start, stop)`` into segments, in row order and without gaps. Reads nothing.
 
         Args:
             start: first row.
-            stop: end of the rows; there are no segments unless it is after ``start``.
-            batch_rows: number of rows that the consumer wants at a time; None = all at once.
+            stop: end of the rows; if it is not after ``start``, there are no segments.
+            batch_rows: number of rows that the consumer requests at a time; None = all at once.
         """
 
     def memory_of(self, segment: Segment) -> int:
         """Estimate the memory of the decoded rows in bytes without reading; 0 = the segment is never cut."""
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """Split the rows into segments of the wanted size, as far as pages can be read in parts.
+        """Split the rows into segments of the requested size, to the extent that pages can be read in parts.
 
-        This keeps several fields together within the memory limit of a stream.
+        This keeps the total memory of several fields within the limit of a stream.
         """
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the ranges that decoding the segment reads first, as far as they are known without reading."""
+        """Return the ranges that decoding the segment reads first, to the extent that they are known in advance."""
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Return the rows of one segment.
 
         Raises:
-            CorruptDataError: the bytes contradict each other.
+            CorruptDataError: the data is inconsistent.
             UnsupportedEncodingError: the encoding is not supported.
         """
 
@@ -89,7 +89,7 @@ class FieldSource(Protocol):
             read: reads ranges of the file.
 
         Returns:
-            Arrays that together hold exactly those rows in that order.
+            Arrays that together contain exactly those rows in that order.
         """
 
 
@@ -99,7 +99,7 @@ class Pace:
 
     Attributes:
         max_memory: approximate memory of the arrays of one segment in bytes.
-        batch_rows: rows per batch; a segment need not be smaller.
+        batch_rows: number of rows per batch; a segment is not cut to less than a batch.
         first_row: the row at which the first batch starts; segments end at batch boundaries where possible.
     """
 
@@ -113,9 +113,9 @@ class RowStatistics:
     """Statistics that a file keeps about ranges of its rows.
 
     Attributes:
-        row_starts: first row of each range, then the number of rows of the file, shape (num_stretches + 1,).
-        bounds: field id → minimum and maximum value of each range, null if unknown; fields without statistics are
-            omitted.
+        row_starts: first row of each range, then the number of rows in the file, shape (num_ranges + 1,).
+        bounds: maps each field id to the minimum and maximum of each range, null if unknown; fields without statistics
+            are omitted.
     """
 
     row_starts: NDArray[np.int64]

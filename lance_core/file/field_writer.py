@@ -1,8 +1,8 @@
 """FieldWriter: writes one top-level field as columns of a 2.x data file, for all format versions.
 
 ``writer.py`` creates one writer for every top-level field, of the kind that the file's format requires, passes it the
-arrays of each batch, and places what it returns in the file's tail. Structural versions (2.1 and later) have one column
-per leaf; 2.0 also has one per struct and list.
+arrays of each batch, and writes the column metadata that it returns to the file's tail. Structural versions (2.1 and
+later) have one column per leaf; 2.0 also has one per struct and list.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class FinishedColumn:
     """One complete column of the file.
 
     Attributes:
-        field_id: the field that owns it.
-        metadata: its serialized ``lance.file.v2.ColumnMetadata``.
+        field_id: id of the field that owns the column.
+        metadata: the serialized ``lance.file.v2.ColumnMetadata`` of the column.
     """
 
     field_id: int
@@ -68,13 +68,13 @@ class FieldWriter(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) collected but not yet written."""
+        """Size in memory of the data collected but not yet written, in bytes."""
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write the values of a batch that lie outside the pages; called for every field before :meth:`write`."""
+        """Write the values of a batch that belong outside the pages; called for every field before :meth:`write`."""
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Add the rows of a batch and write the pages that are ready. References the array's memory until then."""
+        """Add the rows of a batch and write the pages that are ready. Rows not yet written reference the array."""
 
     def flush(self, sink: BufferSink) -> None:
         """Write the collected data; called once for every field before the first :meth:`finish`."""

@@ -1,7 +1,7 @@
 """Arguments of the classes that read and write single files, validated before anything else happens.
 
 Signatures follow pylance, whose extension module rejects wrong types with ``TypeError``. This library raises
-:class:`~lance_core.errors.InvalidTypeError`, which is a subclass of it.
+:class:`~lance_core.errors.InvalidTypeError`, a subclass of ``TypeError``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def checked_path(path: Any) -> str:
 
 
 def checked_storage_options(options: Any) -> Mapping[str, str] | None:
-    """Check settings of stores: strings by name.
+    """Check storage options: a mapping from strings to strings.
 
     Raises:
         InvalidTypeError: the argument has another type.
@@ -61,7 +61,7 @@ def checked_storage_options(options: Any) -> Mapping[str, str] | None:
 
 
 def column_names(columns: Any) -> list[str] | None:
-    """Check the columns to read; None for all.
+    """Check the names of the columns to read; None means all columns.
 
     Raises:
         InvalidTypeError: the argument is not a list of strings; a single string is also rejected.
@@ -142,7 +142,7 @@ def metadata_entry(key: Any, value: Any) -> tuple[str, bytes]:
 
 
 def bytes_like(name: str, data: Any) -> pa.Buffer:
-    """Convert to a buffer, without a copy where possible; accepts a list of numbers from 0 to 255, as pylance does.
+    """Convert data to a buffer, without a copy if possible; like pylance, accept a list of numbers from 0 to 255.
 
     Raises:
         InvalidTypeError: the argument has another type.
@@ -161,7 +161,7 @@ def refuse_namespace(namespace_client: object | None, table_id: list[str] | None
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong_type(name, "a text", value)
+        raise _wrong_type(name, "a string", value)
     return value
 
 

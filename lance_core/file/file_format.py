@@ -34,7 +34,7 @@ class FileFormat(Generic[M]):
     """One family of data files; ``M`` is its type of metadata of an open file.
 
     Attributes:
-        versions: the versions that belong to it.
+        versions: the versions of the family.
         open: (the open file, ids of its fields as recorded in the manifest or None, cache for page information or None)
             → its metadata.
         sources: (metadata, top-level fields, field id → column or None for the file's own) → one source per field.

@@ -37,13 +37,13 @@ class FileMetadata(Protocol):
 
     @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows in the file."""
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
         """Check that the file has the columns that a manifest lists for it.
 
         Args:
-            columns: field id → column.
+            columns: maps each field id to its column.
 
         Raises:
             CorruptDataError: a column is missing.

@@ -1,8 +1,8 @@
 """Footer: the last 40 bytes of a data file.
 
-If only the footer is damaged, the damage must be detectable from the footer alone, so every number is checked against
-its neighbors: the sections are in order, and both tables have exactly the size implied by their counts. In 2.0 the
-sections may be anywhere before the footer, so only that is checked.
+If only the footer is damaged, the damage must be detectable from the footer alone. Every number is therefore checked
+against its neighbors: the sections must be in order, and both tables must have exactly the size that their number of
+entries implies. In 2.0 the sections may be anywhere before the footer, so this is the only check.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """
@@ -30,8 +30,8 @@ class Footer:
         column_metadata_offset: start of the column metadata; everything before it is data and global buffers.
         column_table_offset: start of the column metadata table.
         global_buffer_table_offset: start of the global buffer table.
-        num_global_buffers: entries of the global buffer table; at least 1.
-        num_columns: entries of the column metadata table.
+        num_global_buffers: number of entries in the global buffer table; at least 1.
+        num_columns: number of entries in the column metadata table.
         version: the file's format version.
     """
 
@@ -49,10 +49,10 @@ class Footer:
         Args:
             data: the last 40 bytes and nothing else.
             file_bytes: size of the whole file.
-            path: for messages.
+            path: path of the file, for messages.
 
         Raises:
-            CorruptDataError: the file is not a data file, or the sections do not fit into it.
+            CorruptDataError: the file is not a data file, or the recorded positions of its sections are invalid.
             UnsupportedVersionError: the version of the file is not supported.
         """
         if len(data) != FOOTER_BYTES or file_bytes < FOOTER_BYTES:
@@ -73,7 +73,7 @@ class Footer:
         return footer
 
     def serialize(self) -> bytes:
-        """Return the 40 bytes."""
+        """Return the 40 bytes of the footer."""
         return FOOTER.pack(
             self.column_metadata_offset,
             self.column_table_offset,
@@ -116,7 +116,7 @@ class Footer:
         ):
             end = start + num_entries * TABLE_ENTRY_BYTES
             if end > stop:
-                raise _corrupt(path, f"the {what} lies at [{start}, {end}), the footer starts at {stop}")
+                raise _corrupt(path, f"the {what} is at [{start}, {end}), but the footer starts at {stop}")
 
     @staticmethod
     def _check_table(what: str, start: int, num_entries: int, stop: int, path: str) -> None:
@@ -124,7 +124,7 @@ class Footer:
         if start + expected != stop:
             raise _corrupt(
                 path,
-                f"the {what} table of {num_entries} entries needs {expected} bytes, but it is at [{start}, {stop})",
+                f"the {what} table of {num_entries} entries needs {expected} bytes, but its range is [{start}, {stop})",
             )
 
 

@@ -83,7 +83,7 @@ class LanceFileReader:
     Args:
         path: local path or URI.
         storage_options: settings of remote stores.
-        columns: names or dotted paths, at least one; all columns by default.
+        columns: names or dotted paths of the columns to read, at least one; all columns by default.
         namespace_client: not supported.
         table_id: not supported.
 
@@ -118,7 +118,7 @@ class LanceFileReader:
         """Read all rows.
 
         Args:
-            batch_size: rows per batch.
+            batch_size: number of rows per batch.
             batch_readahead: accepted for compatibility; read-ahead is limited by bytes instead.
 
         Raises:

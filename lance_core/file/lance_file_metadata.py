@@ -38,7 +38,7 @@ class LanceBufferDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class LancePageMetadata:
-    """Buffers of one page and a description of its layout."""
+    """The buffers of one page and a description of its layout."""
 
     buffers: list[LanceBufferDescriptor]
     encoding: str
@@ -46,7 +46,7 @@ class LancePageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnMetadata:
-    """Pages of one column; only blob columns of files of version 2.0 may have column buffers."""
+    """The pages of one column; only blob columns of files of version 2.0 may have column buffers."""
 
     column_buffers: list[LanceBufferDescriptor]
     pages: list[LancePageMetadata]
@@ -58,14 +58,14 @@ class LanceFileMetadata:
 
     Attributes:
         schema: Arrow schema of the file.
-        num_rows: rows of the file.
-        num_data_bytes: bytes before the column metadata that are not global buffers.
-        num_column_metadata_bytes: bytes of the column metadata messages and their table.
-        num_global_buffer_bytes: total bytes of the global buffers.
-        global_buffers: their locations, by index.
-        columns: pages of every column.
-        major_version: as in the footer.
-        minor_version: as in the footer.
+        num_rows: number of rows in the file.
+        num_data_bytes: number of bytes before the column metadata, excluding global buffers.
+        num_column_metadata_bytes: total size of the column metadata messages and their table in bytes.
+        num_global_buffer_bytes: total size of the global buffers in bytes.
+        global_buffers: locations of the global buffers, ordered by index.
+        columns: the pages of every column.
+        major_version: major version recorded in the footer.
+        minor_version: minor version recorded in the footer.
     """
 
     schema: pa.Schema
@@ -81,7 +81,7 @@ class LanceFileMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnStatistics:
-    """Size of one column: number of pages and bytes of their buffers."""
+    """Size of one column: the number of its pages and the total size of their buffers."""
 
     num_pages: int
     size_bytes: int

@@ -48,7 +48,8 @@ class LanceFileWriter:
     Args:
         path: local path or URI.
         schema: taken from the first batch when absent.
-        data_cache_bytes: bytes to collect for all columns before pages are written; by default 8 MiB per column.
+        data_cache_bytes: number of bytes to collect for all columns before pages are written; by default 8 MiB per
+    column.
         version: format version; by default the stable version.
         storage_options: settings of remote stores.
         namespace_client: not supported.
@@ -119,7 +120,7 @@ class LanceFileWriter:
         """Finish the file.
 
         Returns:
-            Rows written; None if the file was already closed.
+            The number of rows written; None if the file was already closed.
 
         Raises:
             InvalidInputError: neither a schema nor a batch was given.

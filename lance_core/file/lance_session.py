@@ -88,7 +88,7 @@ class LanceFileSession:
         Args:
             path: path of the file; directories are created as needed.
             schema: taken from the first batch when absent.
-            data_cache_bytes: bytes to collect for all columns before pages are written.
+            data_cache_bytes: number of bytes to collect for all columns before pages are written.
             version: format version; by default the stable version.
             keep_original_array: accepted for compatibility.
             max_page_bytes: larger arrays are split into several pages.

@@ -42,15 +42,15 @@ FOOTER: Final = struct.Struct("<QQQIIHH4s")
 FOOTER_BYTES: Final = FOOTER.size
 
 TABLE_ENTRY_BYTES: Final = 16
-"""One (position, size) pair of either table."""
+"""Size of one (position, size) pair in the column metadata table or the global buffer table."""
 
 TAIL_BYTES: Final = 64 * 1024
-"""What the first read of a file fetches; the metadata of most files lies inside."""
+"""Number of bytes at the end of a file that the first read fetches; most files have all their metadata there."""
 
 MAX_ROWS: Final = 2**32
-"""Row addresses have 32 bits for the position in a fragment, so no file holds more rows."""
+"""Row addresses have 32 bits for the position in a fragment, so a file cannot have more rows."""
 
 ARRAY_ENCODING_URL: Final = "/lance.encodings.ArrayEncoding"
 COLUMN_ENCODING_URL: Final = "/lance.encodings.ColumnEncoding"
 PAGE_LAYOUT_URL: Final = "/lance.encodings21.PageLayout"
-"""Type URLs are compared from the last slash on, which must exist."""
+"""Of a type URL, only the part from the last slash on is compared; a URL without a slash is invalid."""

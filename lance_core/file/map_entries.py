@@ -23,7 +23,7 @@ _TAG_BITS: Final = 3
 
 
 def serialized(message: Message) -> bytes:
-    """Serialize a message whose maps are from text to text or bytes; fields and keys are in order."""
+    """Serialize a message whose maps have string keys and string or bytes values; fields and keys are in order."""
     if not _has_bare_entry(message):
         return message.SerializeToString(deterministic=True)
     parts: list[bytes] = []

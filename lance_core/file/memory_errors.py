@@ -1,4 +1,4 @@
-"""Converts the errors that Python and Arrow raise when memory runs out during reading to an error of this library."""
+"""Converts the errors that Python and Arrow raise when reading runs out of memory to an error of this library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["typed_memory_errors", "typed_memory_stream"]
 
 
 class _Named(Protocol):
-    """A reader of a file."""
+    """An object that has the path of a file."""
 
     @property
     def path(self) -> str: ...
@@ -29,7 +29,7 @@ T = TypeVar("T")
 def typed_memory_errors(
     method: Callable[Concatenate[R, P], T],
 ) -> Callable[Concatenate[R, P], T]:
-    """Decorate a reader method so that it raises ``OutOfMemoryError``."""
+    """Decorate a reader method so that it raises ``OutOfMemoryError`` if memory runs out."""
 
     @wraps(method)
     def guarded(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -54,4 +54,4 @@ def typed_memory_stream(path: str, rows: Iterator[T]) -> Iterator[T]:
 
 
 def _typed(path: str) -> OutOfMemoryError:
-    return OutOfMemoryError(f"{path}: the rows do not fit into memory; read fewer rows or columns at once", path=path)
+    return OutOfMemoryError(f"{path}: the rows do not fit into memory; read fewer rows or columns at a time", path=path)

@@ -39,7 +39,7 @@ class MetadataReader:
 
     Attributes:
         path: the file's path in its store.
-        num_bytes: the file's size.
+        num_bytes: size of the file in bytes.
         footer: the parsed footer.
         descriptor: schema and number of rows.
         global_buffer_ranges: locations of the global buffers, by index.
@@ -84,7 +84,7 @@ class MetadataReader:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows in the file."""
         return self.descriptor.num_rows
 
     @property
@@ -115,8 +115,8 @@ class MetadataReader:
 
     @property
     def data_stop(self) -> int:
-        """End of the region that holds page buffers and global buffers."""
-        # spec: the sections of a 2.0 file may lie in any order.
+        """End of the region that contains page buffers and global buffers."""
+        # spec: the sections of a 2.0 file may be in any order.
         return self.footer.column_metadata_offset if self.version.is_structural else self.num_bytes
 
     def global_buffer(self, index: int) -> pa.Buffer:
@@ -127,7 +127,7 @@ class MetadataReader:
         """
         if not 0 <= index < len(self.global_buffer_ranges):
             raise InvalidInputError(
-                f"{self.path}: global buffer {index} does not exist, the file has {len(self.global_buffer_ranges)}"
+                f"{self.path}: global buffer {index} does not exist; the file has {len(self.global_buffer_ranges)}"
             )
         return self.read([self.global_buffer_ranges[index]])[0]
 
@@ -158,7 +158,7 @@ class MetadataReader:
         if self.version.is_structural:
             self._check_adjacent(ranges)
         elif ranges and max(column.stop for column in ranges) > self.num_bytes:
-            raise self._corrupt(f"the metadata of a column ends beyond the file's {self.num_bytes} bytes")
+            raise self._corrupt(f"the metadata of a column extends past the end of the file at {self.num_bytes} bytes")
         return ranges
 
     def _check_adjacent(self, ranges: list[ByteRange]) -> None:

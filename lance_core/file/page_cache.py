@@ -1,4 +1,4 @@
-"""PageCache: page metadata of one file, in its own cache or in one shared by several files."""
+"""PageCache: page metadata of one file, in the file's own cache or in a cache shared by several files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["PageCache"]
 V = TypeVar("V")
 
 _MAX_BYTES: Final = 32 * 1024 * 1024
-"""Of a file that is opened by itself."""
+"""Size limit of the cache of a file that is opened without a shared cache."""
 
 
 class PageCache(Generic[V]):
-    """Values by (column, page). Safe for concurrent use by several threads.
+    """Values, keyed by (column, page). Safe for concurrent use by several threads.
 
     Args:
-        shared: cache that holds the values; None for a cache of 32 MiB that belongs to the file.
+        shared: cache that stores the values; None for a cache of 32 MiB that belongs to the file.
         owner: identifies the file among those that share the cache.
     """
 
@@ -33,9 +33,9 @@ class PageCache(Generic[V]):
         self._owner = owner
 
     def get(self, key: tuple[int, int]) -> V | None:
-        """Return the value and mark it as recently used; None if there is none."""
+        """Return a value and mark it as recently used; None if the key is not cached."""
         return cast("V | None", self._cache.get((self._owner, key)))
 
     def put(self, key: tuple[int, int], value: V, num_bytes: int) -> None:
-        """Store a value, and evict others that no longer fit."""
+        """Store a value, and evict other values if the cache is full."""
         self._cache.put((self._owner, key), value, num_bytes)

@@ -1,7 +1,7 @@
 """PageQueue: encodes pages on several threads and writes them in submission order.
 
 A file is a sequence of bytes, and its content must not depend on which thread is faster. Pages are therefore written in
-the order in which they were submitted, whatever the order in which they are ready; the caller's thread writes them.
+the order in which they were submitted, even if they are encoded in a different order; the caller's thread writes them.
 Only a few pages are pending at a time: submitting more blocks until the oldest page is written.
 
 Small pages are encoded immediately, because handing them to another thread costs more than encoding them.
@@ -44,7 +44,7 @@ class PageQueue:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) of the pending arrays."""
+        """Size in memory of the pending arrays in bytes."""
         return self._num_bytes
 
     def submit(
@@ -55,7 +55,7 @@ class PageQueue:
         Args:
             num_bytes: size of the array to be encoded.
             encode: runs on any thread.
-            place: writes the result of ``encode``; runs on this thread, in this call or a later one.
+            place: writes the result of ``encode``; runs on the caller's thread, in this call or a later one.
         """
         if num_bytes < _SMALL_BYTES or self._num_threads < 2:
             self.drain()
@@ -76,7 +76,7 @@ class PageQueue:
             self._place_oldest()
 
     def close(self) -> None:
-        """Cancel pending work and stop the threads; a process forked since then does not have them."""
+        """Cancel pending work and stop the threads; a forked process has no threads to stop."""
         if self._process != os.getpid():
             self._pool = None
             self._under_way.clear()

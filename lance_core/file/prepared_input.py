@@ -1,4 +1,4 @@
-"""PreparedInput: converts rows as callers provide them to rows as tables declare them.
+"""PreparedInput: converts rows from the types that callers provide to the types that tables declare.
 
 ========================================  ==========================================================
 Given                                     Declared

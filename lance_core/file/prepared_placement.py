@@ -1,17 +1,17 @@
-"""Converts descriptors as given to descriptors as stored in files; inline values are written in the process.
+"""Converts descriptors from the form that callers provide to the form stored in files, and writes inline values.
 
 ================  =========================================================================================
-Kind              Stored members; the others are 0 or empty
+Kind              Stored members; all other members are 0 or empty
 ================  =========================================================================================
 inline            position and size of the bytes in the data file, where each begins at a multiple of 64
 packed            position, size, blob_id
 dedicated         size, blob_id
 external          position, size, blob_id, blob_uri
-managed           position, size, blob_uri; with a base path its id as blob_id
+managed           position, size, blob_uri; the id of the base path, if any, as blob_id
 ================  =========================================================================================
 
-**Source:** files of pylance 14.0.2. This module rejects values that pylance writes silently but no reader finds (a
-sidecar without an id, inline without bytes).
+**Source:** files of pylance 14.0.2. This module rejects values that pylance accepts but no reader can find (a
+sidecar without an id, an inline value without bytes).
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *
         array: an array of the prepared type.
         stored: the field in the stored shape.
         sink: receives the inline values.
-        is_of_table: whether the file belongs to a table write, which chooses its name, so it cannot have sidecars.
+        is_of_table: whether the file is written for a table; the write then chooses its name, so it cannot have
+            sidecars written by the caller.
 
     Raises:
         InvalidInputError: a descriptor lacks a value required by its kind.
@@ -97,7 +98,7 @@ def _check(
             raise InvalidInputError(f"column {name!r}: value {int(np.argmax(wrong))} of the batch {problem}")
 
     refuse(valid & ~_mask(array.field("kind")), "has no kind")
-    refuse(kinds > MANAGED_IN_BASE, "is of an unknown kind")
+    refuse(kinds > MANAGED_IN_BASE, "has an unknown kind")
     if is_of_table and bool((kinds != INLINE).any()):
         raise NotSupportedError(
             f"column {name!r}: descriptors of values in other files need a data file with a known name; write it "
@@ -105,12 +106,12 @@ def _check(
         )
     for kind, members in _NEEDED.items():
         for member in members:
-            refuse(valid & (kinds == kind) & ~_mask(array.field(member)), f"is of kind {kind} and has no {member}")
+            refuse(valid & (kinds == kind) & ~_mask(array.field(member)), f"has kind {kind} and has no {member}")
     ids = _words(array, "blob_id")
-    refuse(valid & ((kinds == PACKED) | (kinds == DEDICATED)) & (ids == 0), "has blob id 0, which names no sidecar")
-    refuse(valid & (kinds == MANAGED) & _mask(array.field("blob_id")), "of the table itself has the id of a base path")
+    refuse(valid & ((kinds == PACKED) | (kinds == DEDICATED)) & (ids == 0), "has blob id 0; sidecar ids start at 1")
+    refuse(valid & (kinds == MANAGED) & _mask(array.field("blob_id")), "is managed but has the id of a base path")
     ends_late = _words(array, "position") > _MAX_UINT64 - _words(array, "blob_size")
-    refuse(valid & (kinds != INLINE) & ends_late, "ends beyond 2^64")
+    refuse(valid & (kinds != INLINE) & ends_late, "has a range that ends beyond 2^64")
     uris = array.field("uri").fill_null("")
     refuse(valid & (kinds == EXTERNAL) & (pc.binary_length(uris).to_numpy() == 0), "has an empty uri")
     for uri in uris.filter(pa.array(valid & (kinds >= MANAGED))).unique().to_pylist():

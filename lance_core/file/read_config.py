@@ -20,16 +20,16 @@ class ReadConfig:
     """How rows are read.
 
     Attributes:
-        batch_rows: rows of every batch but the last.
+        batch_rows: number of rows in every batch except the last.
         use_stats: skip rows that the statistics of a file rule out.
-        ahead_bytes: encoded bytes of segments that may be fetched and decoded before the consumer requests them.
-        ahead_segments: number of segments that may be read ahead; a few encoded bytes may decode to a thousand times as
-            many, which is known only afterwards.
-        inline_bytes: encoded bytes up to which threads cost more than they save, and one request is faster than
-            several.
-        decoded_bytes: decoded bytes that all columns of a stream may hold together. While the next ranges are decoded,
-            the consumer still holds a batch of the previous ones, so twice as much may be resident. With pages of the
-            usual 8 MiB, eight columns are read page by page.
+        ahead_bytes: maximum encoded size of segments that are fetched and decoded before the consumer requests them.
+        ahead_segments: maximum number of segments that are read ahead. Encoded bytes may decode to a thousand times as
+            many, which is known only after decoding, so ``ahead_bytes`` alone is not enough.
+        inline_bytes: maximum encoded size of a read that uses no threads and one request: up to this size, threads cost
+            more than they save.
+        decoded_bytes: limit of the decoded bytes of all columns of a stream. While the next ranges are decoded,
+            the consumer still references a batch of the previous ranges, so twice as much may be in memory. With pages
+            of the usual 8 MiB, eight columns are read page by page.
 
     Raises:
         InvalidInputError: the number of rows is not positive.
@@ -45,4 +45,4 @@ class ReadConfig:
     def __post_init__(self) -> None:
         """Check the number of rows."""
         if self.batch_rows < 1:
-            raise InvalidInputError(f"batch_rows must be positive, it is {self.batch_rows}")
+            raise InvalidInputError(f"batch_rows must be positive, found {self.batch_rows}")

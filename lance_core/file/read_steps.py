@@ -1,7 +1,7 @@
 """Reading a file in steps, and combining many such reads with one request per step.
 
-A reading is a generator: it yields the ranges it needs next, is sent their bytes and returns its result. Readings that
-run together share requests, so the pages of all columns of a take cost one request for each step of the deepest.
+A read is a generator: it yields the ranges that it needs next, is sent their bytes, and returns its result. Reads that
+run together share requests, so a take of many columns makes as many requests as the column with the most steps.
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["Read", "ReadSteps", "run_steps", "together"]
 
 Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
-"""Reads ranges of one file with as few requests as it takes; called from several threads."""
+"""Reads ranges of one file with as few requests as possible; called from several threads."""
 
 T = TypeVar("T")
 
 ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
-"""Yields ranges of the file, is sent their bytes, returns a ``T``."""
+"""Yields ranges of the file, is sent their bytes, and returns a ``T``."""
 
 
 def run_steps(steps: ReadSteps[T], read: Read) -> T:
-    """Run one reading to completion."""
+    """Run one read to completion."""
     try:
         ranges = next(steps)
         while True:
@@ -40,7 +40,7 @@ def run_steps(steps: ReadSteps[T], read: Read) -> T:
 
 
 def together(readings: Sequence[ReadSteps[T]]) -> ReadSteps[list[T]]:
-    """Run several readings side by side and return their results in the same order."""
+    """Run several reads side by side and return their results in the same order."""
     if len(readings) == 1:
         return [(yield from readings[0])]
     results: list[Any] = [None] * len(readings)

@@ -47,10 +47,10 @@ __all__ = ["FileReader"]
 _KEPT_PROJECTIONS: Final = 4
 
 _OPEN_BYTES: Final = 8192
-"""What an open file holds at least."""
+"""Minimum memory of an open file in bytes."""
 
 _PARSED: Final = 4
-"""So many times as much as its messages take in the file, records of them take in memory."""
+"""Assumed ratio of the memory of parsed metadata to its size in the file."""
 
 _DEFAULT_CONFIG: Final = ReadConfig()
 
@@ -58,11 +58,11 @@ _DEFAULT_CONFIG: Final = ReadConfig()
 class FileReader:
     """One open data file. It can be kept and shared: safe for concurrent use by several threads, and immutable.
 
-    Information that is loaded lazily (metadata of columns, sources of the last projections) is the same whichever
+    Information that is loaded lazily (metadata of columns, sources of the last projections) does not depend on which
     caller needs it first.
 
     Args:
-        tail: the open file; :meth:`open` creates both.
+        tail: the open file; :meth:`open` creates it and the metadata.
         metadata: metadata of the file.
     """
 
@@ -85,11 +85,11 @@ class FileReader:
         """Open a file of any version.
 
         Args:
-            store: the store that holds the file.
+            store: the store that contains the file.
             path: path of the file in the store.
             num_bytes: size of the file if known (manifests record it); saves a request.
             field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do
-                not hold the first fields of their table.
+                not contain the first fields of their table.
             page_states: cache for page information found while reading rows; None = a cache that belongs to the reader.
 
         Raises:
@@ -113,7 +113,7 @@ class FileReader:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows in the file."""
         return self._metadata.num_rows
 
     @property
@@ -144,15 +144,15 @@ class FileReader:
 
     @property
     def column_metadatas(self) -> list[ColumnMetadata]:
-        """Pages of every column of a file of version 2.0 or later; read on first use."""
+        """The pages of every column of a file of version 2.0 or later; read on first use."""
         return self.metadata.columns(range(self.metadata.footer.num_columns))
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
-        """Check that the file has the columns of a manifest (field id → column), or raise ``CorruptDataError``."""
+        """Raise ``CorruptDataError`` unless the file has all columns that a manifest lists (field id → column)."""
         self._metadata.check_columns(columns)
 
     def statistics(self, field_ids: Sequence[int]) -> RowStatistics | None:
-        """Return the statistics that the file keeps about some fields; None if it keeps none.
+        """Return the statistics of some fields that the file records; None if it records no statistics.
 
         Raises:
             CorruptDataError: the statistics are damaged.
@@ -172,20 +172,20 @@ class FileReader:
         """Stream rows of some fields.
 
         Args:
-            fields: top-level fields, pruned as needed (:func:`lance_core.schema.projection.project`). Without fields
+            fields: top-level fields, pruned as needed (:func:`lance_core.schema.projection.project`). Without fields,
                 the batches have rows but no columns.
             config: read settings.
-            column_indices: field id → column of this file, for every leaf of ``fields``; by default as recorded in the
-                file's own schema.
+            column_indices: maps the field id of every leaf of ``fields`` to its column in this file; by default as
+                recorded in the file's own schema.
             row_range: rows ``[start, stop)``; all by default.
-            in_runs: return batches that lie in the same pages as one batch, whose size is a multiple of the batch size;
-                for callers that process all of them together.
+            in_runs: join batches from the same pages into one batch, whose size is a multiple of the batch size; for
+                callers that process all of them together.
 
         Yields:
             Batches in row order; slices of decoded pages, zero-copy if the pages allow it.
 
         Raises:
-            InvalidInputError: the range is outside the file, or a leaf has no column.
+            InvalidInputError: the range extends past the end of the file, or a leaf has no column.
             CorruptDataError: metadata or pages are damaged.
             UnsupportedEncodingError: a page uses an unsupported encoding.
         """
@@ -203,7 +203,7 @@ class FileReader:
         column_indices: Mapping[int, int] | None = None,
         row_range: tuple[int, int] | None = None,
     ) -> pa.Table:
-        """Read rows of some fields at once, one chunk per page; see :meth:`read_batches`."""
+        """Read a range of rows of some fields into one table, with one chunk per page; see :meth:`read_batches`."""
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
         plans = [FieldPlan(source, source.plan(start, stop)) for source in sources]
@@ -227,10 +227,10 @@ class FileReader:
         Args:
             fields: top-level fields, pruned as needed; at least one.
             rows: row numbers, in any order, duplicates allowed.
-            column_indices: field id → column of this file.
+            column_indices: maps field ids to columns of this file.
 
         Raises:
-            RowOutOfRangeError: a row is outside the file.
+            RowOutOfRangeError: a row number is negative or too large.
             InvalidTypeError: a row number is not an integer.
         """
         wanted = row_positions(rows)
@@ -308,7 +308,7 @@ class FileReader:
 
 @lru_cache(maxsize=64)
 def _stored_schema(fields: tuple[Field, ...]) -> tuple[pa.Schema, bool]:
-    """Return the Arrow schema of some fields without extension types, and whether any field names one."""
+    """Return the Arrow schema of some fields without extension types, and whether any field has an extension type."""
     return pa.schema(list(map(arrow_field, fields))), any(map(has_extension, fields))
 
 

@@ -1,4 +1,4 @@
-"""Row numbers and row ids given by callers, validated."""
+"""Validates row numbers and row ids provided by callers."""
 
 from __future__ import annotations
 
@@ -95,5 +95,5 @@ def _row_id(value: Any) -> int:
     except TypeError as error:
         raise InvalidTypeError(f"a row id must be a whole number, found {value!r}") from error
     if not 0 <= number <= np.iinfo(np.uint64).max:
-        raise RowOutOfRangeError(f"row id {number} is {'negative' if number < 0 else 'larger than any'}")
+        raise RowOutOfRangeError(f"row id {number} is {'negative' if number < 0 else 'too large'}")
     return number

@@ -1,9 +1,9 @@
 """Scan: planned segments → arrays → record batches of exactly the requested size.
 
 Segments are fetched and decoded by a few threads (numpy and Arrow release the interpreter lock in their loops), in the
-order in which the consumer needs them and only a limited number of bytes ahead of it. A small scan uses no threads and
-fetches all of its bytes with one request. Batches are slices of decoded segments; only a batch that crosses the end of
-a segment is copied.
+order in which the consumer needs them. The number of bytes read ahead of the consumer is limited. A small scan uses no
+threads and fetches all of its bytes with one request. Batches are slices of decoded segments; only a batch that crosses
+the end of a segment is copied.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class FieldPlan:
 
     Attributes:
         source: the field.
-        segments: in row order, covering the wanted rows.
+        segments: the segments that cover the requested rows, in row order.
         pace: splits segments that take more memory; None = segments are decoded as a whole.
     """
 
@@ -53,7 +53,7 @@ class FieldPlan:
         return len(self.segments) == 1 and self.pace is None and not _needs_copies(arrow_type(self.source.field))
 
     def pieces(self) -> Iterator[Segment]:
-        """Yield the segments that are decoded at a time."""
+        """Yield the segments, cut to the sizes that are decoded at a time."""
         source, pace = self.source, self.pace
         for segment in self.segments:
             if pace is None or source.memory_of(segment) <= pace.max_memory:
@@ -76,13 +76,14 @@ def scan_batches(
     """Yield the batches in order.
 
     Args:
-        plans: one per column, at least one; all cover the same rows.
+        plans: one plan per column, at least one; all cover the same rows.
         schema: schema of the arrays that the plans' sources decode.
         num_rows: number of those rows.
         config: rows per batch, and read-ahead limits.
         read: reads ranges of the file; called from several threads.
-        finish: applied to every batch, independently for each row; several batches may be slices of its result.
-        in_runs: batches that are slices of the same arrays are returned as one, of a multiple of the batch size.
+        finish: a row-wise function that is applied to every batch; several batches may be slices of one result.
+        in_runs: whether batches that are slices of the same arrays are joined into one, whose size is a multiple of
+            the batch size.
         in_memory: whether ``read`` makes no requests.
     """
     batch_rows = config.batch_rows
@@ -138,7 +139,7 @@ class _Inline:
 
 
 class _Prefetched:
-    """A ``Read`` that already holds some ranges."""
+    """A ``Read`` for which some ranges are already in memory."""
 
     @classmethod
     def of(cls, plans: Sequence[FieldPlan], read: Read) -> Self:
@@ -217,7 +218,7 @@ class _ReadAhead:
 
     def _submit(self) -> None:
         if self._next_job is None:
-            raise InternalError("a scan asks for more segments than were planned")
+            raise InternalError("a scan requested more segments than were planned")
         index, segment = self._next_job
         self._next_job = next(self._jobs, None)
         self._ahead_bytes += segment.num_bytes
@@ -276,7 +277,7 @@ class _Cursor:
             ) from error
 
     def _load(self) -> pa.Array:
-        """Return the current segment, or the next one if no row of it is left."""
+        """Return the current segment, or the next one if all its rows have been returned."""
         if self._array is None or self._position == len(self._array):
             self._array = None
             self._array = self._segments.next(self._index)
@@ -285,7 +286,7 @@ class _Cursor:
 
 
 def _needs_copies(dtype: pa.DataType) -> bool:
-    """Return whether slices must be copied, which applies to nested fixed-size lists."""
+    """Return whether slices of a type must be copied: this is the case for nested fixed-size lists."""
     # pyarrow 26.0: take() and filter() of such a slice return the wrong rows.
     if not dtype.num_fields:
         return False

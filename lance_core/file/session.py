@@ -1,8 +1,8 @@
 """Session: keeps information about files for later readers, within a budget of bytes.
 
-An open data file consists of its footer, the metadata of its columns, and the information about pages found while
-reading rows (chunk directories, dictionaries). None of it changes, because no writer changes a data file, so any number
-of scans and threads can share it. A file is identified by its store, its path and its recorded size.
+The information about an open data file consists of its footer, the metadata of its columns, and the page information
+found while reading rows (chunk directories, dictionaries). Data files never change, so any number of scans and threads
+can share this information. A file is identified by its store, its path and its recorded size.
 
 A session is passed to code that opens files. :data:`UNCACHED` keeps nothing and is the default.
 """
@@ -24,7 +24,7 @@ __all__ = ["UNCACHED", "Session"]
 
 
 class _FileKey:
-    """Identifies an open data file. A store is equal only to itself; as long as the key is kept, so is the store."""
+    """Identifies an open data file. A store is equal only to itself; the key keeps its store alive."""
 
     __slots__ = ("_hash", "_rest", "_store")
 
@@ -44,7 +44,7 @@ class Session:
     """Caches with one shared budget. Safe for concurrent use by several threads.
 
     Args:
-        max_bytes: approximate limit of the memory kept; 0 = nothing is kept. Mappings of local files do not count.
+        max_bytes: approximate limit of the cached memory in bytes; 0 = no cache. Mapped local files do not count.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -53,12 +53,12 @@ class Session:
 
     @property
     def max_bytes(self) -> int:
-        """Limit of the memory kept."""
+        """Limit of the cached memory in bytes."""
         return self._cache.max_bytes
 
     @property
     def num_bytes(self) -> int:
-        """Approximate memory kept."""
+        """Approximate size of the cached memory in bytes."""
         return self._cache.num_bytes
 
     def open_file(
@@ -67,10 +67,10 @@ class Session:
         """Open a data file, or return the cached one. Files of unknown size are not cached.
 
         Args:
-            store: the store that holds the file.
+            store: the store that contains the file.
             path: path of the file in the store.
-            num_bytes: size of the file as recorded in the manifest; None = not known.
-            field_ids: ids of its fields as recorded in the manifest.
+            num_bytes: size of the file as recorded in the manifest; None = unknown.
+            field_ids: ids of the file's fields as recorded in the manifest.
 
         Raises:
             NotFoundError: the file does not exist.
@@ -91,4 +91,4 @@ class Session:
 
 
 UNCACHED: Final = Session(max_bytes=0)
-"""Keeps nothing."""
+"""A session that caches nothing."""

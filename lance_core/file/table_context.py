@@ -19,10 +19,11 @@ class ExternalValues(Protocol):
     """Handles values that are given as URIs."""
 
     def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Return the locations of references.
+        """Return the form in which references are stored.
 
         Returns:
-            For each URI, the id of a base path and the path below it; 0 and the URI itself if there is none.
+            For each URI, the id of the base path that contains it and its path below the base path; 0 and the URI
+            itself if no base path contains it.
         """
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
@@ -36,7 +37,8 @@ class TableContext:
     Attributes:
         sidecars: creates the files next to the data file, for blob values.
         external: handles URIs in blob columns; None = they are rejected.
-        dictionaries: field id -> initial values of dictionary columns, in format 0.1; new values are appended.
+        dictionaries: maps field ids to the initial values of dictionary columns, in format 0.1; new values are
+            appended.
     """
 
     sidecars: Sidecars

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FileTail"]
 
 _MAPPED_BYTES: Final = 128 * 1024 * 1024
-"""Files up to this size may stay in memory while they are open, as far as scattered rows of them have been read."""
+"""Files up to this size stay mapped while they are open; the parts of them that were read may stay in memory."""
 
 _TRAILER: Final = struct.Struct("<HH4s")
 
@@ -32,14 +32,14 @@ class FileTail:
     """An open file whose last bytes are in memory. Safe for concurrent use by several threads.
 
     Args:
-        store: the store that holds the file.
+        store: the store that contains the file.
         path: path of the file in the store.
         num_bytes: size of the file if known (manifests record it); saves a request.
 
     Attributes:
         path: path of the file in the store.
         num_bytes: size of the file.
-        start: position from which the rest of the file is in memory.
+        start: position of the first byte in memory; everything from there to the end of the file is in memory.
 
     Raises:
         NotFoundError: the file does not exist.
@@ -68,7 +68,7 @@ class FileTail:
 
     @property
     def num_bytes_held(self) -> int:
-        """Bytes of the file that are in memory, excluding a mapping."""
+        """Number of bytes of the file in memory, excluding a mapping."""
         return self.num_bytes - self.start
 
     @property
@@ -90,7 +90,7 @@ class FileTail:
         """Read bytes of the file; this makes no request if the tail contains them.
 
         Raises:
-            CorruptDataError: a range ends after the end of the file.
+            CorruptDataError: a range extends past the end of the file.
         """
         self._check(ranges)
         tail, start = self._tail, self.start
@@ -109,7 +109,7 @@ class FileTail:
         if self._mapping is None:
             self._mapping = self._store.get(self.path)
         if self._mapping.size != self.num_bytes:
-            raise self._corrupt(f"it has {self._mapping.size} bytes, but had {self.num_bytes} when it was opened")
+            raise self._corrupt(f"the file has {self._mapping.size} bytes, but had {self.num_bytes} when it was opened")
         self._check(ranges)
         return [self._mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 

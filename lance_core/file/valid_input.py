@@ -31,8 +31,8 @@ def require_valid(array: pa.Array, where: str) -> pa.Array:
         The array; if values below nulls break a rule, a copy that is null there at every level.
 
     Raises:
-        InvalidInputError: offsets or indices are out of range, text is not UTF-8, or a decimal or a time exceeds the
-            limits of its type.
+        InvalidInputError: offsets or indices are out of range, text is not UTF-8, or a decimal or time value is out of
+            range for its type.
     """
     try:
         array.validate()

@@ -1,9 +1,9 @@
 """Reading many values of one object: small values that are close together are read together.
 
-A value is a range of the object. A separate request and buffer for each would cost more than a small value is worth, so
-values are joined into runs and then extracted from them in one step.
+A value is a range of the object. A separate request and buffer for each small value would be inefficient, so values are
+joined into runs, which are read and then split in one step.
 
-Source: own measurements.
+Source: our measurements.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["read_values"]
 
 _SMALL_BYTES: Final = 8 * 1024
-"""Values that are larger on average are handed out as they are read, without a copy."""
+"""If the values are larger than this on average, they are returned as read, without a copy."""
 
 _GAP_BYTES: Final = 512
-"""Neighbors at most so far apart are read together; values begin at multiples of 64."""
+"""Neighboring values that are at most this far apart are read together; values begin at multiples of 64."""
 
 
 def read_values(
     read: Callable[[Sequence[ByteRange]], Sequence[pa.Buffer]], starts: NDArray[Any], sizes: NDArray[Any]
 ) -> Sequence[pa.Buffer]:
-    """Read values and return buffers that contain them when joined: one buffer per value, or one for all.
+    """Read values and return buffers that together contain them: one buffer per value, or one buffer for all values.
 
     Args:
         read: reads ranges of the object.

@@ -1,7 +1,7 @@
-"""WriteConfig: how rows become data files, passed as one value from the arguments of a verb to the pages of a file.
+"""WriteConfig: the settings for writing data files, passed as one value from a write operation to the page writers.
 
-The defaults are defined here, as is the only rule for how much a column collects. A verb creates the value from its
-arguments once and passes it on as a whole.
+The defaults are defined here, as is the only rule for how much data a column collects. A write operation creates the
+value from its arguments once and passes it on as a whole.
 
 Source: defaults of pylance 14.0.2.
 """
@@ -33,27 +33,27 @@ DEFAULT_MAX_BYTES_PER_FILE: Final = 90 * 1024 * 1024 * 1024
 DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
 
 DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Collected per column before a page is written; less in files of more than 24 leaf columns."""
+"""Number of bytes collected per column before a page is written; less in files with more than 24 leaf columns."""
 
 _MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
-"""Collected by all columns together, if nothing else is asked for: files of many columns get smaller pages."""
+"""Default limit of the bytes collected by all columns together: files with many columns get smaller pages."""
 
 DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
-"""A larger array is cut into several pages."""
+"""An array that is larger than this is cut into several pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteConfig:
-    """How rows become data files.
+    """The settings for writing data files.
 
     Attributes:
         version: format of the files.
-        max_rows_per_file: maximum rows per file; exact.
+        max_rows_per_file: maximum number of rows per file; exact.
         max_bytes_per_file: no rows are added to a file that has reached this size.
         data_cache_bytes: bytes to collect before pages are written, shared by the top-level columns; None = 8 MiB each.
         max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
-        max_rows_per_group: rows per batch in files of format 0.1.
-        file_token: 16 hex digits at the end of every file stem.
+        max_rows_per_group: number of rows per batch in files of format 0.1.
+        file_token: 16 hexadecimal digits at the end of the stem of every file name.
         ingests_external_blobs: whether blob values given as URIs are copied into the table instead of referenced.
         allows_outside_blobs: whether references to blob values may point outside the table's base paths.
         blob_pack_bytes: maximum size of a sidecar shared by several blob values; None for the default.

@@ -2,8 +2,8 @@
 
 The container is the same for all of these formats: page buffers, global buffers, column metadata, tables, footer, in
 the order of the byte map in :mod:`lance_core.file.layout`. The format determines the columns: every top-level field has
-a :class:`~lance_core.file.field_writer.FieldWriter` of its kind. Only the data that these collect, a few pages that are
-being encoded on other threads, and the page descriptions stay in memory.
+a :class:`~lance_core.file.field_writer.FieldWriter` of its kind. Only the data that the field writers collect, a few
+pages that are being encoded on other threads, and the page descriptions stay in memory.
 
 :func:`lance_core.file.families.open_writer` creates the writer for any version, including 0.1.
 
@@ -56,7 +56,7 @@ class FileWriter(DataFileWriter):
             does, and values of ``lance.blob.v2`` columns can be stored; None = such columns are rejected.
 
     Raises:
-        UnsupportedVersionError: the version cannot hold a type of the schema.
+        UnsupportedVersionError: the version does not support a type of the schema.
         NotSupportedError: a type of the schema cannot be stored.
     """
 
@@ -90,7 +90,7 @@ class FileWriter(DataFileWriter):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written so far plus bytes (in memory) still collected: an estimate of the file size."""
+        """Estimate of the file size: number of bytes written so far plus the memory size of the collected rows."""
         collected = sum(column.num_bytes for column in self._columns)
         return self._stream.position + self._queue.num_bytes + collected
 
@@ -132,7 +132,7 @@ class FileWriter(DataFileWriter):
         """Write the collected data, the metadata and the footer, and commit the stream.
 
         Raises:
-            InvalidInputError: the writer is finished, aborted, or failed earlier.
+            InvalidInputError: the writer was finished or aborted, or an earlier write failed.
             StorageError: the stream failed.
         """
         self._require_open()

@@ -1,4 +1,4 @@
-"""Byte ranges and the planning of reads: pure arithmetic; nothing is fetched here."""
+"""Byte ranges and the planning of reads. Pure arithmetic; this module reads nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CoalescedRead:
 
     Attributes:
         extent: the range to fetch.
-        members: indices into the caller's list of ranges, in order of start.
+        members: indices into the caller's list of ranges, ordered by the start of the range.
     """
 
     extent: ByteRange
@@ -47,12 +47,12 @@ def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_exte
     """Merge nearby ranges into few requests.
 
     Args:
-        ranges: in any order; may overlap; empty ranges need no separate request.
-        max_gap_bytes: neighbors at most this far apart share a request.
+        ranges: ranges in any order, which may overlap; empty ranges do not need a request of their own.
+        max_gap_bytes: neighboring ranges that are at most this far apart share a request.
         max_extent_bytes: maximum size of a merged request (a single larger range is not split).
 
     Returns:
-        Requests ordered by start; every index of ``ranges`` is a member of exactly one.
+        Requests ordered by start; every index of ``ranges`` is a member of exactly one request.
     """
     order = sorted(range(len(ranges)), key=lambda index: ranges[index])
     reads: list[CoalescedRead] = []

@@ -1,8 +1,9 @@
 """Checks whether a store honors the condition "create only if absent": once for each bucket and process.
 
-A server that does not know ``If-None-Match`` may ignore it and answer that the object was created. Two writers would
-then both win the same version, and the rows of one would be lost. Before the first such write, an object with a unique
-name is therefore created, and created again under the condition: a store that answers "created" both times is rejected.
+A server that does not know ``If-None-Match`` may ignore it and answer that the object was created. Two writers could
+then both create the same version, and the rows of one would be lost. Before the first such write, an object with a
+unique name is therefore created, and created again under the condition: a store that answers "created" both times is
+rejected.
 
 The object is next to the one to be created and is named like a leftover of an interrupted local commit, so that it is
 not mistaken for a version and cleanup removes it. It is deleted immediately.
@@ -37,7 +38,7 @@ class ConditionalPuts(Protocol):
         ...
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Send one conditional request, whether or not the store honors the condition."""
+        """Send one conditional request, without checking that the store honors the condition."""
         ...
 
     def delete(self, path: str) -> None:
@@ -50,7 +51,7 @@ class ProbedStore(Protocol):
     """A store that tests the condition before it relies on it."""
 
     def require_condition(self, path: str) -> None:
-        """Test the condition now, next to an object. Raises the errors of :func:`require_condition`."""
+        """Test the condition with an object next to ``path``. Errors: see :func:`require_condition`."""
         ...
 
 
@@ -59,7 +60,7 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
 
     Args:
         store: the store.
-        place: endpoint and bucket, under which the result is remembered.
+        place: endpoint and bucket; the key of the cached result.
         path: path of the object to be created.
 
     Raises:

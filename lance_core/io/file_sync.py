@@ -42,7 +42,7 @@ def sync_together(path: str, depends_on: Collection[str]) -> None:
 
     Args:
         path: the file.
-        depends_on: the other files.
+        depends_on: paths of the other files.
 
     Raises:
         OSError: the operating system reports an error; all syncs have completed.

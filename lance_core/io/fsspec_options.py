@@ -59,9 +59,9 @@ class Backend:
 
     Attributes:
         package: name of the package to install.
-        module: module of its file system class.
-        file_system: name of its file system class.
-        arguments: (storage options, container as spelled in the URI) → (arguments, secrets).
+        module: module of the package's file system class.
+        file_system: name of the package's file system class.
+        arguments: (storage options, container as written in the URI) → (arguments, secrets).
         exclusive: arguments of ``pipe_file`` for an exclusive create.
     """
 
@@ -121,14 +121,14 @@ def _azure(options: Mapping[str, str], container: str) -> tuple[dict[str, Any], 
         try:
             arguments["account_host"] = urlsplit(endpoint).netloc
         except ValueError:
-            # A bracket that is not closed.
+            # The URL contains an unclosed bracket.
             raise InvalidInputError("storage option 'azure_storage_endpoint' is not a URL") from None
     if (_pick(found, "azure_skip_signature", "skip_signature") or "").lower() in _TRUE:
         arguments["anon"] = True
     return arguments, tuple(str(arguments[name]) for name in _AZURE_SECRETS if name in arguments)
 
 
-# Not the class that gcsfs registers: that class first queries the kind of the bucket over gRPC.
+# The class that gcsfs registers is not used: it first queries the kind of the bucket over gRPC.
 _GOOGLE: Final = Backend("gcsfs", "gcsfs.core", "GCSFileSystem", _google, {"mode": "create"})
 _AZURE: Final = Backend("adlfs", "adlfs", "AzureBlobFileSystem", _azure, {"overwrite": False})
 
@@ -139,4 +139,4 @@ BACKENDS: Final[Mapping[str, Backend]] = {
     "abfs": _AZURE,
     "abfss": _AZURE,
 }
-"""Scheme -> who knows it."""
+"""Maps each scheme to the package that supports it."""

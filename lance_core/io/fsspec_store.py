@@ -1,9 +1,9 @@
-"""FsspecStore: objects of a store supported by an fsspec package: Google Cloud Storage and Azure.
+"""FsspecStore: objects in a store that an fsspec package supports: Google Cloud Storage and Azure.
 
 The package is imported when a URI requires it. ``put_if_absent`` is the package's own exclusive create, which sends
 ``ifGenerationMatch=0`` to Google and ``If-None-Match: *`` to Azure; it is tested before it is relied on
-(:mod:`~lance_core.io.condition_probe`). An object that is written in parts is collected in a local temporary file and
-sent by ``commit``.
+(:mod:`~lance_core.io.condition_probe`). An object that is written in parts is collected in a local temporary file,
+which ``commit`` sends.
 
 Source: API of fsspec, gcsfs and adlfs.
 """
@@ -49,7 +49,7 @@ def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str,
     """Open the store of a container.
 
     Raises:
-        NotSupportedError: the package for the scheme is not installed; the message names it.
+        NotSupportedError: the package for the scheme is not installed; the message contains its name.
         InvalidInputError: an option is invalid.
     """
     backend = BACKENDS[scheme]
@@ -77,7 +77,7 @@ class FsspecStore:
         connect: creates the file system; called once in each process.
         place: the container, for messages.
         exclusive: arguments of ``pipe_file`` for an exclusive create.
-        secrets: values that must not be shown.
+        secrets: values that must not appear in messages.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class FsspecStore:
         require_condition(self, (self._place, ""), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Perform one exclusive create, whether or not the store honors the condition."""
+        """Perform one exclusive create, without checking that the store honors the condition."""
         try:
             with self._translated(EXCLUSIVE_VERB, path):
                 self._files().pipe_file(path, bytes(memoryview(data).cast("B")), **self._exclusive)
@@ -221,7 +221,7 @@ class FsspecStore:
         except LanceError:
             raise
         except Exception as error:  # noqa: BLE001  # packages raise what they like
-            # Not chained: the text of the original error may contain secrets.
+            # The error is not chained: the text of the original error may contain secrets.
             raise translate_fsspec(error, verb, path, self._secrets) from None
 
 

@@ -1,4 +1,4 @@
-"""FsspecWriteStream: an object that is collected in a local temporary file until ``commit`` sends it."""
+"""FsspecWriteStream: collects an object in a local temporary file until ``commit`` sends it."""
 
 from __future__ import annotations
 

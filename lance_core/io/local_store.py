@@ -5,7 +5,7 @@ Every object appears completely or not at all:
 ===================  =====================================================================================
 ``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name, fsync the
                      directory; no fsync for a ``put`` that need not be durable
-``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … when taken), fsync, ``link`` to the final
+``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … if it exists), fsync, ``link`` to the final
                      name, fsync the directory, unlink the staging name
 ``delete``           unlink, fsync the directory unless the removal need not be durable
 ===================  =====================================================================================
@@ -14,19 +14,21 @@ Every object appears completely or not at all:
 ``rename`` would silently replace the file, and ``O_EXCL`` on the final name would expose an empty file to readers.
 
 The effect of an operation survives a power loss once it has returned. A new directory is synced into its parent,
-because otherwise everything in it could be lost. A removed name must not reappear, because a table that was migrated
-would then have manifests of both schemes again.
+because otherwise everything in it could be lost. A removed name must not reappear, because a migrated table would
+then have manifests of both naming schemes again.
 
-Symbolic links to files are treated as the files: a table may consist of links to another copy of it.
+A symbolic link to a file is treated as the file: a table may consist of links to the files of another copy of the
+table.
 
 The kernel returns a directory in batches of some hundred names, or fewer if a signal arrives. Other processes run
 between two batches, so a listing may miss both a name that is created and another one that is removed. A directory that
-changes is therefore listed again, and the results are combined. Changes are detected by the modification time, except
-for changes right after another one; a caller that must be certain that nothing was added lists once more.
+changes is therefore listed again, and the results are combined. Changes are detected by the modification time of
+the directory, which may miss a change right after another change; a caller that must be certain that nothing was added
+lists the directory once more.
 
 For how ranges are read, see :mod:`lance_core.io.file_ranges`.
 
-Source: local commit primitive of pylance 14.0.2 as recorded from its system calls; the fsyncs are our addition.
+Source: system calls of a local commit of pylance 14.0.2; the fsyncs are our addition.
 """
 
 from __future__ import annotations
@@ -58,13 +60,13 @@ _CAPABILITIES: Final = StoreCapabilities(atomic_create=True, lexical_listing=Fal
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
 _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})
-"""Failures of creating a link after which the link may exist: those of devices and servers."""
+"""Errors of devices and servers: if creating a link fails with one of these, the link may exist nevertheless."""
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _MAX_LISTINGS: Final = 5
 """Maximum number of listings of a directory that keeps changing."""
 _READING: Final = frozenset({"read", "stat"})
-"""Verbs that need an existing file; where a new one cannot be made, something else is missing."""
+"""Operations that require an existing file; if any other operation fails with ENOENT, something else is missing."""
 
 
 class LocalStore:
@@ -180,7 +182,7 @@ class LocalWriteStream(WriteStream):
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")
         with _Translated(path, "create"):
-            # An interrupt may lose the stream before the caller can abort it.
+            # An interrupt may discard the stream before the caller can abort it.
             self._descriptors: list[int] = []
             self._dropped = weakref.finalize(self, _give_up, self._descriptors, self._temporary, os.getpid())
             self._descriptors.append(_created(self._temporary, directory))
@@ -214,7 +216,7 @@ class LocalWriteStream(WriteStream):
 
 
 def _created(path: str, directory: str) -> int:
-    """Create a file and return its descriptor. The directory exists except for the first file of a table."""
+    """Create a file and return its descriptor. Create the directory if needed, as for the first file of a table."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return os.open(path, flags, 0o666)
@@ -276,7 +278,7 @@ def _make_directory(directory: str) -> None:
 
 
 def _names(prefix: str) -> list[str]:
-    """List the names of files in a directory; names that were removed in the meantime may be included."""
+    """List the names of files in a directory; the result may include names removed during the listing."""
     names: dict[str, None] = {}
     for _ in range(_MAX_LISTINGS):
         changed_ns = os.stat(prefix).st_mtime_ns
@@ -293,7 +295,7 @@ def _listed_names(prefix: str) -> list[str]:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Return whether the entry is a file or a link to one; a broken link is not."""
+    """Return whether the entry is a file or a link to an existing file."""
     try:
         return entry.is_file()
     except OSError as error:
@@ -315,7 +317,7 @@ def _info(entry: os.DirEntry[str]) -> ObjectInfo | None:
 
 @contextmanager
 def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
-    """Mark these failures as cases in which the file may have been created anyway."""
+    """Mark these errors as cases in which the file may have been created despite the error."""
     try:
         yield
     except OSError as error:
@@ -349,7 +351,7 @@ class _Translated:
         if error is None or isinstance(error, LanceError):
             return
         if isinstance(error, FileNotFoundError) and verb in _READING:
-            raise NotFoundError(f"cannot {verb} {path}: it does not exist", path=path) from error
+            raise NotFoundError(f"cannot {verb} {path}: the file does not exist", path=path) from error
         if isinstance(error, OSError):
             raise StorageError(
                 f"cannot {verb} {path}: {error.strerror or error}",
@@ -358,6 +360,6 @@ class _Translated:
                 retryable=error.errno in _RETRYABLE,
             ) from error
         if isinstance(error, ValueError):
-            # A name that no file can have: it contains a NUL, or characters that the file system encoding cannot
+            # The name is invalid: it contains a NUL character, or characters that the file system encoding cannot
             # represent.
             raise InvalidInputError(f"cannot {verb} {path!r}: {error}", path=path) from error

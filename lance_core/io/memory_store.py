@@ -100,12 +100,12 @@ class MemoryStore:
         with _lock:
             entry = self._objects.get(path)
         if entry is None:
-            raise NotFoundError(f"cannot read {path}: it does not exist", path=path)
+            raise NotFoundError(f"cannot read {path}: the object does not exist", path=path)
         return entry
 
 
 class MemoryWriteStream(WriteStream):
-    """Parts collected until ``commit`` stores them under their name."""
+    """Collects the parts of an object until ``commit`` stores it under its name."""
 
     def __init__(self, store: MemoryStore, path: str) -> None:
         self._store = store

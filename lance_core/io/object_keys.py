@@ -38,26 +38,24 @@ def decoded(path: str) -> str:
     try:
         return unquote_to_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise InvalidInputError(
-            f"the path {path!r:.200} of the URI is not valid UTF-8 after percent-decoding"
-        ) from error
+        raise InvalidInputError(f"the URI path {path!r:.200} is not valid UTF-8 after percent-decoding") from error
 
 
 def key_of(path: str) -> str:
     """Return the key for the path of a URI, without leading and trailing slashes; empty for the bucket itself.
 
     Raises:
-        InvalidInputError: the key is not UTF-8, has a control character or an empty segment, or its decoded form leads
-            above the bucket.
+        InvalidInputError: the key is not UTF-8, has a control character or an empty segment, or its decoded form refers
+            to a location outside the bucket.
     """
     key = decoded("/".join(_followed(path.removeprefix("/"))))
     if not key:
         return key
     key = key.removesuffix("/")
     if any(segment in ("", ".", "..") for segment in key.split("/")):
-        raise InvalidInputError(f"the path {path!r:.200} of the URI has an empty or relative segment")
+        raise InvalidInputError(f"the URI path {path!r:.200} contains an empty or relative segment")
     if _CONTROL.search(key):
-        raise InvalidInputError(f"the path {path!r:.200} of the URI has a control character")
+        raise InvalidInputError(f"the URI path {path!r:.200} contains a control character")
     return key
 
 
@@ -67,7 +65,7 @@ def quoted(key: str) -> str:
 
 
 def _followed(path: str) -> list[str]:
-    """Return the segments of a path after resolving ``.`` and ``..``, which leave a trailing slash."""
+    """Return the segments of a path after resolving ``.`` and ``..``; if one of these is last, a slash remains."""
     found: list[str] = []
     *inner, last = path.split("/")
     for segment in inner:

@@ -28,22 +28,22 @@ class PutOutcome(Enum):
     """Result of a create-only write."""
 
     CREATED = auto()
-    """The object was absent; now it exists completely."""
+    """The object did not exist; it was created completely."""
 
     EXISTS = auto()
-    """An object of that name was there; nothing was changed."""
+    """An object with that name already existed and was not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCapabilities:
-    """Capabilities of a store, so that protocols can choose without checking its type.
+    """Capabilities of a store, so that callers need not check its type.
 
     Attributes:
-        atomic_create: whether ``put_if_absent`` has exactly one winner among concurrent callers.
-        lexical_listing: whether listings are in lexical order, so that the first manifest of the V2 scheme is the
-            latest.
-        version_hint: whether to keep ``latest_version_hint.json`` next to the manifests (stores with unordered
-            listings).
+        atomic_create: whether ``put_if_absent`` succeeds for exactly one of several concurrent callers.
+        lexical_listing: whether listings are in lexical order, so that the first listed manifest of the V2 scheme is
+            the latest.
+        version_hint: whether to write ``latest_version_hint.json`` next to the manifests, as needed for stores with
+            unordered listings.
         maps_files: whether ``get_ranges`` returns views of the file, of which only accessed bytes are read.
     """
 
@@ -58,9 +58,9 @@ class ObjectInfo:
     """One stored object.
 
     Attributes:
-        path: the path in the store.
-        num_bytes: its size.
-        modified_at: seconds since the epoch, UTC.
+        path: path of the object in the store.
+        num_bytes: size of the object in bytes.
+        modified_at: modification time in seconds since the epoch.
     """
 
     path: str
@@ -69,14 +69,14 @@ class ObjectInfo:
 
 
 class WriteStream(Protocol):
-    """An object being written. Invisible under its final name until ``commit``; removed by ``abort``.
+    """An object being written. It is not visible under its final name until ``commit``; ``abort`` removes it.
 
     Leaving the ``with`` block without ``commit`` aborts the write.
     """
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes written so far."""
         ...
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
@@ -132,14 +132,14 @@ class ObjectStore(Protocol):
         """Create or replace an object; readers see either the old or the new content, never a mix.
 
         A write that is not ``durable`` may be undone by a power loss, or leave an empty object. The objects of
-        ``depends_on``, which were written that way, become durable before this one appears.
+        ``depends_on``, which were not written durably, become durable before this object appears.
         """
         ...
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
         """Create an object unless one with that name exists; atomic, complete and durable when it returns ``CREATED``.
 
-        The objects of ``depends_on`` become durable before this one appears.
+        The objects of ``depends_on`` become durable before this object appears.
         """
         ...
 
@@ -148,11 +148,11 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, path: str, *, durable: bool = True) -> None:
-        """Remove one object; a missing one is not an error. Unless it is ``durable``, a power loss may undo it."""
+        """Remove one object, if it exists. Unless ``durable`` is set, a power loss may undo the removal."""
         ...
 
     def remove_empty_directory(self, path: str) -> None:
-        """Remove an empty directory; has no effect on other directories, or in stores without directories."""
+        """Remove a directory if it is empty; has no effect in stores without directories."""
         ...
 
     def remove_directory(self, path: str) -> None:
@@ -163,7 +163,7 @@ class ObjectStore(Protocol):
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """List objects directly inside the directory ``prefix``, also temporary ones; empty if it does not exist."""
+        """List objects directly in the directory ``prefix``, including temporary ones; empty if it does not exist."""
         ...
 
     def list_names(self, prefix: str) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Removing unreferenced files of a failed or interrupted call.
 
-Files that cannot be removed are left to cleanup. An interrupt (Ctrl-C) that arrives during the removal is raised after
-the remaining files are removed; a second one ends the removal.
+Files that cannot be removed are left for a later cleanup. An interrupt (Ctrl-C) that arrives during the removal is
+raised after the remaining files are removed; a second one ends the removal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["remove_all", "remove_objects"]
 
 
 def remove_objects(store: ObjectStore, paths: Iterable[str]) -> None:
-    """Remove objects; see the module docstring. After a power loss they may reappear, which is harmless."""
+    """Remove objects; see the module docstring. A power loss may undo the removal, which is harmless."""
     remove_all(partial(store.delete, path, durable=False) for path in paths)
 
 

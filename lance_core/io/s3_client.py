@@ -1,11 +1,11 @@
-"""S3Client: sends requests to one S3 endpoint through the client of s3fs, and waits for the answers.
+"""S3Client: sends requests to one S3 endpoint through the client of s3fs, and waits for the responses.
 
 Requests run on fsspec's thread. Each process has its own connection: a connection that was created before a fork stays
 with the parent, and the child creates another one for its first request.
 
-Retries are decided only here: the retries of botocore, and those of aiohttp, which sends a PUT again when a connection
-ends, are disabled. A request that may be repeated is repeated with increasing delays. A request that must not be
-repeated (``once``) is sent exactly once, and its error records whether the store may have carried it out.
+Only this class retries requests: the retries of botocore, and those of aiohttp, which resends a PUT if a connection
+ends, are disabled. A request that may be repeated is retried with increasing delays. A request that must not be
+repeated (``once``) is sent exactly once, and its error records whether the store may have executed it.
 
 Source: API of s3fs, aiobotocore and aiohttp.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["PARALLEL_REQUESTS", "S3Client", "client_of"]
 
 PARALLEL_REQUESTS: Final = 32
-"""Requests of one call that are under way at the same time."""
+"""Maximum number of requests that one call sends concurrently."""
 
 _POOL_CONNECTIONS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -90,7 +90,7 @@ class S3Client:
         return asyncio.run_coroutine_threadsafe(work, self._connection().loop)
 
     def call(self, operation: str, place: str, **parameters: Any) -> dict[str, Any]:
-        """Send one request and wait for its answer; see :meth:`request`."""
+        """Send one request and wait for the response; see :meth:`request`."""
         return self.wait_for(lambda: self.request(operation, place, **parameters))
 
     async def request(self, operation: str, place: str, *, once: bool = False, **parameters: Any) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class S3Client:
         return await self._repeating(send, operation.replace("_", " "), place, once=once)
 
     async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> bytes:
-        """Read the bytes of an object, or of a part of it; repeated as a whole if the body is cut off."""
+        """Read an object, or a range of its bytes; the whole read is repeated if the response is incomplete."""
         parameters = {"Bucket": bucket, "Key": key, **self.payer()}
         if byte_range is not None:
             parameters["Range"] = byte_range
@@ -127,7 +127,7 @@ class S3Client:
         return await self._repeating(send, "read", place, once=False)
 
     def payer(self) -> dict[str, str]:
-        """Return the parameters that every object request has."""
+        """Return the parameters that all object requests have."""
         return {"RequestPayer": "requester"} if self._settings.requester_pays else {}
 
     async def _repeating(self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool) -> _R:
@@ -139,7 +139,7 @@ class S3Client:
             except Exception as error:  # noqa: BLE001  # whatever the client raises becomes one of ours
                 failure = translate(error, verb=verb, place=place, secrets=self._settings.secrets)
             if once or not self._may_repeat(failure, attempt, started):
-                # Not chained: the text of the original error may contain a URL with a password.
+                # The error is not chained: the text of the original error may contain a URL with a password.
                 raise failure
             await asyncio.sleep(min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1))
             attempt += 1
@@ -156,7 +156,7 @@ class S3Client:
         return await self._connection().set_session()
 
     def _connection(self) -> Any:
-        """Return the connection of this process. Those of other processes are kept: closing them would disturb them."""
+        """Return the connection of this process. Inherited connections are not closed, because the parent uses them."""
         pid = os.getpid()
         found = self._connections.get(pid)
         if found is None:
@@ -194,7 +194,7 @@ def _connect(settings: S3Settings) -> Any:
     client: dict[str, Any] = {}
     endpoint = settings.endpoint
     if endpoint is not None:
-        # Servers other than AWS may not support the checksums that botocore adds since 1.36.
+        # Servers other than AWS may not support the checksums that botocore has added since version 1.36.
         config |= {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
         config["s3"] = {"addressing_style": "virtual" if settings.virtual_hosted else "path"}
         client["region_name"] = settings.region or "us-east-1"

@@ -1,12 +1,12 @@
 """S3Settings: settings for accessing a bucket, from storage options and the environment.
 
-Options have the names of the reference; names are case-insensitive, the first of several names wins, and an option
-takes precedence over the environment. Unknown names are ignored, as in the reference, so one dictionary may configure
-several stores.
+Options have the names of the reference; names are case-insensitive, if several names of an option are set, the first
+one is used, and an option takes precedence over the environment. Unknown names are ignored, as in the reference, so one
+dictionary may configure several stores.
 
-Credentials are taken together from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables; otherwise
-botocore searches its usual sources (profiles, web identity, the instance's role). They are never shown, neither by
-``repr`` nor in a message.
+All credentials are taken from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables; otherwise
+botocore searches its usual sources (profiles, web identity, the instance role). They never appear in the result of
+``repr`` or in messages.
 
 Source: storage options and environment variables of pylance 14.0.2 for S3.
 """
@@ -47,7 +47,7 @@ _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_time
 _CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
 _ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
-"""Others are ignored: ``TOKEN`` or ``REGION`` may mean anything."""
+"""Variables without a prefix that are read. Others, such as ``TOKEN``, may have unrelated meanings."""
 
 _DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]+)")
 _UNIT_SECONDS: Final = {
@@ -86,24 +86,24 @@ class S3Settings:
     """Settings for accessing a bucket.
 
     Attributes:
-        access_key_id: None to let botocore search.
+        access_key_id: id of the access key; None to let botocore search for credentials.
         secret_access_key: secret of the access key.
         session_token: token of the access key; None for long-term credentials.
-        region: None to let botocore search.
-        endpoint: None for AWS.
+        region: region of the bucket; None to let botocore search for it.
+        endpoint: URL of the endpoint; None for AWS.
         virtual_hosted: whether the bucket is part of the host name.
         anonymous: whether requests are unsigned.
         express: whether the bucket is a directory bucket, whose listings are unordered.
         verifies_certificates: whether a TLS certificate must be valid.
         requester_pays: whether the requester pays for requests.
         encryption: server-side encryption of new objects.
-        kms_key_id: KMS key of that encryption.
-        bucket_key: whether that encryption uses a bucket key.
+        kms_key_id: KMS key for the encryption.
+        bucket_key: whether the encryption uses a bucket key.
         proxy_url: proxy for all requests.
-        timeout_seconds: maximum time to wait for an answer.
+        timeout_seconds: maximum time to wait for a response.
         connect_timeout_seconds: maximum time to establish a connection.
         max_retries: maximum number of retries of a request that may be repeated.
-        retry_timeout_seconds: no retry starts later than this.
+        retry_timeout_seconds: maximum time after which a retry may start.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -135,8 +135,8 @@ class S3Settings:
 
         Raises:
             InvalidTypeError: an option is not a string.
-            InvalidInputError: a value is invalid, half of the credentials is missing, or the endpoint is neither https
-                nor allowed to be http.
+            InvalidInputError: a value is invalid, only one of the access key id and the secret is set, or the endpoint
+                uses http without the permission to do so.
         """
         found = _Options(lowered_options(options), _of_environment(os.environ if environment is None else environment))
         _check_checksum(found.text(_CHECKSUM_ALGORITHM))
@@ -167,7 +167,7 @@ class S3Settings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that no message may show."""
+        """Values that must not appear in messages."""
         user = (self.proxy_url or "").partition("://")[2].rpartition("@")[0]
         values = (
             self.access_key_id,
@@ -181,10 +181,11 @@ class S3Settings:
 
 
 def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Return options with lower-case names.
+    """Return options with lowercase names.
 
     Raises:
-        InvalidTypeError: the options are not a mapping, or a name or value is not a string; the value is not shown.
+        InvalidTypeError: the options are not a mapping, or a name or value is not a string; the message does not
+            contain the value.
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(
@@ -238,7 +239,7 @@ class _Options:
         value = "" if text is None else text.strip().lower()
         if value in _TRUE or value in _FALSE:
             return value in _TRUE
-        # Values are not shown: a secret may have been passed under the wrong name.
+        # The message does not contain the value: a secret may have been passed under the wrong name.
         raise InvalidInputError(f"storage option {names[-1]!r} must be true or false")
 
     def seconds(self, names: tuple[str, ...], default: float) -> float:
@@ -279,7 +280,7 @@ def _is_count(text: str) -> bool:
 
 def _check_checksum(text: str | None) -> None:
     if text is not None and text.lower() != _CHECKSUM:
-        raise InvalidInputError(f"storage option {_CHECKSUM_ALGORITHM[0]!r} is not {_CHECKSUM!r}")
+        raise InvalidInputError(f"storage option {_CHECKSUM_ALGORITHM[0]!r} must be {_CHECKSUM!r}")
 
 
 def _encryption(text: str | None) -> str | None:
@@ -297,10 +298,10 @@ def _endpoint(text: str | None, *, allows_http: bool) -> str | None:
     try:
         parts = urlsplit(endpoint)
     except ValueError:
-        # A bracket that is not closed.
-        raise InvalidInputError("storage option 'aws_endpoint' is not an http(s) URL") from None
+        # The URL contains an unclosed bracket.
+        raise InvalidInputError("storage option 'aws_endpoint' must be an http or https URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInputError("storage option 'aws_endpoint' is not an http(s) URL")
+        raise InvalidInputError("storage option 'aws_endpoint' must be an http or https URL")
     if parts.username or parts.password:
         raise InvalidInputError("storage option 'aws_endpoint' contains credentials; pass them as separate options")
     if parts.scheme == "http" and not allows_http:

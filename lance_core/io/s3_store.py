@@ -6,14 +6,14 @@ Paths are ``bucket/key``. The operations of the store use these requests:
 ``get``              one GetObject
 ``get_ranges``       one GetObject for each group of nearby ranges, several at the same time
 ``put``              one PutObject
-``put_if_absent``    one PutObject with ``If-None-Match: *``, sent once; never a multipart upload, because some servers
-let its completion replace an object
+``put_if_absent``    one PutObject with ``If-None-Match: *``, sent once; never a multipart upload, because on some
+                     servers its completion may replace an object
 ``create``           one PutObject, or a multipart upload that is aborted if it fails
 ``list…``            ListObjectsV2, in lexical order (except in a directory bucket)
 ===================  ==================================================================================================
 
-The condition is tested before it is first relied on (:mod:`~lance_core.io.condition_probe`). An answer of 412 or 409
-means that an object exists or was about to be created; the caller checks whose it is.
+The condition is tested before its first use (:mod:`~lance_core.io.condition_probe`). A response of 412 or 409 means
+that an object exists or was about to be created; the caller determines which writer created it.
 
 Source: API of Amazon S3; requests of pylance 14.0.2.
 """
@@ -126,7 +126,7 @@ class S3Store:
         require_condition(self, (self._client.settings.endpoint or "AWS", self._bucket), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Send one conditional request, whether or not the store honors the condition."""
+        """Send one conditional request, without checking that the store honors the condition."""
         body = bytes(memoryview(data).cast("B"))
         try:
             self._client.call(

@@ -1,11 +1,12 @@
 """S3WriteStream: an object that is written in parts.
 
-Up to the size of one part, all data is kept and sent as one PutObject. Beyond that, parts are sent while the next one
-is collected, a few at a time. Nothing is visible until ``commit`` has completed the upload; a failure or ``abort``
-cancels it, so that the parts are removed. A process that is killed leaves an upload that only a lifecycle rule of the
-bucket removes (``AbortIncompleteMultipartUpload``).
+An object up to the size of one part is sent with one PutObject. The parts of a larger object are sent while the next
+part is collected, a few at a time. Nothing is visible until ``commit`` has completed the upload; a failure or ``abort``
+cancels the upload, so that the parts are removed. A process that is killed leaves an upload that only a lifecycle rule
+of the bucket removes (``AbortIncompleteMultipartUpload``).
 
-The first thousand parts have equal sizes, as some servers require; then parts grow: ten thousand hold 440 GiB.
+The first thousand parts have equal sizes, as some servers require; then parts grow: ten thousand parts have a total
+size of 440 GiB.
 
 Source: API of Amazon S3.
 """
@@ -35,7 +36,7 @@ _OBJECT_KEYS: Final = ("Bucket", "Key", "RequestPayer")
 
 
 def placement(settings: S3Settings) -> dict[str, Any]:
-    """Return the parameters of every new object."""
+    """Return the parameters for creating objects."""
     parameters: dict[str, Any] = {}
     if settings.encryption is not None:
         parameters["ServerSideEncryption"] = settings.encryption
@@ -70,7 +71,7 @@ class S3WriteStream(WriteStream):
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes written so far."""
         return self._position
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
@@ -104,7 +105,7 @@ class S3WriteStream(WriteStream):
         if self._upload_id is None:
             return
         for future in self._sent:
-            # A part that arrives after the upload was aborted would remain.
+            # A part that arrived after the upload was aborted would remain.
             with suppress(LanceError):
                 future.result()
         with suppress(LanceError):
@@ -128,7 +129,7 @@ class S3WriteStream(WriteStream):
         self._sent.append(self._client.start(request))
 
     def _collect(self, under_way: int) -> None:
-        """Wait until at most that many parts are pending. Raises the error of a part that failed."""
+        """Wait until at most ``under_way`` parts are pending. Raises the error of a part that failed."""
         while len(self._sent) - len(self._parts) > under_way:
             number = len(self._parts)
             answer = self._sent[number].result()
@@ -144,8 +145,8 @@ class S3WriteStream(WriteStream):
                 MultipartUpload={"Parts": self._parts},
             )
         except NotFoundError:
-            # The upload no longer exists: either an earlier attempt completed it and the answer was lost, or someone
-            # removed it.
+            # The upload no longer exists: either an earlier attempt completed it and the response was lost, or it was
+            # removed.
             answer = self._client.call("head_object", self._place, **self._object)
             if answer["ContentLength"] != self._position:
                 raise

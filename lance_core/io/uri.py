@@ -6,7 +6,7 @@
 ``s3://bucket/path``, ``s3a://…``         S3 and compatible servers
 ``gs://…``, ``gcs://…``                   Google Cloud Storage, through gcsfs
 ``az://…``, ``abfs://…``, ``abfss://…``   Azure Blob Storage, through adlfs
-``{scheme}+ddb://``, ``{scheme}+sql://``  the store of that scheme; the list of versions is kept elsewhere
+``{scheme}+ddb://``, ``{scheme}+sql://``  the store of that scheme; an external store keeps the list of versions
                                           (:mod:`lance_core.table.manifest_stores`)
 ========================================  ==============================================================================
 """
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 EXTERNAL_SUFFIXES: Final = ("ddb", "sql")
-"""What may follow the scheme, after a ``+``, when the versions of a table are kept by an external manifest store."""
+"""Suffixes of the scheme, after a ``+``, for tables whose versions are in an external manifest store."""
 
 _S3_SCHEMES: Final = ("s3", "s3a")
 _AZURE_SCHEMES: Final = ("abfs", "abfss")
@@ -63,7 +63,7 @@ class Place:
     """A parsed URI.
 
     Attributes:
-        scheme: scheme of the objects, in lower case; empty for a local path.
+        scheme: scheme of the objects, in lowercase; empty for a local path.
         suffix: name of the external manifest store; empty if there is none.
         authority: bucket, container, or name of a memory store; empty for local files.
         path: path of the dataset in its store.
@@ -77,14 +77,14 @@ class Place:
     query: str
 
     def uri(self, path: str) -> str:
-        """Return the URI of another path in the same store, in the same spelling."""
+        """Return the URI of another path in the same store, with the same scheme and suffix."""
         if not self.scheme:
             return path
         scheme = f"{self.scheme}+{self.suffix}" if self.suffix else self.scheme
         return f"{scheme}://{self._below(path)}" + (f"?{self.query}" if self.query else "")
 
     def recorded(self, path: str) -> str:
-        """Return a path as recorded in manifests: every reader knows the scheme, and there is only one spelling."""
+        """Return a path as recorded in manifests: with a canonical scheme that every reader knows."""
         if self.scheme in ("", "file"):
             return path
         return f"{_recorded_scheme(self.scheme, self.authority)}://{self._below(path)}"
@@ -131,7 +131,7 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
         path = f"{authority.partition('@')[0]}/{key_of(path)}".rstrip("/")
     else:
         raise UnsupportedSchemeError(
-            f"no store for scheme {scheme!r} of {scheme}://…: local paths, file://, memory://, s3://, gs:// and az:// "
+            f"unsupported scheme {scheme!r} in {scheme}://…: local paths, file://, memory://, s3://, gs:// and az:// "
             "are supported",
             scheme=scheme,
         )
@@ -147,10 +147,10 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or contains credentials.
-        InvalidTypeError: the settings are not a mapping of strings to strings.
+        InvalidTypeError: the storage options are not a mapping of strings to strings.
         UnsupportedSchemeError: there is no store for the scheme.
     """
-    # Checked for every store: those that need no settings here may be remote in another deployment.
+    # Checked for every store, even if the store does not use options: in another deployment, it may be remote.
     lowered_options(storage_options)
     place = place_of(uri)
     if place.scheme in ("", "file"):
@@ -164,13 +164,13 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
 
 
 def register_store(name: str, store: ObjectStore) -> None:
-    """Serve ``memory://{name}/…`` from this store, in this process only, replacing any previous one.
+    """Use this store for ``memory://{name}/…``, in this process only; a previous store is replaced.
 
     Open datasets keep the store with which they were opened.
 
     Args:
         name: text between ``memory://`` and the first slash.
-        store: receives the paths after that slash.
+        store: the store, which receives the paths after that slash.
 
     Raises:
         InvalidInputError: the name is empty or contains a slash.
@@ -200,7 +200,7 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
     try:
         place = place_of(uri)
     except UnsupportedSchemeError:
-        # Another implementation may support it.
+        # Another implementation may support the scheme.
         if "?" in uri or "#" in uri:
             raise InvalidInputError(
                 f"the URI {uri.partition('?')[0].partition('#')[0]} has a query or a fragment"
@@ -215,21 +215,21 @@ def canonical_scheme(scheme: str) -> str:
 
 
 def require_no_credentials(uri: str) -> None:
-    """Reject a URI with a user or a password before its host: URIs are shown in messages and written into manifests.
+    """Reject a URI with a user or password before its host: URIs appear in messages and are written to manifests.
 
     Raises:
-        InvalidInputError: the URI contains credentials; they are not shown.
+        InvalidInputError: the URI contains credentials; the message does not include them.
     """
     scheme, separator, rest = uri.partition("://")
     user, has_user, _ = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")
-    # In abfss://container@account…/path, that part is the container.
+    # In abfss://container@account…/path, the part before the @ is the container.
     is_container = scheme.lower().partition("+")[0] in _AZURE_SCHEMES and ":" not in user
     if separator and has_user and not is_container:
         raise InvalidInputError(f"the URI {scheme}://… contains credentials; pass them as storage options")
 
 
 def split_external_scheme(uri: str) -> tuple[str, str, str]:
-    """Return the scheme of the objects, the suffix that names the external manifest store, and the query.
+    """Return the scheme of the objects, the suffix that specifies the external manifest store, and the query.
 
     Missing parts are empty. The query is split off only if there is a suffix.
     """
@@ -245,7 +245,7 @@ def _recorded_scheme(scheme: str, authority: str) -> str:
 
 
 def _authority_and_path(text: str, scheme: str, suffix: str) -> tuple[str, str]:
-    """Return the part between the scheme and the first slash, and the rest; queries do not belong to the objects."""
+    """Return the part between the scheme and the first slash, and the rest. Reject queries and fragments."""
     rest = text.partition("?")[0] if suffix else text
     rest = rest.partition(":")[2]
     if not rest.startswith("//"):

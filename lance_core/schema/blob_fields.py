@@ -1,4 +1,4 @@
-"""The shapes of a blob column: declared in a table, stored in files, prepared descriptors, and values.
+"""The shapes of a blob column: as declared in a table, as stored in files, as prepared descriptors, and as values.
 
 ===========  ==========================================  =====================================================
 Generation   Declared in the schema of the table          Stored in data files, and returned by scans
@@ -8,8 +8,8 @@ v2           struct of data, uri, position, size, of      packed struct of kind,
              extension type ``lance.blob.v2``             blob_uri
 ===========  ==========================================  =====================================================
 
-As values, both are large_binary. The stored form of v2 also appears in the file's own schema, where its members have
-neither ids nor parents; for v1, file schemas declare large_binary.
+The values of both generations are large_binary. For v2, the file's own schema also declares the stored form, whose
+members have neither ids nor parents there; for v1, file schemas declare large_binary.
 
 Programs that write sidecars themselves provide descriptors of v2 columns in a fourth shape, the prepared shape: a
 struct of kind, data, uri, blob_id, blob_size, position, with the extension type of v2. It never occurs in tables or
@@ -106,7 +106,7 @@ def prepared_field(field: Field) -> Field:
 
 
 def declared_schema(schema: Schema) -> Schema:
-    """Return the schema of a table created from rows of this one: data and uri replace the prepared shape."""
+    """Return the schema of a table created from rows of this schema: data and uri replace the prepared shape."""
     declared = _schema_mapped(
         schema, lambda field: field.with_children(_DECLARED_V2[:2]) if is_prepared(field) else field
     )

@@ -1,4 +1,4 @@
-"""Blobs as Arrow columns, with the reference's names.
+"""Blobs as Arrow columns, with the same names as in the reference.
 
 **Source:** ``lance.blob`` of pylance 14.0.2.
 """
@@ -30,16 +30,16 @@ _MEMBERS: Final = (
 
 @dataclass(frozen=True)
 class Blob:
-    """One value to write: bytes, or a reference to bytes elsewhere. ``None`` represents a null.
+    """One value to write: bytes, or a reference to bytes in another location. ``None`` represents a null.
 
     Attributes:
         data: the bytes.
         uri: URI of the bytes.
-        position: start of a range of them; set together with ``size``.
-        size: length of the range, above 0.
+        position: start of a range within the object at the URI; set together with ``size``.
+        size: length of the range in bytes; greater than 0.
 
     Raises:
-        InvalidInputError: there are neither bytes nor a reference, or both, or only half of a range.
+        InvalidInputError: there is neither data nor a URI, or both, or only one of position and size.
     """
 
     data: bytes | None = None
@@ -48,7 +48,7 @@ class Blob:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is exactly one representation."""
+        """Check that exactly one of data and uri is set."""
         problem = self._problem()
         if problem is not None:
             raise InvalidInputError(problem)
@@ -92,7 +92,7 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         pa.ExtensionType.__init__(self, pa.struct(_MEMBERS), BLOB_V2)
 
     def __arrow_ext_serialize__(self) -> bytes:  # pyarrow's name
-        """Return no bytes, because the type has no parameters."""
+        """Return an empty string, because the type has no parameters."""
         return b""
 
     @classmethod
@@ -126,7 +126,7 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no type
         """Build an array from bytes, URIs, :class:`Blob` and None.
 
         Raises:
-            InvalidTypeError: a value has another type.
+            InvalidTypeError: a value has an unsupported type.
         """
         blobs = [_as_blob(value) for value in values]
         members = [
@@ -146,7 +146,7 @@ def blob_array(values: Sequence[Any]) -> BlobArray:
         values: bytes-like (the value), str (the URI of the value), :class:`Blob`, or None (null).
 
     Raises:
-        InvalidTypeError: a value has another type.
+        InvalidTypeError: a value has an unsupported type.
     """
     return BlobArray.from_pylist(values)
 

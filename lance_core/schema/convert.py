@@ -1,8 +1,8 @@
-"""Schema ⇄ ``pa.Schema`` and Schema ⇄ the flat list of ``lance.file.Field`` messages.
+"""Converts schemas to and from ``pa.Schema``, and to and from the flat list of ``lance.file.Field`` messages.
 
 The messages are written as pylance writes them, byte for byte: ``type`` is always 0, ``parent_id`` is -1 at the top
 level, and ``encoding`` repeats information from the logical type. The members of a blob v2 descriptor, which occur only
-in the schemas of data files, have neither id nor parent: they follow their blob.
+in the schemas of data files, have neither id nor parent: they directly follow the field of their blob.
 
 **Source:** ``lance.file.Field``, ``lance.file.Schema``; behavior of pylance 14.0.2.
 """
@@ -52,11 +52,11 @@ __all__ = [
 RESERVED_NAMES: Final = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
-"""Columns that every table has without storing them."""
+"""Names of the virtual columns that every table has."""
 
 _TOP_LEVEL: Final = -1
 MAX_DEPTH: Final = 64
-"""Maximum nesting of fields."""
+"""Maximum nesting depth of fields."""
 
 _VAR_BINARY: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 _NO_ENCODING: Final = frozenset({"struct", "null"})
@@ -69,7 +69,7 @@ def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
 
     Raises:
         InvalidSchemaError: :func:`check_names` rejects a name, or a column cannot be a primary key.
-        NotSupportedError: the format cannot hold a type.
+        NotSupportedError: the format does not support a type.
     """
     check_names(arrow.names)
     tops = tuple(_from_arrow_field(column, column.name) for column in arrow)
@@ -81,7 +81,7 @@ def check_names(names: Iterable[str]) -> None:
     """Check the names of the top-level columns of a new schema; members of structs may have any name.
 
     Raises:
-        InvalidSchemaError: a name contains a dot, is repeated, or is that of a column which every table has implicitly.
+        InvalidSchemaError: a name contains a dot, is repeated, or is reserved for a virtual column.
     """
     seen: set[str] = set()
     for name in names:
@@ -97,7 +97,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def schema_to_arrow(schema: Schema) -> pa.Schema:
-    """Convert to an Arrow schema, with the extension types that Arrow knows; others appear as storage with metadata.
+    """Convert to an Arrow schema. Extension types unknown to Arrow are converted to their storage types with metadata.
 
     Raises:
         CorruptDataError: a logical type is malformed.
@@ -118,16 +118,16 @@ def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
 def fields_from_proto(
     messages: Iterable[pb_file.Field], metadata: Mapping[str, bytes] | None = None, *, hidden: Collection[int] = ()
 ) -> Schema:
-    """Rebuild the tree from the flat list.
+    """Rebuild the tree of fields from the flat list of messages.
 
     Args:
-        messages: parents before children.
+        messages: the field messages, parents before children.
         metadata: metadata of the schema.
         hidden: negative ids that top-level fields may have.
 
     Raises:
         CorruptDataError: an id occurs twice or is negative, or a parent does not precede its child.
-        NotSupportedError: a field has no id and does not follow a blob, or fields are nested more than 64 deep.
+        NotSupportedError: a field has no id and does not follow a blob, or fields are nested more than 64 levels deep.
     """
     depths: dict[int, int] = {_TOP_LEVEL: 0}
     children: dict[int, list[pb_file.Field]] = {_TOP_LEVEL: []}
@@ -147,7 +147,7 @@ def fields_from_proto(
             )
         depths[node.id] = depths[node.parent_id] + 1
         if depths[node.id] > MAX_DEPTH:
-            raise NotSupportedError(f"schema: field {node.name!r} is nested more than {MAX_DEPTH} deep")
+            raise NotSupportedError(f"schema: field {node.name!r} is nested more than {MAX_DEPTH} levels deep")
         children[node.id] = []
         children[node.parent_id].append(node)
     tops = tuple(_from_message(node, children) for node in children[_TOP_LEVEL])
@@ -166,7 +166,7 @@ def schema_from_proto(message: pb_file.Schema) -> Schema:
 
 def _from_arrow_field(column: pa.Field, where: str) -> Field:
     if where.count(".") >= MAX_DEPTH:
-        raise NotSupportedError(f"column {where!r} is nested more than {MAX_DEPTH} deep")
+        raise NotSupportedError(f"column {where!r} is nested more than {MAX_DEPTH} levels deep")
     if is_json_text(column):
         column = json_field(column)
     metadata = _text_keys(column.metadata)
@@ -231,7 +231,7 @@ def _encoding_hint(logical_type: str) -> pb_file.Encoding:
 
 
 def _from_message(message: pb_file.Field, children: Mapping[int, list[pb_file.Field]]) -> Field:
-    # The value of a missing id is also used as the parent id of top-level fields.
+    # The value that means "no id" is also the parent id of top-level fields.
     below = () if message.id == UNASSIGNED_ID else children.get(message.id, ())
     return Field(
         id=message.id,

@@ -1,7 +1,7 @@
-"""Extension types: conversion between the storage in files and the types that are registered with Arrow.
+"""Extension types: conversion between their storage types in files and the types registered with Arrow.
 
-A field names its extension in its metadata. Arrow resolves such names when a schema or an array passes through its IPC
-format or its C interface; both are used here, so that nested fields are handled too and nothing is copied.
+The metadata of a field contains the name of its extension type. Arrow resolves such names when a schema or an array
+passes through its IPC format or its C interface. Both are used here, so that nested fields are handled, without copies.
 
 **Source:** metadata keys ``ARROW:extension:name`` and ``ARROW:extension:metadata`` of the Arrow columnar format.
 """
@@ -35,13 +35,13 @@ _LENGTH_BYTES: Final = 4
 
 
 def has_extension(field: Field) -> bool:
-    """Return whether the field or one of its descendants names an extension type."""
+    """Return whether the field or one of its descendants has an extension type."""
     return any(node.extension_name or BFLOAT16 in node.logical_type for node in field.walk())
 
 
 def restore_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with its registered extension types; unknown names and invalid parameters stay unchanged."""
-    # Our type is registered when it is first needed, unless another library has already done so.
+    """Return the schema with its registered extension types; unknown or invalid types are left unchanged."""
+    # This library's type is registered when it is first needed, unless another library has already registered it.
     import_module("lance_core.schema.blob_types")
     try:
         return pa.ipc.read_schema(schema.serialize())
@@ -58,7 +58,7 @@ def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
-    """Return the field metadata that names an extension type and its parameters.
+    """Return the field metadata that specifies an extension type and its parameters.
 
     Types that are defined by Arrow itself do not expose their serialized form to Python, but the C data interface does:
     its metadata is ``i32 n | n x (i32 length | key | i32 length | value)`` in native byte order.

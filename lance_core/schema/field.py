@@ -1,7 +1,8 @@
 """Field and Schema: the tree of named, typed columns with the ids that make schema evolution possible.
 
 A field is identified by its id; names may change, and may be repeated under different parents. Ids are unique in a
-table and are assigned depth first from 0 when it is created; a data file that was added later holds only some of them.
+table and are assigned depth first from 0 when it is created; a data file that was added later contains only some of the
+fields.
 
 ``struct``, lists, ``map`` and ``fixed_size_list:struct:n`` have children. A fixed-size list of any other type has none:
 its item type is part of its logical type.
@@ -38,19 +39,19 @@ EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
 EXTENSION_METADATA_KEY: Final = "ARROW:extension:metadata"
 
 PACKED_KEYS: Final = ("lance-encoding:packed", "packed")
-"""Metadata of a struct whose members are stored row by row in one column: either key, the second is the older one."""
+"""Metadata of a struct whose members are stored row by row in one column: either key; the second is the older one."""
 
 BLOB_KEY: Final = "lance-encoding:blob"
-"""Metadata of a large_binary whose values are outside the pages; any value counts, even ``false``."""
+"""Metadata key of a large_binary field with values outside the pages; any value has this effect, even ``false``."""
 
 BLOB_V2: Final = "lance.blob.v2"
-"""Extension type of blobs since 2.2. Only files have the key above for it, table schemas have the extension name."""
+"""Extension type of blobs since 2.2. Table schemas contain the extension name, file schemas the key above."""
 
 UNASSIGNED_ID: Final = -1
-"""Id of a field that has not been given one."""
+"""Id of a field to which no id has been assigned."""
 
 HIDDEN_FIELD_IDS: Final = frozenset({-3, -4, -5})
-"""Ids of the columns in which data files keep ids and versions of rows; no table has such a field."""
+"""Ids of the hidden columns in which data files store ids and versions of rows; no table has such fields."""
 
 _TRUE: Final = frozenset({b"true", b"1", b"yes", b"on", b"y"})
 _LISTS: Final = frozenset({"list", "large_list", "list.struct", "large_list.struct"})
@@ -61,8 +62,8 @@ class Field:
     """One node of the schema tree.
 
     Attributes:
-        id: unique in the table; ``UNASSIGNED_ID`` until the table assigns one.
-        name: the last path component ("item", not "x.item").
+        id: id of the field, unique in the table; ``UNASSIGNED_ID`` until the table assigns one.
+        name: name of the field: the last path component ("item", not "x.item").
         logical_type: the type string ("int32", "list.struct", "timestamp:us:UTC").
         nullable: whether nulls are allowed.
         children: member, item or entries fields.
@@ -139,7 +140,7 @@ class Field:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the field owns a column of a 2.1+ data file; for containers, their leaves do."""
+        """Whether the field owns a column of a 2.1+ data file; of a container, only the leaves own columns."""
         return not self.children or self.is_packed or self.is_blob
 
     def leaves(self) -> list[Field]:
@@ -155,7 +156,7 @@ class Field:
             yield from child.walk()
 
     def child(self, name: str) -> Field | None:
-        """Return the direct child with that name, or None."""
+        """Return the direct child with a name, or None."""
         return next((child for child in self.children if child.name == name), None)
 
     def with_ids(self, first_id: int) -> Field:
@@ -168,7 +169,7 @@ class Field:
         return replace(self, id=first_id, children=tuple(children))
 
     def with_children(self, children: Sequence[Field]) -> Field:
-        """Return a copy with other children."""
+        """Return a copy with new children."""
         return replace(self, children=tuple(children))
 
 
@@ -215,7 +216,7 @@ class Schema:
         return max(self.field_ids(), default=-1)
 
     def find(self, key: str | int) -> Field | None:
-        """Return the field with that id, or at that path ("a", "s.x", "l.item"); None if there is none.
+        """Return the field with an id or at a path ("a", "s.x", "l.item"); None if it does not exist.
 
         At every level the exact name is tried first, so that nested names that contain dots are found.
         """
@@ -225,7 +226,7 @@ class Schema:
         return None if trail is None else trail[-1]
 
     def field(self, key: str | int) -> Field:
-        """Return the field with that id or path; see :meth:`find`.
+        """Return the field with an id or at a path; see :meth:`find`.
 
         Raises:
             InvalidInputError: the field does not exist.
@@ -245,19 +246,19 @@ class Schema:
         return replace(self, fields=tuple(numbered))
 
     def with_metadata(self, metadata: Mapping[str, bytes]) -> Schema:
-        """Return a copy with other schema metadata."""
+        """Return a copy with new schema metadata."""
         return replace(self, metadata=metadata)
 
 
 def is_true(value: bytes | None) -> bool:
-    """Return whether the value of a metadata key enables something; case-insensitive, unknown values do not."""
+    """Return whether a metadata value means true; case-insensitive, unknown values mean false."""
     return value is not None and value.lower() in _TRUE
 
 
 def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
-    """Return the fields from one of the siblings down to the end of a dotted path; None if the path does not exist.
+    """Return the fields along a dotted path, starting with one of the siblings; None if the path does not exist.
 
-    A name that contains dots may be written literally or in backquotes, which are doubled inside: ``s.`a.b```.
+    A name that contains dots may be written literally or in backquotes (``s.`a.b```); backquotes inside are doubled.
     """
     for quoted in (False, True):
         for node in siblings:
@@ -272,7 +273,7 @@ def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
 
 
 def _plain_values(record: Field | Schema) -> dict[str, Any]:
-    # A mappingproxy does not pickle.
+    # A mappingproxy cannot be pickled.
     values = {item.name: getattr(record, item.name) for item in fields(record)}
     return {**values, "metadata": dict(record.metadata)}
 

@@ -1,4 +1,4 @@
-"""JSON columns: ``arrow.json`` text externally, ``lance.json`` binary internally.
+"""JSON columns: ``arrow.json`` text for callers, ``lance.json`` binary in files.
 
 **Source:** columns of pylance 14.0.2.
 """
@@ -34,7 +34,7 @@ LANCE_JSON: Final = "lance.json"
 
 
 def is_json_text(field: pa.Field) -> bool:
-    """Return whether an Arrow field is JSON text, whether or not Arrow knows the extension type."""
+    """Return whether an Arrow field is JSON text, even if Arrow does not know the extension type."""
     if isinstance(field.type, pa.BaseExtensionType):
         return bool(field.type.extension_name == ARROW_JSON)
     name = (field.metadata or {}).get(EXTENSION_NAME_KEY.encode())
@@ -42,14 +42,14 @@ def is_json_text(field: pa.Field) -> bool:
 
 
 def json_field(given: pa.Field) -> pa.Field:
-    """Return the field as which a column of JSON text is stored."""
+    """Return the field that stores a column of JSON text."""
     kept = {key: value for key, value in (given.metadata or {}).items() if not key.startswith(b"ARROW:extension:")}
     names = {EXTENSION_NAME_KEY.encode(): LANCE_JSON.encode(), EXTENSION_METADATA_KEY.encode(): b""}
     return pa.field(given.name, pa.large_binary(), nullable=given.nullable, metadata=kept | names)
 
 
 def shown_json_schema(schema: Schema) -> Schema:
-    """Return the schema with text in place of every stored JSON column; the same object if there is none."""
+    """Return the schema with a text field for each stored JSON column; the same object if there are none."""
     if not any(node.logical_type == "json" for node in schema.walk()):
         return schema
     return replace(schema, fields=tuple(_shown(top) for top in schema.fields))

@@ -2,16 +2,16 @@
 
 ::
 
-    document    container, or a scalar as a container of kind 0x2 with count 0 and one entry
+    document    container; a scalar is stored as a container of kind 0x2 with count 0 and one entry
     container   u32 kind (0x8 array, 0x4 object) << 28 | number of members
                 entries: array u32 x n; object u32 x n for the keys, then u32 x n for the values
-                bytes of everything that the entries describe, in order
+                the bytes described by the entries, in order
     entry       kind << 28 | bytes:  0 null, 1 string, 2 number, 3 false, 4 true, 5 container
     number      0x00 zero  0x10 NaN  0x20 infinity  0x30 -infinity
                 0x40 signed, 0x50 unsigned, 1, 2, 4 or 8 bytes; 0x60 double, 8 bytes
 
-Words and numbers are big-endian. Members of objects are sorted by the bytes of their keys. Integers outside the range
-of 64 bits become doubles.
+Words and numbers are big-endian. Members of objects are sorted by the bytes of their keys. Integers that do not fit
+into 64 bits are converted to doubles.
 
 **Source:** columns of pylance 14.0.2, compared byte for byte; the JSONB format of Databend.
 """
@@ -45,13 +45,13 @@ def jsonb_from_text(text: bytes) -> bytes:
     """Convert JSON text to the binary form.
 
     Raises:
-        InvalidInputError: invalid JSON, a key that occurs twice in one object, or nesting more than 256 deep.
+        InvalidInputError: invalid JSON, a key that occurs twice in one object, or more than 256 levels of nesting.
     """
     try:
         value = json.loads(text.decode(), object_pairs_hook=_object, strict=False, parse_constant=_no_constant)
         kind, data = _encoded(value, 0)
     except RecursionError as error:
-        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} deep") from error
+        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} levels deep") from error
     except InvalidInputError:
         raise
     except ValueError as error:
@@ -89,7 +89,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _encoded(value: Any, depth: int) -> tuple[int, bytes]:
-    """Return the kind of the entry, and its bytes."""
+    """Return the kind and the bytes of the entry for a value."""
     if value is None:
         return _NULL, b""
     if value is True:
@@ -103,7 +103,7 @@ def _encoded(value: Any, depth: int) -> tuple[int, bytes]:
     if isinstance(value, float):
         return _NUMBER, _double(value)
     if depth >= _MAX_DEPTH:
-        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} deep")
+        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, list):
         return _CONTAINER, _container(_ARRAY, len(value), [_encoded(item, depth + 1) for item in value])
     keys = sorted(value)
@@ -120,7 +120,7 @@ def _container(kind: int, count: int, entries: list[tuple[int, bytes]]) -> bytes
 def _word(kind: int, count: int) -> bytes:
     if count > _COUNT_MASK:
         raise InvalidInputError(
-            f"a document has {count} bytes or members in one container; at most {_COUNT_MASK} are supported"
+            f"a document has {count} bytes or members in one container; the maximum is {_COUNT_MASK}"
         )
     return (kind << _KIND_SHIFT | count).to_bytes(_WORD_BYTES, "big")
 
@@ -154,7 +154,7 @@ def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
     """Return the text of the entry at ``data[start : start + size]``."""
     stop = start + size
     if stop > len(data):
-        raise CorruptDataError(f"an entry of a document of {len(data)} bytes ends at byte {stop}")
+        raise CorruptDataError(f"an entry ends at byte {stop}, but the document has {len(data)} bytes")
     if kind in _CONSTANTS:
         return _CONSTANTS[kind]
     if kind == _STRING:
@@ -164,7 +164,7 @@ def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
     if kind != _CONTAINER:
         raise CorruptDataError(f"unknown kind of entry: {kind}")
     if depth >= _MAX_DEPTH:
-        raise CorruptDataError(f"a document is nested more than {_MAX_DEPTH} deep")
+        raise CorruptDataError(f"a document is nested more than {_MAX_DEPTH} levels deep")
     return _container_text(data, start, stop, depth)
 
 
@@ -175,12 +175,12 @@ def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
     num_entries = count * (1 + (kind == _OBJECT))
     at = start + _WORD_BYTES * (1 + num_entries)
     if at > stop:
-        raise CorruptDataError(f"a container of {num_entries} entries in {stop - start} bytes")
+        raise CorruptDataError(f"a container has {num_entries} entries, which do not fit into its {stop - start} bytes")
     texts = []
     for index in range(num_entries):
         entry_kind, size = _split(data, start + _WORD_BYTES * (1 + index))
         if at + size > stop:
-            raise CorruptDataError("an entry exceeds its container")
+            raise CorruptDataError("an entry extends past the end of its container")
         texts.append(_text(entry_kind, data, at, size, depth + 1))
         at += size
     if kind == _ARRAY:

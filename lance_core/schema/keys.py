@@ -3,8 +3,8 @@
 Both are declared by entries of field metadata, from which the flags of a field are derived::
 
     lance-schema:unenforced-primary-key               true: part of the primary key
-    lance-schema:unenforced-primary-key:position      its position, starting at 1; any number makes it part of the key
-    lance-schema:unenforced-clustering-key:position   its position in the clustering key, starting at 1
+    lance-schema:unenforced-primary-key:position      position in the key, from 1; any number makes the field part of it
+    lance-schema:unenforced-clustering-key:position   position in the clustering key, from 1
 
 A position that is not a number is ignored.
 
@@ -42,9 +42,9 @@ _MAX_POSITION: Final = 2**32 - 1
 
 
 def position(metadata: Mapping[str, bytes], key: str) -> int | None:
-    """Parse the number of an entry; None if there is none."""
+    """Parse the number in a metadata entry; None if there is no valid number."""
     text = metadata.get(key, b"")
-    # Longer text might be too long to convert, and is out of range unless it starts with zeros.
+    # Longer text may exceed the limit of int(), and is out of range unless it starts with zeros.
     digits = text.lstrip(b"+").lstrip(b"0") or b"0"
     if not _NUMBER.fullmatch(text) or len(digits) > len(str(_MAX_POSITION)):
         return None
@@ -58,10 +58,10 @@ def is_primary_key(metadata: Mapping[str, bytes]) -> bool:
 
 
 def check_primary_keys(fields: Iterable[Field]) -> None:
-    """Check that every part of the primary key is valid: it must have exactly one value in every row.
+    """Check that every field of the primary key has exactly one value in every row.
 
     Raises:
-        InvalidSchemaError: a part has children, is inside a list, or is nullable.
+        InvalidSchemaError: a field of the key has children, is inside a list, or is nullable.
     """
     for field in fields:
         _check(field, nullable=field.nullable, in_list=False)

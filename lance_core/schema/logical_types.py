@@ -15,8 +15,8 @@ String                         Arrow
 ``json``                       large_binary of JSONB bytes
 =============================  ==========================================================================
 
-Fixed-size lists can be nested at most 64 deep. View types are stored as their plain counterparts. There is no string
-for interval, decimal32/64, union, run-end encoded and list-view.
+Fixed-size lists can be nested at most 64 levels deep. View types are stored as their plain counterparts. There is no
+string for interval, decimal32/64, union, run-end encoded and list-view types.
 
 Strings of damaged files may have any length. They are processed once, and messages quote only their start.
 
@@ -71,7 +71,7 @@ _TYPE_OF: Final = MappingProxyType(dict(_PLAIN) | {"json": pa.large_binary()})
 _NAME_OF: Final = MappingProxyType({dtype: name for name, dtype in _PLAIN})
 
 BFLOAT16: Final = "lance.bfloat16"
-"""Extension type of the items that a logical type can name."""
+"""The only extension type of items that a logical type can express."""
 
 _BFLOAT16_ITEM: Final = pa.field(
     "item", pa.binary(2), metadata={EXTENSION_NAME_KEY: BFLOAT16, EXTENSION_METADATA_KEY: ""}
@@ -102,10 +102,10 @@ def logical_type_of(dtype: pa.DataType, where: str) -> str:
 
     Args:
         dtype: any Arrow type; extension types are treated as their storage.
-        where: the column's path, for messages.
+        where: path of the column, for messages.
 
     Raises:
-        NotSupportedError: the format has no string for the type, or no encoding for it.
+        NotSupportedError: the format has no string or no encoding for the type.
     """
     dtype = plain_type(dtype)
     name = _NAME_OF.get(dtype)
@@ -133,7 +133,7 @@ def logical_type_of(dtype: pa.DataType, where: str) -> str:
 
 @lru_cache(maxsize=1024)
 def arrow_type(field: Field) -> pa.DataType:
-    """Return the Arrow type of a field, including children; extension fields give their storage type.
+    """Return the Arrow type of a field, including children; for extension types, the storage type.
 
     Raises:
         CorruptDataError: the logical type is malformed or does not match its children.
@@ -147,7 +147,7 @@ def arrow_type(field: Field) -> pa.DataType:
     if field.is_map:
         entries = _only_child(field)
         if not entries.is_struct or len(entries.children) != 2:
-            raise CorruptDataError(f"map field {field.name!r} needs a struct of key and value, found {entries}")
+            raise CorruptDataError(f"map field {field.name!r} must have a struct of key and value, found {entries}")
         key, value = entries.children
         if key.logical_type == "null":
             raise NotSupportedError(
@@ -173,7 +173,7 @@ def arrow_field(field: Field) -> pa.Field:
     metadata = dict(field.metadata)
     if field.extension_name:
         metadata.setdefault(EXTENSION_NAME_KEY, field.extension_name.encode())
-    # In Arrow, the null type holds only nulls, whatever the flag says.
+    # In Arrow, values of the null type are always null, regardless of the flag.
     nullable = field.nullable or field.logical_type == "null"
     return pa.field(field.name, arrow_type(field), nullable=nullable, metadata=metadata or None)
 
@@ -183,7 +183,7 @@ def leaf_type(logical_type: str) -> pa.DataType:
 
     Raises:
         CorruptDataError: a parameter of the string is malformed.
-        NotSupportedError: the string is unknown, or fixed-size lists are nested more than 64 deep.
+        NotSupportedError: the string is unknown, or fixed-size lists are nested more than 64 levels deep.
     """
     plain = _TYPE_OF.get(logical_type)
     if plain is not None:
@@ -219,14 +219,16 @@ def _fixed_size_list_name(dtype: pa.FixedSizeListType, where: str) -> str:
         if item_type.list_size < 1:
             raise _unsupported(dtype, where, "the dimension must be at least 1")
         if len(dimensions) == MAX_LIST_DEPTH:
-            raise NotSupportedError(f"column {where!r}: fixed-size lists are nested more than {MAX_LIST_DEPTH} deep")
+            raise NotSupportedError(
+                f"column {where!r}: fixed-size lists are nested more than {MAX_LIST_DEPTH} levels deep"
+            )
         dimensions.append(str(item_type.list_size))
         item = item_type.value_field
         item_type = plain_type(item.type)
     if pa.types.is_struct(item_type) and len(dimensions) > 1:
-        raise _unsupported(dtype, where, "only one fixed-size list around a struct can be stored")
+        raise _unsupported(dtype, where, "structs can be inside only one level of fixed-size lists")
     if not (pa.types.is_struct(item_type) or _is_fixed_width(item_type)):
-        raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls or of fixed width")
+        raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls or fixed-width values")
     item_name = BFLOAT16 if _is_bfloat16(item) else logical_type_of(item_type, where)
     return ":".join([*["fixed_size_list"] * len(dimensions), item_name, *reversed(dimensions)])
 

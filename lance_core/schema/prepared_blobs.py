@@ -1,7 +1,7 @@
 """The prepared shape of v2 blobs: descriptors provided by sidecar writers, one struct per value.
 
 ====  ============  ===========================================================================
-Kind  Name          Members set in addition to ``kind``; the others are null
+Kind  Name          Members set in addition to ``kind``; all others are null
 ====  ============  ===========================================================================
 0     inline        data
 1     packed        blob_id, blob_size, position
@@ -56,16 +56,16 @@ PREPARED_TYPE: Final = pa.struct(
 
 
 def prepared_arrow_field(name: str) -> pa.Field:
-    """Return the field of a column of prepared descriptors."""
+    """Return the Arrow field of a column of prepared descriptors."""
     return pa.field(name, PREPARED_TYPE, metadata={EXTENSION_NAME_KEY: BLOB_V2})
 
 
 def in_given_shape(declared: Field, given: pa.DataType) -> Field:
-    """Return a table field in the shape of the given rows: prepared for descriptors of blobs, otherwise unchanged.
+    """Return a table field in the shape of the given rows: the prepared shape for descriptors, otherwise unchanged.
 
     Args:
         declared: the field, with its ids.
-        given: type of the rows; it need not match.
+        given: type of the given rows; it may differ from that of the field.
     """
     if is_blob_v2(declared):
         return prepared_field(declared) if given == PREPARED_TYPE else declared

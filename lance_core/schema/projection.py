@@ -27,7 +27,8 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
         schema: the schema to select from.
         columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name", "s.`a.b`"). Two
             paths into the same top-level field return that field once, with both members in schema order.
-        orders_members: whether members follow the requested order instead, as in files (but not datasets) of pylance.
+        orders_members: whether members are in the requested order instead, as in pylance for files but not for
+            datasets.
 
     Raises:
         InvalidInputError: a name is unknown (close matches are suggested) or repeated.
@@ -42,7 +43,7 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
         trail = trail_of(schema.fields, column)
         if trail is None:
             raise _unknown_column(schema, column)
-        # All descendants of the last node, and its ancestors.
+        # Keep all descendants of the last node, and its ancestors.
         keep = wanted.setdefault(trail[0].name, {})
         keep.update(dict.fromkeys(id(node) for node in trail[:-1]))
         keep.update(dict.fromkeys(id(node) for node in trail[-1].walk()))
@@ -58,7 +59,7 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
 def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Schema:
     """Select the fields with the given ids and their ancestors, in schema order.
 
-    A container is kept only if one of its descendants is, or if it has no children at all.
+    A container is kept only if one of its descendants is kept, or if it has no children.
     """
     return Schema(
         fields=tuple(kept for top in schema.fields if (kept := _kept_by_ids(top, field_ids)) is not None),
@@ -75,7 +76,7 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
     rejects actual nulls in a non-nullable field.
 
     Raises:
-        SchemaMismatchError: the first field that differs is named.
+        SchemaMismatchError: a field differs; the message describes the first such field.
     """
     names = found.names
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -103,7 +104,7 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
 
 
 def has_same_columns(table: Schema, written: Schema) -> bool:
-    """Return whether files of one schema can be read with another: every id of theirs means the same column there.
+    """Return whether files of one schema can be read with another: each of their field ids must denote the same column.
 
     Args:
         table: the schema used for reading; it may have more top-level columns.
@@ -114,12 +115,12 @@ def has_same_columns(table: Schema, written: Schema) -> bool:
 
 
 def same_type(expected: pa.DataType, found: pa.DataType) -> bool:
-    """Return whether data of ``found`` is stored exactly as ``expected``, ignoring nullability and item names."""
+    """Return whether data of type ``found`` is stored like ``expected``, ignoring nullability and item names."""
     return _compare(expected, found, _has_same_members)
 
 
 def fits_type(expected: pa.DataType, found: pa.DataType) -> bool:
-    """Return whether data of ``found`` matches ``expected``, except for member order and missing nullable members.
+    """Return whether data of type ``found`` matches ``expected``, except for member order and missing nullable members.
 
     A struct without any of the expected members does not match.
     """
@@ -206,4 +207,4 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, n=3)
     if close:
         return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
-    return f"; known: {list(known[:20])}"
+    return f"; known columns: {list(known[:20])}"

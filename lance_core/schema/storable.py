@@ -1,4 +1,4 @@
-"""Determines which fields a format version can hold: the one table that every writer checks before it writes a byte.
+"""Determines which fields a format version supports; every writer checks this table before it writes any bytes.
 
 =================================================  ====  ====  ====  ====
 Kind of field                                      0.1   2.0   2.1   2.2
@@ -10,22 +10,22 @@ packed struct of fixed-width members                (1)   x     x     x
 dictionary of bools or floats                       (2)   x     x     x
 fixed-size list of nulls                                  x     x     x
 fixed-size lists 20 to 48 deep                      x           x     x
-the same 49 to 64 deep                              x
-struct without members                                    x     x     x
+fixed-size lists 49 to 64 deep                      x
+struct without fields                                     x     x     x
 values outside the pages (``lance-encoding:blob``)        x     x     x
-the same inside a list                                    x
+the same, inside a list                                   x
 list with a packed-struct key                       x           x     x
 packed struct with a value other than ``true``      x     x
 packed struct with strings or binaries              (1)               x
 packed struct with fixed-size lists                 (1)   x           x
-fixed-size binary of no bytes                                         x
+fixed-size binary of width 0                                          x
 map                                                                   x
 fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) 0.1 stores it as a plain struct. (2) Dictionaries of floats can be read: the reference writes them, but cannot open
-the table afterwards. Types that no version holds have no logical type; see :mod:`lance_core.schema.logical_types`.
+(1) 0.1 stores it as a plain struct. (2) Dictionaries of floats can be read: the reference writes them, but then cannot
+open the table. Types that no version supports have no logical type; see :mod:`lance_core.schema.logical_types`.
 
 **Source:** types in the spec of the formats; types that pylance 14.0.2 writes and can read back.
 """
@@ -62,12 +62,12 @@ _NO_BYTES: Final = "fixed_size_binary:0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorableRule:
-    """One row of the table.
+    """One row of the table in the module docstring.
 
     Attributes:
         what: the kind of field, for messages.
         applies: whether a field is of this kind; the second argument is True inside a list.
-        versions: versions that hold it; may be empty.
+        versions: versions that support this kind of field; may be empty.
     """
 
     what: str
@@ -129,13 +129,13 @@ RULES: Final = (
         applies=_is_blob_v1,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
-    # The reference also writes it, but then looks for the items in the column of the list.
+    # The reference writes such fields, but then searches for the items in the column of the list.
     StorableRule(
         what="a list marked as packed",
         applies=_is_packed_list,
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
-    # The reference also writes it, but its decoders terminate the process.
+    # The reference writes such fields, but its decoders terminate the process.
     StorableRule(
         what="a packed struct whose key is not 'true'",
         applies=_is_packed_by_another_word,
@@ -152,20 +152,20 @@ RULES: Final = (
         versions=(_V.V0_1, _V.V2_0, _V.V2_2),
     ),
     StorableRule(
-        what="a packed struct with fixed-size binary of no bytes", applies=_is_packed_with_nothing, versions=()
+        what="a packed struct with fixed-size binary of width 0", applies=_is_packed_with_nothing, versions=()
     ),
     StorableRule(
-        what="a fixed-size list of fixed-size binary of no bytes",
+        what="a fixed-size list of fixed-size binary of width 0",
         applies=lambda field, _: field.is_fixed_size_list and f":{_NO_BYTES}:" in field.logical_type,
         versions=(),
     ),
     StorableRule(
-        what="fixed-size binary of no bytes",
+        what="fixed-size binary of width 0",
         applies=lambda field, _: field.logical_type == _NO_BYTES,
         versions=(_V.V2_2,),
     ),
     StorableRule(
-        what="a struct without members",
+        what="a struct without fields",
         applies=lambda field, _: field.is_struct and not field.children,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
@@ -186,25 +186,25 @@ RULES: Final = (
     ),
     # Nested messages: readers accept at most 100 levels.
     StorableRule(
-        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_1} deep",
+        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_1} levels deep",
         applies=_nested_deeper_than(_MAX_DEPTH_2_1),
         versions=(_V.V0_1,),
     ),
     StorableRule(
-        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_0} deep",
+        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_0} levels deep",
         applies=_nested_deeper_than(_MAX_DEPTH_2_0),
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
 )
-"""What not every version holds."""
+"""Kinds of fields that only some versions support."""
 
 
 def check_storable(schema: Schema, version: LanceFileVersion) -> None:
-    """Check that files of a version can hold every field of a schema.
+    """Check that a version supports every field of a schema.
 
     Raises:
-        UnsupportedVersionError: a field cannot be held; the message names the versions that can hold it.
-        NotSupportedError: no version holds a field.
+        UnsupportedVersionError: the version does not support a field; the message contains the versions that do.
+        NotSupportedError: no version supports a field.
     """
     for field, path, below_list in _walk(schema):
         if field.is_blob:
@@ -237,7 +237,7 @@ def _check_blob(field: Field, path: str) -> None:
         if is_declared or is_prepared(field):
             return
         if is_described(field):
-            problem = "holds blob descriptors, which are not valid in another file; provide the values"
+            problem = "contains blob descriptors, which are not valid in another file; provide the values"
         else:
             problem = f"is not a blob; expected large_binary, or a struct of data and uri with extension type {BLOB_V2}"
     elif field.logical_type in _BLOBS_V1 and field.extension_name != BLOB_V2:

@@ -3,8 +3,8 @@
 Both forms of the reference are supported. Options given for the path of a base replace all options of the table for
 its store; entries ``base_{id}.{name}`` of the table's own options override individual options.
 
-Options are passed as one dictionary to everything that opens files. It has the options of bases as an attribute, not
-among its items, so that the store of the table never sees them.
+Options are passed as one dictionary to all code that opens files. The options of bases are an attribute of this
+dictionary, not items, so that the store of the table never receives them.
 
 Source: ``base_store_params`` and ``storage_options`` of pylance 14.0.2.
 """
@@ -27,7 +27,7 @@ class StorageOptions(dict[str, str]):
     """Options of the store of a table.
 
     Attributes:
-        bases: path of a base → options of its store.
+        bases: maps the path of each base to the options of its store.
     """
 
     bases: Mapping[str, Mapping[str, str]]
@@ -44,10 +44,11 @@ def with_base_params(
 
     Args:
         storage_options: the options of the table; may already include options of bases.
-        base_store_params: path or URI of a base → options of its store; None to keep those in ``storage_options``.
+        base_store_params: maps the path or URI of each base to the options of its store; None to keep those in
+            ``storage_options``.
 
     Raises:
-        InvalidTypeError: not a dictionary of dictionaries.
+        InvalidTypeError: ``base_store_params`` is not a dictionary of dictionaries.
     """
     if base_store_params is None:
         return storage_options
@@ -56,7 +57,8 @@ def with_base_params(
         isinstance(path, str) and isinstance(options, Mapping) for path, options in given.items()
     ):
         raise InvalidTypeError(
-            "base_store_params must be a dict of base path to a dict of storage options", argument="base_store_params"
+            "base_store_params must be a dict that maps base paths to dicts of storage options",
+            argument="base_store_params",
         )
     result = StorageOptions(storage_options or {})
     result.bases = {_recorded(path): dict(options) for path, options in base_store_params.items()}
@@ -68,7 +70,7 @@ def inherited_options(
     storage_options: dict[str, str] | None,
     base_store_params: Mapping[str, Mapping[str, str]] | None,
 ) -> dict[str, str] | None:
-    """Return the options for a call on a handle: its arguments, or the handle's own options where these are None.
+    """Return the options for a call on a handle: the arguments of the call, or if they are None, those of the handle.
 
     Args:
         of_handle: the options with which the handle was opened.
@@ -85,8 +87,8 @@ def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, pat
 
     Args:
         storage_options: the options of the table.
-        base_id: the base's id.
-        path: the base's path.
+        base_id: id of the base.
+        path: path of the base.
     """
     if isinstance(storage_options, StorageOptions):
         for spelling in (path.rstrip("/"), _recorded(path)):
@@ -106,7 +108,7 @@ def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, pat
 
 
 def _recorded(path: str) -> str:
-    """Return the path of a base in the spelling used by manifests, whichever spelling the user gave."""
+    """Return the path of a base in the form that manifests use; users may write it in several forms."""
     try:
         return recorded_uri(path)
     except InvalidInputError:

@@ -4,7 +4,8 @@ A file with a ``base_id`` is below the base path with that id; a file without on
 that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base directly contains the
 files. Branches and shallow clones refer to the files of their source this way. Id 0 is valid.
 
-A base path may be anywhere: the writer of the manifest chooses it. The name of a file must not lead outside its base.
+The writer of the manifest may choose any location as a base path. A file name must not refer to a location outside its
+base.
 
 Source: ``lance.table.BasePath``; behavior of pylance 14.0.2.
 """
@@ -33,10 +34,10 @@ __all__ = ["BasePath", "DataPlace", "FileLocator", "Location", "directory_uri"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasePath:
-    """A location outside the table's root that holds some of its files.
+    """A location outside the table's root that contains some of the table's files.
 
     Attributes:
-        id: the id to which ``base_id`` of a file refers.
+        id: id of the base path; files refer to it as ``base_id``.
         path: absolute path or URI.
         is_table_root: whether ``data/`` and ``_deletions/`` are below it.
         name: the name; None if it has none.
@@ -64,7 +65,7 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The location of an object: the store and the path in it."""
+    """The location of an object: a store and a path in the store."""
 
     store: ObjectStore
     path: str
@@ -77,7 +78,7 @@ class DataPlace:
     Attributes:
         store: the store.
         directory: path of the directory that directly contains the files.
-        base_id: the base to which the files refer; None for the table's own root.
+        base_id: id of the base path to record for the files; None for the table's own root.
     """
 
     store: ObjectStore
@@ -92,11 +93,11 @@ def directory_uri(path: str) -> str:
 
 
 class FileLocator:
-    """Finds the files of one table version.
+    """Locates the files of one table version.
 
     Args:
         store: the store of the table.
-        root: the table's path in it.
+        root: path of the table in the store.
         base_paths: the version's base paths.
         storage_options: the options of the table and of its base paths (:mod:`~lance_core.table.base_options`).
     """
@@ -150,10 +151,10 @@ class FileLocator:
         return directory_uri(self._bases[base_id].path) + path
 
     def below_base(self, base_id: int | None, path: str) -> Location:
-        """Return a file directly below a base path, such as an external value; None means the table's own root.
+        """Return the location of a file below a base path, such as an external value; None means the table's own root.
 
         Raises:
-            CorruptDataError: the base path is not listed, or the path leaves it.
+            CorruptDataError: the base path is not listed, or the path leads outside it.
         """
         base = None if base_id is None else self._base(base_id, path)
         if not is_plain_path(path):

@@ -1,18 +1,18 @@
-"""Branches: each has its own dataset root below ``tree/`` of the main root, and a small JSON file that records it.
+"""Branches: each has its own dataset root below ``tree/`` in the main root, and a small JSON file that records it.
 
 ::
 
-    tree/{branch}/…                             versions, data, … of the branch; "/" creates directories
+    tree/{branch}/…                             versions, data, … of the branch; "/" separates directories
     _refs/branches/{branch, "/" as %2F}.json    {"parentBranch": null, "identifier": {"version_mapping": [[3, "…"]]},
                                                  "parentVersion": 3, "createAt": 1769860800, "manifestSize": 391,
                                                  "metadata": {}}
 
 When a branch is created, its manifest is written before its record; when it is removed, the record is removed first.
 So a branch with a record always has versions. All records are in the main root. ``version_mapping`` is the path from
-the main branch to the branch: for each fork, the version at which it was created, and an identity that does not depend
-on the name.
+the main branch to the branch: for each fork, the version at which it was created, and an identity that is independent
+of the branch name.
 
-Source: files of pylance 14.0.2, and the content that it rejects.
+Source: files written and rejected by pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Fork:
 
     Attributes:
         version: the version at which the fork was created; 0 if unknown.
-        identity: the identity of the fork, 32 hex digits.
+        identity: the identity of the fork, 32 hexadecimal digits.
     """
 
     version: int
@@ -78,7 +78,7 @@ class BranchRecord:
         forks: the path from the main branch; empty if the file does not record it.
         created_at: creation time in seconds since the epoch.
         manifest_size: size of the branch's first manifest in bytes.
-        metadata: strings from the user.
+        metadata: user-defined strings.
     """
 
     name: str
@@ -94,7 +94,7 @@ class BranchRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: the file is not a branch record; the message names the file and the key.
+            CorruptDataError: the file is not a branch record; the message contains the path and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(
@@ -109,11 +109,11 @@ class BranchRecord:
 
     @property
     def forked_from(self) -> int | None:
-        """The version of the main branch at which the path to the branch starts; None if not recorded."""
+        """The version of the main branch at which the path to this branch begins; None if not recorded."""
         return self.forked_at(0)
 
     def forked_at(self, depth: int) -> int | None:
-        """Return the version at which the fork after ``depth`` others was created; None if not recorded."""
+        """Return the version at which the fork with index ``depth`` was created; None if not recorded."""
         # The reference writes 0 for an unknown version.
         if depth < len(self.forks) and self.forks[depth].version > 0:
             return self.forks[depth].version
@@ -141,8 +141,9 @@ def check_new_branch_name(name: str) -> None:
 
     Raises:
         InvalidTypeError: the name is not a string.
-        InvalidRefError: as for :func:`check_branch_name`; or the name has a non-ASCII letter; or its root would be
-            inside a directory of another branch's root: ``tree/a/data`` contains the data files of branch ``a``.
+        InvalidRefError: :func:`check_branch_name` rejects the name, the name has a non-ASCII letter, or the root of the
+            branch would be in a directory of another branch's root: ``tree/a/data`` contains data files of branch
+            ``a``.
     """
     check_branch_name(name)
     segments = name.split("/")
@@ -151,8 +152,7 @@ def check_new_branch_name(name: str) -> None:
         rule = "may contain only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
     elif reserved:
         rule = (
-            f"must not have a segment {reserved[0]!r} after the first, which is the name of a directory inside "
-            "every branch"
+            f"must not have a segment {reserved[0]!r} after the first, which is the name of a directory in every branch"
         )
     else:
         return
@@ -175,9 +175,9 @@ def check_branch_name(name: str) -> None:
     elif name == MAIN_BRANCH:
         rule = "must not be the name of the main branch"
     elif "" in segments:
-        rule = "must not begin or end with a slash or contain two in a row"
+        rule = "must not begin or end with a slash or contain two consecutive slashes"
     elif ".." in name or "." in segments:
-        rule = "must not contain two dots in a row or a segment '.'"
+        rule = "must not contain two consecutive dots or a segment '.'"
     elif not all(map(_READ_NAME.fullmatch, segments)):
         rule = "may contain only letters, digits, '.', '-', '_', and '/' between segments"
     elif name.endswith(".lock"):
@@ -198,13 +198,13 @@ def branch_root(store: ObjectStore, root: str, name: str) -> str:
 
 
 def main_root(root: str, branch: str) -> str:
-    """Return the main root for the root of a branch; ``root`` itself for the main branch.
+    """Return the main root, given the root of a branch; ``root`` itself for the main branch.
 
     A copy of a branch in another location is an independent table.
 
     Args:
         root: the root of the table.
-        branch: the branch recorded in its manifests; empty for the main branch.
+        branch: the branch recorded in the table's manifests; empty for the main branch.
     """
     tail = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}"
     return root.removesuffix(tail) if branch else root
@@ -227,14 +227,14 @@ def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
 
 
 def branch_of_file(path: str, known: Container[str]) -> str | None:
-    """Return the branch to whose root a file belongs; None if it is not in a directory of a root.
+    """Return the branch whose root contains a file; None if the file is not in a directory of a root.
 
     The directories of a root may contain roots of other tables, which are not branches.
 
     Args:
         path: the path of the file, below ``tree/``.
-        known: names of branches; for an unknown branch, the name ends before the first segment that is the name of a
-            root's directory.
+        known: names of branches. The name of an unknown branch is assumed to end before the first segment with the
+            name of a directory of a root.
     """
     segments = path.split("/")
     depths = [depth for depth in range(1, len(segments) - 1) if segments[depth] in ROOT_DIRECTORIES]
@@ -243,12 +243,12 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
 
 
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the roots, each with a trailing slash, below a root, given the paths of all files below it."""
+    """Return the roots below another root, each with a trailing slash, given the paths of all files below it."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 
 def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
-    """Return all branches by name, ordered by name; directories without a record are not branches.
+    """Map branch names to records, ordered by name; directories without a record are not branches.
 
     Raises:
         CorruptDataError: a file is not a branch record.

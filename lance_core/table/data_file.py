@@ -1,11 +1,11 @@
-"""DataFile: one file of a fragment and which fields of the table it holds.
+"""DataFile: one file of a fragment, and the fields of the table that it contains.
 
 ``field_ids`` and ``column_indices`` are parallel lists: the values of field ``field_ids[i]`` are in column
 ``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column (leaves). Format
 2.0 also lists structs and lists, which own a column there; members of a packed struct are not listed, or have column
-index -1. Format 0.1 lists every field and no columns: its page table is ordered by field id, starting from the first
-listed one. Negative ids have special meanings: -2 is a column that a later file replaced, and -3 to -5 are hidden row
-lineage columns.
+index -1. Format 0.1 lists every field and no columns: its page table is ordered by field id, starting with the first
+listed id. Negative ids have special meanings: -2 is a column that a later file has replaced, and -3 to -5 are hidden
+row lineage columns.
 
 Source: ``lance.table.DataFile``.
 """
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["DEAD_FIELD_ID", "DataFile", "stored_fields"]
 
 DEAD_FIELD_ID: Final = -2
-"""Entry of ``field_ids`` whose column is no longer read."""
+"""Value in ``field_ids`` for a column that is no longer read."""
 
 
 def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
-    """Yield the fields that a new data file lists, in this order: those that own a column; in 0.1 all, by ascending id.
+    """Yield the fields that a new data file lists, in order: fields that own a column, or in 0.1 all fields, by id.
 
     Args:
         fields: sibling fields; all their descendants are in the file.
@@ -55,12 +55,12 @@ class DataFile:
     """One data file of a fragment.
 
     Attributes:
-        path: relative to ``data/`` of its base.
+        path: path of the file, relative to ``data/`` of its base.
         field_ids: the table's ids of the stored fields.
         column_indices: column of the file for each entry of ``field_ids``; empty in format 0.1.
         file_version: format version of the file.
-        num_bytes: size of the file; 0 when it was not recorded.
-        base_id: the base path it lies in; None for the table's own root (0 is a legal id).
+        num_bytes: size of the file in bytes; 0 if not recorded.
+        base_id: id of the base path that contains the file; None for the table's own root (0 is a valid id).
     """
 
     path: str
@@ -81,9 +81,10 @@ class DataFile:
         return tuple(field_id for field_id in self.field_ids if field_id >= 0)
 
     def columns(self) -> Mapping[int, int]:
-        """Field id -> column of the file, for the live fields that own a column.
+        """Maps field ids to columns of the file, for the live fields that own a column.
 
-        In 0.1, the distance of the id from the first one: its row in the page table, unless ids were renumbered.
+        In 0.1, the column is the row of the field in the page table: its id minus the first id, unless ids were
+        renumbered.
 
         Raises:
             CorruptDataError: the two lists differ in length, or a field occurs twice.
@@ -102,12 +103,12 @@ class DataFile:
         return {field_id: column for field_id, column in columns.items() if column >= 0}
 
     def hidden_columns(self) -> Mapping[int, int]:
-        """Field id -> column of the file, for the hidden row lineage columns."""
+        """Maps field ids to columns of the file, for the hidden row lineage columns."""
         pairs = zip(self.field_ids, self.column_indices, strict=False)
         return {field_id: column for field_id, column in pairs if field_id in HIDDEN_FIELD_IDS and column >= 0}
 
     def all_columns(self) -> Mapping[int, int]:
-        """Field id -> column of the file, live fields and hidden columns."""
+        """Maps field ids to columns of the file, for live fields and hidden columns."""
         return {**self.columns(), **self.hidden_columns()}
 
     def _page_table_rows(self) -> Mapping[int, int]:
@@ -122,8 +123,9 @@ class DataFile:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the path is empty or contains a NUL, or no release wrote this version pair.
-            UnsupportedVersionError: the file version is newer than any known one; the message names both.
+            CorruptDataError: the path is empty or contains a NUL character, or the version is one that no release
+                wrote.
+            UnsupportedVersionError: the file version is unknown; the message contains the file and the version.
         """
         if not message.path:
             raise CorruptDataError("a data file has an empty path")

@@ -1,7 +1,7 @@
 """Deletion files: the deleted rows of one fragment.
 
 Every file contains the complete set of deleted physical row offsets of its fragment. The type recorded in the manifest
-determines how to read it; the number of rows does not.
+determines the format; the number of rows does not.
 
 =======  ==========================================================================================
 arrow    Arrow IPC file: one column ``row_id: uint32 not null``, values in any order, any compression
@@ -10,10 +10,11 @@ bitmap   portable 32-bit Roaring bitmap, with or without run containers
 
 Name: ``_deletions/{fragment_id}-{read_version}-{id}.arrow`` or ``.bin``.
 
-A fragment's first file is an Arrow file below 5000 rows, otherwise a bitmap. A file that replaces it is an Arrow file
-up to 5000 rows, unless the old one is a bitmap, which stays a bitmap. A set that was merged from the deletes of two
-writers is always a bitmap. Files are immutable: the next delete in the fragment writes a new file, which also contains
-the old rows. If every row is deleted, the fragment is removed and no file is written.
+A fragment's first deletion file is an Arrow file if it lists fewer than 5000 rows, and otherwise a bitmap. A file that
+replaces an Arrow file is an Arrow file if it lists at most 5000 rows; a file that replaces a bitmap is a bitmap. A set
+merged from the deletes of two writers is always written as a bitmap. Files are immutable: the next delete in the
+fragment writes a new file, which also contains the old rows. If every row is deleted, the fragment is removed and no
+file is written.
 
 Source: ``lance.table.DeletionFile``; files of pylance 14.0.2.
 """
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 BITMAP_THRESHOLD_ROWS: Final = 5000
-"""Number of deleted rows from which a new file is a bitmap."""
+"""A new file that lists at least this many rows is a bitmap."""
 
 _ARROW_SCHEMA: Final = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _ID_BITS: Final = 64
@@ -68,9 +69,9 @@ class DeletionFile:
     """The file that lists the deleted rows of a fragment.
 
     Attributes:
-        file_type: the format.
-        read_version: the version that the deletion was computed against.
-        id: random; part of the name.
+        file_type: format of the file.
+        read_version: the version for which the deleted rows were determined.
+        id: random number that is part of the file name.
         num_deleted_rows: number of listed rows; 0 if not recorded.
         base_id: the base path that contains it; None for the table's own root.
     """
@@ -135,16 +136,16 @@ def write_deletion_file(
 
     Args:
         store: the store of the table.
-        root: the table's path in it.
+        root: path of the table in the store.
         fragment_id: the fragment that contains the rows.
         read_version: the version on which the delete was planned.
-        offsets: every deleted physical row, including rows deleted before.
+        offsets: every deleted physical row, including rows deleted earlier.
         as_bitmap: True for a bitmap, False for an Arrow file; None to choose by the number of rows, which is correct
             for a fragment's first file.
         durable: whether to make the file survive a power loss before returning.
 
     Returns:
-        The message for the fragment.
+        The message to store in the fragment.
 
     Raises:
         InvalidInputError: there are no rows.
@@ -164,7 +165,7 @@ def write_deletion_file(
     try:
         store.put(path, data, durable=durable)
     except BaseException:
-        # It may exist anyway, and no other process knows its name.
+        # The file may exist despite the failure. It can be removed: no other process knows its name.
         remove_objects(store, [path])
         raise
     return deletion.to_proto()
@@ -188,16 +189,16 @@ def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> byt
 def parse_deletion_file(
     buffer: pa.Buffer, file_type: DeletionFileType, *, physical_rows: int, what: str
 ) -> npt.NDArray[np.uint32]:
-    """Return the deleted offsets, sorted and unique.
+    """Return the offsets of the deleted rows, sorted and unique.
 
     Args:
         buffer: the whole file.
         file_type: the type recorded in the manifest.
-        physical_rows: rows of the fragment; every offset is below it.
+        physical_rows: number of rows in the fragment; every offset is less than it.
         what: name of the file, for error messages.
 
     Returns:
-        Shape (num_deleted_rows,), read-only.
+        A read-only array of shape (num_deleted_rows,).
 
     Raises:
         CorruptDataError: the bytes are not a deletion file, or an offset is outside the fragment.
@@ -236,7 +237,7 @@ def _read_arrow(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
 
 
 def _read_bitmap(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
-    # Imported late: most tables have no such file.
+    # Imported on first use: most tables have no such file.
     from pyroaring import BitMap
 
     try:

@@ -19,18 +19,18 @@ __all__ = ["read_deletion_offsets"]
 
 
 def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArray[np.uint32]:
-    """Return the deleted rows of a fragment, sorted and unique; none when it has no deletion file.
+    """Return the deleted rows of a fragment, sorted and unique; empty if it has no deletion file.
 
     Args:
         fragment: the fragment.
-        locator: finds its file.
+        locator: locates the deletion file.
 
     Returns:
         Physical positions, shape (num_deleted_rows,), read-only. Use ``BitMap(offsets, optimize=False)`` to get a set.
 
     Raises:
         NotFoundError: the file is missing.
-        CorruptDataError: the file is damaged, or the number of rows differs from the recorded one.
+        CorruptDataError: the file is damaged, or the number of rows differs from the recorded number.
     """
     deletion = fragment.deletion_file
     if deletion is None:

@@ -1,6 +1,6 @@
-"""DraftContent: the content of a draft besides its fragments: schema, indices, settings, base paths.
+"""DraftContent: the content of a draft except its fragments: schema, indices, settings, base paths.
 
-Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps at a commit.
+Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps when it commits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DraftContent:
         self._message = pb_table.Manifest()
         self._message.CopyFrom(content.message)
         self._message.version = version
-        # Early manifests do not record the file version; from now on, it is recorded.
+        # Early manifests do not record the file version; new manifests do.
         self.set_file_version(content.file_version)
         self._index_section = content.index_section
         self._dictionaries = dict(content.dictionaries)
@@ -55,7 +55,7 @@ class DraftContent:
 
     @property
     def index_section(self) -> bytes | None:
-        """Serialized ``IndexSection``; None when there is no index."""
+        """Serialized ``IndexSection``; None if there is no index."""
         return self._index_section
 
     def set_index_section(self, section: bytes | None) -> None:
@@ -86,20 +86,20 @@ class DraftContent:
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> values of the dictionary columns of a 0.1 table."""
+        """Maps field ids to the values of the dictionary columns of a 0.1 table."""
         return self._dictionaries
 
     def set_dictionaries(self, dictionaries: Mapping[int, pa.Array]) -> None:
-        """Set the values of dictionary columns, by field id."""
+        """Set the values of dictionary columns, keyed by field id."""
         self._dictionaries = dict(dictionaries)
 
     def keep_dictionaries(self, field_ids: Collection[int]) -> None:
-        """Keep the dictionaries of these columns of a 0.1 table when its schema changes."""
+        """Keep the dictionaries of some columns of a 0.1 table when its schema changes."""
         kept = self._content.dictionaries
         self._dictionaries = {field_id: kept[field_id] for field_id in field_ids if field_id in kept}
 
     def count_field_ids(self) -> None:
-        """Record the field ids of the schema as used, if the table records them."""
+        """Update the record of the highest assigned field id, if the table has one."""
         if self._message.HasField("max_allocated_field_id"):
             highest = max((field.id for field in self._message.fields), default=-1)
             self._message.max_allocated_field_id = max(self._message.max_allocated_field_id, highest)
@@ -132,13 +132,13 @@ class DraftContent:
         return dict(self._field(field_id).metadata)
 
     def set_field_metadata(self, field_id: int, values: Mapping[str, bytes]) -> None:
-        """Set the whole metadata of a field; raises as :meth:`field_metadata`."""
+        """Set the whole metadata of a field; raises the same errors as :meth:`field_metadata`."""
         field = self._field(field_id)
         field.metadata.clear()
         field.metadata.update(values)
 
     def derive_keys(self, field_id: int) -> None:
-        """Set the key properties of a field from its metadata; raises as :meth:`field_metadata`."""
+        """Set the key properties of a field from its metadata; raises the same errors as :meth:`field_metadata`."""
         field = self._field(field_id)
         metadata = dict(field.metadata)
         field.unenforced_primary_key = is_primary_key(metadata)
@@ -150,7 +150,7 @@ class DraftContent:
         self._message.base_paths.extend(base_paths)
 
     def set_branch(self, name: str | None) -> None:
-        """Set which branch the version belongs to; None for main."""
+        """Set the branch that the version belongs to; None for the main branch."""
         self._message.ClearField("branch")
         if name is not None:
             self._message.branch = name

@@ -1,7 +1,7 @@
-"""Feature flags: two words in every manifest that list the features that readers and writers must support.
+"""Feature flags: two bit sets in every manifest, one for the features that readers must support and one for writers.
 
-A program that finds an unknown bit must not use the version. Both words are recomputed from the content at every
-commit; only the sticky bits are carried over.
+A program that finds an unknown bit must not use the version. Both bit sets (words) are recomputed from the content at
+every commit; only the sticky bits are copied from the previous version.
 
 =======  ======================================  ======  ======  ==============================================
 value    meaning                                 reader  writer  here
@@ -12,7 +12,7 @@ value    meaning                                 reader  writer  here
 8        the table config is not empty                   x       kept
 16       some files live in base paths           x       x       read and kept
 32       transactions are only inline                    x       ignored, not kept
-64       data overlays                           x       x       refused, unless the environment has them
+64        data overlays                           x       x       refused, unless the environment has them
 128      an index stores extra columns           x       x       carried
 256      data files of several versions          x       x       sticky; both words or neither
 512      unknown purpose                                         refused
@@ -47,7 +47,7 @@ __all__ = ["FeatureFlag", "derive_flags", "require_readable", "require_writable"
 
 
 class FeatureFlag(IntFlag):
-    """The named bits."""
+    """The flags with known names."""
 
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2
@@ -89,8 +89,8 @@ def require_readable(message: pb_table.Manifest) -> None:
     """Check that this library may read a version.
 
     Raises:
-        UnsupportedFeatureFlagError: a reader flag is unknown; the message names it.
-        CorruptDataError: flags contradict each other or the content.
+        UnsupportedFeatureFlagError: a reader flag is unknown; the message contains the flag.
+        CorruptDataError: the flags are inconsistent with each other or with the content.
     """
     _check_pairs(message)
     _refuse(message.reader_feature_flags & ~(_READABLE | _switched_on()), "read", message.version)
@@ -111,9 +111,9 @@ def derive_flags(
 
     Args:
         message: the new version's content.
-        index_section: its serialized index section.
-        stable_row_ids: whether rows of the table get stable ids; fixed when the table was created.
-        previous: the version before, for the sticky bits.
+        index_section: the new version's serialized index section.
+        stable_row_ids: whether rows of the table get stable ids; this is decided when the table is created.
+        previous: the previous version, for the sticky bits.
 
     Returns:
         (reader word, writer word).
@@ -132,7 +132,7 @@ def derive_flags(
         both |= FeatureFlag.COVERING_INDICES
     if _mixes_file_versions(message, totals):
         both |= FeatureFlag.MIXED_FILE_VERSIONS
-    # Only rows with stable ids have a lineage. This library never spills it, but may commit what others spilled.
+    # Only rows with stable ids have a lineage. This library never writes hidden columns, but may keep existing ones.
     if stable_row_ids and totals.has_spilled_lineage:
         both |= FeatureFlag.SPILLED_ROW_LINEAGE
     reader = both | (previous.reader_feature_flags & _STICKY)
@@ -165,11 +165,13 @@ def _check_pairs(message: pb_table.Manifest) -> None:
     half_set = (message.reader_feature_flags ^ message.writer_feature_flags) & int(_IN_BOTH_WORDS)
     if half_set:
         raise CorruptDataError(
-            f"{where}: feature flag {_names(half_set)} is set for readers or writers only, expected both",
+            f"{where}: feature flags must be set for both readers and writers; set for only one: {_names(half_set)}",
             flags=half_set,
         )
     if message.reader_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS:
-        raise CorruptDataError(f"{where}: feature flag {_names(FeatureFlag.UNIQUE_FIELD_IDS)} is set for readers")
+        raise CorruptDataError(
+            f"{where}: feature flag {_names(FeatureFlag.UNIQUE_FIELD_IDS)} must not be set for readers"
+        )
     flagged = bool(message.writer_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS)
     if flagged != message.HasField("max_allocated_field_id"):
         raise CorruptDataError(

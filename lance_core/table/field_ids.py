@@ -1,4 +1,4 @@
-"""Field ids: which ones are in use, and which one is next.
+"""Field ids: the ids in use, and the next id to assign.
 
 An id is in use while the schema, a data file or a data overlay refers to it, so the id of a dropped column is reused
 once its last file has been removed. A table whose manifest records the highest assigned id (``max_allocated_field_id``)
@@ -21,12 +21,12 @@ __all__ = ["highest_field_id", "next_field_id", "with_relatives"]
 
 
 def next_field_id(message: pb_table.Manifest) -> int:
-    """Return the id that the next new field of a table gets."""
+    """Return the id to assign to the next new field of a table."""
     return highest_field_id(message) + 1
 
 
 def highest_field_id(message: pb_table.Manifest) -> int:
-    """Return the highest id in use, or the highest one ever assigned if the table records it; -1 if there is none."""
+    """Return the highest id in use, or the highest id ever assigned if the table records it; -1 if there are no ids."""
     if message.HasField("max_allocated_field_id"):
         return message.max_allocated_field_id
     highest = max((field.id for field in message.fields), default=-1)
@@ -37,14 +37,14 @@ def highest_field_id(message: pb_table.Manifest) -> int:
 
 
 def with_relatives(fields: Iterable[pb_file.Field], field_ids: Collection[int]) -> frozenset[int]:
-    """Return fields together with their ancestors and descendants.
+    """Return some fields and all their ancestors and descendants.
 
-    Data files list the fields that own a column, while an index refers to a list or struct itself; the values of both
-    change together.
+    Data files list the fields that own a column, while an index may refer to a list or struct; if the values of one
+    change, so do the values of the other.
 
     Args:
         fields: the fields of the schema; a parent precedes its children.
-        field_ids: some of them.
+        field_ids: ids of the fields to start from.
     """
     wanted = set(field_ids)
     ordered = list(fields)

@@ -1,11 +1,11 @@
-"""Fragment: a horizontal slice of a table, one or more data files that hold different columns of the same rows.
+"""Fragment: a horizontal slice of a table: one or more data files that contain different columns of the same rows.
 
 The record wraps the ``DataFragment`` message and parses only what is needed. Parts that this library keeps without
 interpreting them (row id and version sequences, overlays, clustering, metadata) are therefore preserved by every
 commit.
 
-Inside a transaction a new fragment has id 0, which means "assign one at commit"; in a manifest 0 is the id of the
-first fragment. Only the context distinguishes them.
+Inside a transaction, a new fragment has id 0, which means "assign an id at commit"; in a manifest, 0 is the id of the
+first fragment. Only the context distinguishes the two meanings.
 
 Source: ``lance.table.DataFragment``.
 """
@@ -28,10 +28,10 @@ __all__ = ["Fragment", "Fragments"]
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One fragment of a version, or a new one in a transaction.
+    """One fragment of a version, or a new fragment in a transaction.
 
     Attributes:
-        message: the message; never changed.
+        message: the protobuf message; never changed.
     """
 
     message: pb_table.DataFragment
@@ -45,7 +45,7 @@ class Fragment:
         fragment_id: int = 0,
         deletion: DeletionFile | None = None,
     ) -> Self:
-        """Return a fragment of these files, without row ids."""
+        """Return a fragment that consists of some files, without row ids."""
         return cls(
             pb_table.DataFragment(
                 id=fragment_id,
@@ -62,36 +62,36 @@ class Fragment:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The data files, parsed. Raises what :meth:`DataFile.from_proto` raises."""
+        """The parsed data files. Raises the same errors as :meth:`DataFile.from_proto`."""
         return tuple(DataFile.from_proto(file) for file in self.message.files)
 
     @property
     def deletion_file(self) -> DeletionFile | None:
-        """Where the deleted rows are listed; None when no row is deleted."""
+        """The file that lists the deleted rows; None if no row is deleted."""
         return DeletionFile.from_proto(self.message.deletion_file) if self.message.HasField("deletion_file") else None
 
     @property
     def physical_rows(self) -> int:
-        """Rows in the data files, deleted ones included."""
+        """Number of rows in the data files, including deleted rows."""
         return self.message.physical_rows
 
     @property
     def has_row_ids(self) -> bool:
-        """True when the rows have stable ids, inline or in a hidden column."""
+        """Whether the rows have stable ids, inline or in a hidden column."""
         return self.message.WhichOneof("row_id_sequence") is not None
 
     @property
     def has_overlays(self) -> bool:
-        """True when cells of the files are overridden by overlay files."""
+        """Whether overlay files replace some values in the data files."""
         return len(self.message.overlays) > 0
 
     @property
     def num_live_rows(self) -> int:
-        """Rows that are not deleted, as far as the deletion file's count was recorded."""
+        """Number of rows that are not deleted; too large if the number of deleted rows was not recorded."""
         return self.message.physical_rows - self.message.deletion_file.num_deleted_rows
 
     def with_deletion(self, deletion: pb_table.DeletionFile | None) -> Self:
-        """Return a copy with another deletion file, None for none; everything else is kept, including row ids."""
+        """Return a copy with a new deletion file, or None for none; all other content is kept, including row ids."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.ClearField("deletion_file")
@@ -100,7 +100,7 @@ class Fragment:
         return type(self)(message)
 
     def with_physical_rows(self, physical_rows: int) -> Self:
-        """Return a copy with another number of rows."""
+        """Return a copy with a new number of rows."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.physical_rows = physical_rows

@@ -1,8 +1,8 @@
 """Files of a fragment: which file contains which field, and which files are no longer needed.
 
 The newest file that lists a field contains its values; older files then list the field as dead (-2). The next commit
-drops a file without live fields from its fragment, except the last one: a fragment without files could not represent
-rows whose values are null.
+removes files without live fields from the fragment, but keeps its last file: a fragment without files could not
+represent rows whose values are null.
 
 Source: ``lance.table.DataFragment.files``; behavior of pylance 14.0.2.
 """
@@ -22,7 +22,7 @@ __all__ = ["drop_dead_files", "field_files", "new_files", "only_new_files", "rew
 
 
 def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | None, str]]:
-    """Map each field id to the file that contains it, as base path id and path."""
+    """Map each field id to the base path id and path of the file that contains the field."""
     return {field_id: _place(file) for file in fragment.files for field_id in file.fields if field_id >= 0}
 
 
@@ -56,7 +56,7 @@ def only_new_files(
 
 
 def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_table.DataFile:
-    """Return a copy of a file's record in which some fields are dead; their columns stay listed."""
+    """Return a copy of a file's record in which some fields are marked as dead; their columns remain listed."""
     copy = type(file)()
     copy.CopyFrom(file)
     copy.fields[:] = [DEAD_FIELD_ID if field_id in field_ids else field_id for field_id in file.fields]
@@ -64,14 +64,14 @@ def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_
 
 
 def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> bool:
-    """Drop the files that no longer contain a live field, in place.
+    """Remove, in place, the files of a fragment that no longer contain a live field.
 
     Args:
-        fragment: changed.
-        field_ids: every field of the schema; None to drop only files whose every field is dead.
+        fragment: the fragment to change.
+        field_ids: ids of all fields in the schema; None to remove only files in which all fields are marked as dead.
 
     Returns:
-        Whether a file was dropped.
+        Whether a file was removed.
     """
     kept = [file for file in fragment.files if _is_needed(file, field_ids)]
     kept = kept or list(fragment.files[-1:])
@@ -85,7 +85,7 @@ def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] 
 def _is_needed(file: pb_table.DataFile, field_ids: Collection[int] | None) -> bool:
     if field_ids is None:
         return DEAD_FIELD_ID not in file.fields or any(field_id != DEAD_FIELD_ID for field_id in file.fields)
-    # Hidden lineage columns (-3 to -5) are in no schema and stay.
+    # Hidden lineage columns (-3 to -5) are not in any schema and are kept.
     return any(field_id in field_ids or field_id < DEAD_FIELD_ID for field_id in file.fields)
 
 

@@ -1,12 +1,12 @@
-"""The system index ``__lance_frag_reuse``: which fragments replaced which, for indices that are not yet remapped.
+"""The system index ``__lance_frag_reuse``: records which fragments replaced others, for indices not yet remapped.
 
 A compaction that defers the remapping of indices leaves them unchanged, so their bitmaps still list the old fragments.
 Such an index nevertheless covers the new fragments: readers of its bitmap replace the old fragments of a group with the
-new ones, compaction by compaction, if the index covers all of the old ones. ::
+new fragments, compaction by compaction, if the index covers all of the old fragments. ::
 
     index on b       {0, 1, 2}
     compaction       0, 1, 2  ->  3
-    answers for      {3}
+    covers           {3}
 
 So a fragment id can be removed only from an updated bitmap. Records in a separate file, or in the tagged form, are not
 supported; the coverage of an index on such a table is unknown.
@@ -34,10 +34,10 @@ __all__ = ["FragmentReuse"]
 
 @dataclass(frozen=True, slots=True)
 class FragmentReuse:
-    """Which fragments replaced which.
+    """Records which fragments replaced others.
 
     Attributes:
-        groups: old and new fragments of each rewrite group, oldest first.
+        groups: old and new fragments of each rewrite group, the oldest group first.
         is_known: False if this library cannot read the records.
     """
 
@@ -68,7 +68,7 @@ class FragmentReuse:
 
         Old fragments of a group that the index covers only partly are omitted.
         """
-        # Imported late: few tables have an index.
+        # Imported on first use: few tables have an index.
         from pyroaring import BitMap
 
         if not self.is_known:

@@ -31,16 +31,16 @@ __all__ = [
 ]
 
 FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
-"""System index: where compactions moved rows, for indices that have not been rewritten yet."""
+"""System index: records where compactions moved rows, for indices that have not been rewritten yet."""
 
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
-"""System index: shards of the write-ahead log, and how much of each the table has absorbed."""
+"""System index: the shards of the write-ahead log, and the newest generation of each in the table."""
 
 _SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, MEM_WAL_INDEX})
 
 
 def is_system_index(name: str) -> bool:
-    """Return whether an index with that name serves the table itself and answers no queries."""
+    """Return whether an index with this name is for internal use by the table and not for queries."""
     return name in _SYSTEM_INDICES
 
 
@@ -60,14 +60,14 @@ def read_fragment_bitmap(index: pb_table.IndexMetadata) -> BitMap | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSummary:
-    """Properties of an index that are available without being able to use it.
+    """Properties of an index that can be read without reading the index itself.
 
     Attributes:
-        name: segments of one index share it.
+        name: name of the index; all segments of an index have the same name.
         field_ids: the indexed fields; empty for system indices.
-        covering_field_ids: fields whose values the index stores besides.
-        fragment_bitmap: serialized Roaring bitmap of the fragments that the index answers for; empty when it was not
-            recorded, as by releases before 0.8.
+        covering_field_ids: fields whose values the index also stores.
+        fragment_bitmap: serialized Roaring bitmap of the fragments that the index covers; empty if not recorded, as by
+            releases before 0.8.
     """
 
     name: str
@@ -77,7 +77,7 @@ class IndexSummary:
 
     @property
     def is_system(self) -> bool:
-        """Whether it serves the table itself and answers no query."""
+        """Whether the index is for internal use by the table and not for queries."""
         return is_system_index(self.name)
 
     def fragment_ids(self) -> BitMap | None:
@@ -90,10 +90,10 @@ class IndexSummary:
 
 
 def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
-    """Return the indices of a serialized ``IndexSection``; none for None.
+    """Return the indices of a serialized ``IndexSection``; an empty tuple for None.
 
     Raises:
-        CorruptDataError: the bytes are not such a message.
+        CorruptDataError: the bytes are not an index section.
     """
     if section is None:
         return ()
@@ -113,7 +113,7 @@ def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
 
 
 def _bitmap(name: str, data: bytes) -> BitMap | None:
-    # Imported late: few tables have an index.
+    # Imported on first use: few tables have an index.
     from pyroaring import BitMap
 
     if not data:

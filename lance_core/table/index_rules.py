@@ -9,11 +9,11 @@ a commit …                      the index section
 adds, deletes or moves rows     is unchanged, byte for byte
 changes values in place         loses the fragment, in every index on one of the fields
 drops a field                   loses every index on it
-moves rows that keep their id   may gain the new fragment: where the index holds row ids, covers all
+moves rows that keep their id   may gain the new fragment: if the index has row ids, covers all
                                 fragments that the rows came from, and is on none of the changed fields
 ==============================  ====================================================================
 
-An index that has lost its last fragment, or never had one, is kept as a name and a set of parameters, once per name.
+An index that has lost its last fragment, or never had one, is kept to preserve its name and parameters, once per name.
 System indices are not changed.
 
 Every function takes and returns a serialized ``IndexSection``, None for "no index", and returns its argument if nothing
@@ -59,7 +59,7 @@ _HOLD_ROW_IDS: Final = frozenset(
         "VectorIndexDetails",
     }
 )
-"""Kinds that find rows by their stable id. The others hold row addresses, which a move changes."""
+"""Kinds of indices that contain stable row ids. All other kinds contain row addresses, which change if rows move."""
 
 
 def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
@@ -79,8 +79,8 @@ def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
 def without_fragments(section: bytes | None, fragment_ids: Collection[int], field_ids: Collection[int]) -> bytes | None:
     """Remove fragments in which some fields have new values from the indices on these fields.
 
-    An index that a compaction did not remap covers the new fragments although it lists the old ones: the new ones are
-    first added to its bitmap. If it is unknown which these are, the index loses every fragment.
+    An index that a compaction did not remap lists the old fragments but covers the new ones: the new fragments are
+    first added to its bitmap. If the new fragments are unknown, the index loses every fragment.
     """
     if section is None or not fragment_ids or not field_ids:
         return section
@@ -102,7 +102,7 @@ def without_rewritten_fields(
 
     Args:
         section: the section.
-        pairs: each fragment before and after the change.
+        pairs: pairs of a fragment before and after the change.
         fields: the fields of the schema.
     """
     if section is None:
@@ -156,7 +156,7 @@ def without_dropped_fields(section: bytes | None, field_ids: Collection[int]) ->
 
 
 def without_empty_indices(section: bytes | None) -> bytes | None:
-    """Drop the indices that cover no fragment, except one that preserves the name."""
+    """Drop the indices that cover no fragment, except one index per name."""
     indices = decode_index_section(section)
     kept = [
         index for index in indices if is_system_index(index.name) or index in _segments_to_keep(indices, index.name)
@@ -176,14 +176,14 @@ def with_indices(
 
 
 def _segments_to_keep(indices: Iterable[pb_table.IndexMetadata], name: str) -> list[pb_table.IndexMetadata]:
-    """Return the indices of one name that cover fragments; the oldest one if there are none."""
+    """Return the indices of one name that cover fragments, or the oldest index if none does."""
     segments = [index for index in indices if index.name == name]
     filled = [index for index in segments if not _is_empty(index)]
     return filled or [min(segments, key=lambda index: index.dataset_version)]
 
 
 def _is_empty(index: pb_table.IndexMetadata) -> bool:
-    """Return whether the index is known to cover nothing."""
+    """Return whether the index is known to cover no fragments."""
     covered = read_fragment_bitmap(index)
     return covered is not None and not covered
 
@@ -201,7 +201,7 @@ def _take_out(index: pb_table.IndexMetadata, fragment_ids: Collection[int], reus
 
 def _set_bitmap(index: pb_table.IndexMetadata, *, add: Iterable[int] = (), remove: Iterable[int] = ()) -> bool:
     """Change a bitmap in place; return False if it does not change or does not exist."""
-    # Imported late: few tables have an index.
+    # Imported on first use: few tables have an index.
     from pyroaring import BitMap
 
     before = read_fragment_bitmap(index)

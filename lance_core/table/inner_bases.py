@@ -1,7 +1,7 @@
-"""Base paths inside the directories of the table itself, where a cleanup searches for orphaned files.
+"""Base paths inside the table's own directories, in which a cleanup searches for orphaned files.
 
 Manifests refer to the files there as files of a base, not of the root, so they look like orphaned files. This library
-rejects such a base when it is declared; other implementations accept it, so a cleanup keeps everything in it.
+rejects such a base when it is declared, but other implementations accept it, so a cleanup keeps all files in it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _DIRECTORIES: Final = (
 def inner_directories(root: str, paths: Iterable[str]) -> set[str]:
     """Return the base paths inside directories of a table, each relative to its root and with a trailing slash.
 
-    Stores are not distinguished: this may keep a directory too many, but never one too few.
+    Stores are not distinguished: the result may contain more directories than necessary, but never fewer.
 
     Args:
-        root: the table's path in its store.
+        root: path of the table in its store.
         paths: the paths of the bases.
     """
     found = (_inner(root, path) for path in paths)

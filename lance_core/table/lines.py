@@ -1,6 +1,6 @@
-"""The lines of a dataset: its main branch and its other branches, each with its own versions.
+"""The lines of a dataset: the main branch and all other branches, each with its own versions.
 
-A branch that was deleted and recreated is a different line with the same name; their records distinguish the two.
+A branch that was deleted and recreated is a different line with the same name; the branch records distinguish the two.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["identity_of", "line_identity", "line_of", "main_line", "planned_line", "read_record"]
 
 _CLOCK_SKEW_SECONDS: Final = 300
-"""A version counts as newer than a branch only if the difference exceeds the clock skew between two writers."""
+"""A version counts as newer than a branch only if the difference exceeds this assumed clock skew between writers."""
 
 
 def main_line(log: VersionLog, branch: str) -> VersionLog:
-    """Return the versions of the main branch of a dataset, from those of any line."""
+    """Return the version log of the main branch of a dataset, given that of any line."""
     root = main_root(log.root, branch)
     return log if root == log.root else log.at(root)
 
@@ -61,15 +61,15 @@ def read_record(main: VersionLog, branch: str) -> BranchRecord:
 
 
 def identity_of(record: BranchRecord) -> tuple[Hashable, int]:
-    """Return the identity of a recorded branch, and its creation time in seconds."""
+    """Return the identity of a recorded branch, and its creation time in seconds since the epoch."""
     return record.forks, record.created_at
 
 
 def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
-    """Return the identity of the line of a version that was opened earlier and on which a change is planned.
+    """Return the identity of the line of a version that was opened earlier, as the basis of a planned change.
 
     Returns:
-        None on the main branch; a value that no line has if the branch was recreated since.
+        None for the main branch; a value that no line has if the branch has been recreated since.
 
     Raises:
         RefNotFoundError: the branch was deleted.
@@ -82,11 +82,11 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
     try:
         is_same = log.read(ManifestName(manifest.version, manifest.naming)).message == manifest.message
     except VersionNotFoundError as error:
-        # A cleanup removed it, or it belonged to an earlier branch with the same name. Clocks may differ.
+        # A cleanup removed the version, or it belonged to an earlier branch with the same name. Clocks may differ.
         if manifest.message.timestamp.seconds <= identity[1] + _CLOCK_SKEW_SECONDS:
             raise RetryableCommitConflictError(
                 f"{log.root}: version {manifest.version} was cleaned up, so it is unknown whether branch {branch!r} "
-                "was created again since; open the branch again",
+                "has been recreated since; open the branch again",
                 path=log.root,
                 version=manifest.version,
                 is_removed=True,
@@ -96,7 +96,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:
-    """Return the versions of a branch, given those of the main branch; None or "main" returns the main branch.
+    """Return the version log of a branch, given that of the main branch; None or "main" means the main branch.
 
     Raises:
         RefNotFoundError: the name is not a valid branch name.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE_FORMAT", "Manifest"]
 
 FILE_FORMAT: Final = "lance"
-"""The only existing data file format."""
+"""Name of the only data file format."""
 
 _NANOSECONDS: Final = 1_000_000_000
 _MAX_ROWS: Final = 2**32
@@ -44,15 +44,15 @@ _MAX_ROWS: Final = 2**32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One version's metadata.
+    """The metadata of one version.
 
     Attributes:
-        message: the message; never changed.
+        message: the protobuf message; never changed.
         naming: the naming scheme of the table's manifests.
-        index_section: serialized ``IndexSection``; None when there is no index.
+        index_section: serialized ``IndexSection``; None if there is no index.
         transaction: serialized inline ``Transaction``; None if it is only in a file, or missing.
-        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
-        as_written: the content of the file, if an old release recorded something wrongly; None otherwise.
+        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
+        as_written: the uncorrected content of the file, if an old release recorded wrong values; None otherwise.
     """
 
     message: pb_table.Manifest
@@ -68,12 +68,12 @@ class Manifest:
 
         Args:
             buffer: the whole file.
-            path: its location, for error messages.
-            name: its parsed file name.
+            path: path of the file, for error messages.
+            name: the parsed name of the file.
 
         Raises:
-            CorruptDataError: the bytes are not a manifest, or are the manifest of another version.
-            NotSupportedError: the fragments are kept outside the manifest (experimental).
+            CorruptDataError: the bytes are not a manifest, or are the manifest of a different version.
+            NotSupportedError: the fragments are stored outside the manifest (experimental).
         """
         file = parse_manifest_file(buffer, path)
         if file.message.version != name.version:
@@ -121,17 +121,17 @@ class Manifest:
 
     @property
     def version(self) -> int:
-        """The version's number, from 1; 0 before the first."""
+        """The version number: at least 1, or 0 for the state before the first version."""
         return self.message.version
 
     @property
     def schema(self) -> Schema:
-        """The schema, parsed. Raises what :func:`fields_from_proto` raises."""
+        """The parsed schema. Raises the same errors as :func:`fields_from_proto`."""
         return fields_from_proto(self.message.fields, dict(self.message.schema_metadata))
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """The fragments, ascending by id."""
+        """The fragments, in ascending order of their ids."""
         return tuple(map(Fragment, self.message.fragments))
 
     @property
@@ -141,13 +141,13 @@ class Manifest:
 
     @property
     def file_version(self) -> LanceFileVersion:
-        """The data file version that writes use when none is requested.
+        """The data file version that writes use by default.
 
-        Early manifests do not record it; it is taken from their data files, which all have the same version.
+        Early manifests do not record it; it is then the version of their data files, which all have the same version.
 
         Raises:
             UnsupportedVersionError: the table's format is not Lance, or its version is unknown.
-            CorruptDataError: it is not recorded, and no release wrote the version of the first data file.
+            CorruptDataError: the version is not recorded, and that of the first data file is one that no release wrote.
         """
         if not self.message.HasField("data_format"):
             return self._version_by_files()
@@ -160,8 +160,8 @@ class Manifest:
         found = next((each for each in LanceFileVersion if each.value == data_format.version), None)
         if found is None:
             raise UnsupportedVersionError(
-                f"version {self.version}: the table's data files are of version {data_format.version!r}, which is not "
-                f"known; known: {', '.join(each.value for each in LanceFileVersion)}",
+                f"version {self.version}: unknown data file version {data_format.version!r} of the table; "
+                f"expected one of {', '.join(each.value for each in LanceFileVersion)}",
                 version=data_format.version,
             )
         return found
@@ -173,7 +173,7 @@ class Manifest:
 
     @property
     def mixes_file_versions(self) -> bool:
-        """Whether data files of several format versions may occur."""
+        """Whether the table may have data files of several format versions."""
         return bool(self.message.reader_feature_flags & FeatureFlag.MIXED_FILE_VERSIONS)
 
     @property
@@ -189,10 +189,10 @@ class Manifest:
 
         Raises:
             UnsupportedFeatureFlagError: a flag is unknown.
-            UnsupportedVersionError: the table, or a data file, has an unsupported format version; the message names
-                both.
-            CorruptDataError: flags contradict each other, a fragment lacks row ids although rows have stable ones, or
-                a data file has a different version than the table although mixing is not allowed.
+            UnsupportedVersionError: the table, or a data file, has an unsupported format version; the message contains
+                the file and the version.
+            CorruptDataError: the flags are inconsistent, a fragment of a table with stable row ids has no row ids, or a
+                data file has a different version from the table although mixing is not allowed.
         """
         require_readable(self.message)
         own = self.file_version.require_readable()
@@ -209,7 +209,7 @@ class Manifest:
             found = file.file_version
             if found is not own and not (self.mixes_file_versions and found.mixes_with(own)):
                 raise CorruptDataError(
-                    f"version {self.version}: data file {file.path} is of format {found.value}, the table of "
+                    f"version {self.version}: data file {file.path} has format {found.value}, but the table has format "
                     f"{own.value}{'; restore a version whose data files all have the same format' * own.is_legacy}",
                     path=file.path,
                     expected=own.value,
@@ -217,7 +217,7 @@ class Manifest:
                 )
             if not found.is_readable:
                 raise UnsupportedVersionError(
-                    f"version {self.version}: data file {file.path} is of format {found.value}, which is not supported",
+                    f"version {self.version}: data file {file.path} has format {found.value}, which is not supported",
                     path=file.path,
                     version=found.value,
                 )
@@ -231,7 +231,7 @@ class Manifest:
             )
 
     def _check_numbers(self, totals: FragmentTotals) -> None:
-        """Check that ids and row counts fit into row addresses: 32 bits for the fragment, 32 for the row in it."""
+        """Check that ids and row counts fit into row addresses: 32 bits for the fragment and 32 bits for the row."""
         totals.check_ids()
         num_rows = max(totals.columns.physical_rows, default=0)
         if num_rows > _MAX_ROWS:

@@ -1,14 +1,14 @@
-"""ManifestDraft: the next version of a table while an operation builds it.
+"""ManifestDraft: the next version of a table, while an operation builds it.
 
-A draft starts as a copy of the previous version. The operation makes its changes; ``seal`` sets what every commit sets
-(version, time, flags, writer, transaction) and lays out the bytes.
+A draft starts as a copy of the previous version. The operation makes its changes; ``seal`` sets the values that every
+commit sets (version, time, flags, writer, transaction) and serializes the manifest.
 
 Any commit drops fragments without live rows.
 
-Ids only increase: fragment ids continue after the highest id ever used, and row ids after the highest ever assigned,
+Ids only increase: fragment ids continue after the highest id ever used, and row ids after the highest id ever assigned,
 even if every fragment is replaced.
 
-Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps and resets at a commit.
+Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps and resets when it commits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SealedManifest:
 
     Attributes:
         manifest: the record.
-        data: the bytes of its file.
+        data: the content of the manifest file.
     """
 
     manifest: Manifest
@@ -61,8 +61,8 @@ class ManifestDraft(DraftContent):
 
     Args:
         previous: the previous version; :meth:`Manifest.empty` for a new table.
-        content: the version whose content to start from; None for ``previous``. The counters and the sticky flags are
-            the highest of both versions.
+        content: the version with the initial content; None for ``previous``. For counters, the draft uses the higher
+            value of the two versions; sticky flags are set if either version has them.
 
     Raises:
         CorruptDataError: the version to start from lists two fragments with the same id, or an id of more than 32 bits.
@@ -99,8 +99,8 @@ class ManifestDraft(DraftContent):
 
         Args:
             fragments: the new fragments.
-            sources: the fragments that contained the rows, most likely ones first.
-            keeps_ids: keep the id of a fragment, unless it is 0.
+            sources: the fragments that contained the rows, the most likely first.
+            keeps_ids: whether to keep the ids of fragments, except 0.
             hidden: reads hidden columns of the sources and of the fragments.
 
         Returns:
@@ -158,7 +158,7 @@ class ManifestDraft(DraftContent):
         self._keep_fragments(fragment for fragment in self._message.fragments if fragment.id not in removed)
 
     def set_deletions(self, deleted: Mapping[int, pb_table.DataFragment]) -> None:
-        """Set the deletion files of fragments, by fragment id.
+        """Set the deletion files of fragments, keyed by fragment id.
 
         Raises:
             InvalidInputError: a fragment does not exist, or has a different number of rows.
@@ -169,7 +169,7 @@ class ManifestDraft(DraftContent):
             if update is None:
                 continue
             if fragment.physical_rows == 0:
-                # Early releases did not record the number.
+                # Early releases did not record the number of rows.
                 fragment.physical_rows = update.physical_rows
             if update.physical_rows != fragment.physical_rows:
                 raise InvalidInputError(
@@ -181,7 +181,7 @@ class ManifestDraft(DraftContent):
             fragment.deletion_file.CopyFrom(update.deletion_file)
 
     def replace_fragments(self, changed: Mapping[int, pb_table.DataFragment]) -> None:
-        """Replace fragments with others that have the same ids.
+        """Replace fragments with fragments that have the same ids.
 
         Raises:
             InvalidInputError: a fragment does not exist.
@@ -192,7 +192,7 @@ class ManifestDraft(DraftContent):
                 fragment.CopyFrom(changed[fragment.id])
 
     def set_row_counts(self, counts: Mapping[int, int]) -> None:
-        """Record the numbers of rows of fragments, including deleted rows, by fragment id."""
+        """Record the number of rows of each fragment, including deleted rows, keyed by fragment id."""
         for fragment in self._message.fragments:
             fragment.physical_rows = counts.get(fragment.id, fragment.physical_rows)
 
@@ -212,12 +212,12 @@ class ManifestDraft(DraftContent):
         del self._message.base_paths[:]
 
     def seal(self, *, transaction: bytes, transaction_file: str, timestamp_ns: int) -> SealedManifest:
-        """Fill in what every commit sets, and lay out the file. The draft must not be used afterwards.
+        """Set the values that every commit sets, and serialize the manifest. The draft must not be used afterward.
 
         Args:
             transaction: the serialized transaction; stored inline unless it is larger than 20 MiB.
-            transaction_file: its file name below ``_transactions/``.
-            timestamp_ns: commit time, nanoseconds since the epoch.
+            transaction_file: file name of the transaction below ``_transactions/``.
+            timestamp_ns: commit time in nanoseconds since the epoch.
         """
         message = self._message
         totals = FragmentTotals.of(message)
@@ -274,7 +274,7 @@ class ManifestDraft(DraftContent):
             self._message.fragments.extend(kept)
 
     def _catch_up(self, previous: pb_table.Manifest) -> None:
-        """Set the counters and sticky flags to the highest of both versions."""
+        """Merge the counters and sticky flags of the previous version into the draft."""
         message = self._message
         for counter in ("max_fragment_id", "max_allocated_field_id"):
             if previous.HasField(counter):
@@ -293,7 +293,7 @@ class ManifestDraft(DraftContent):
         if self._message.HasField("max_fragment_id"):
             highest = max(highest, self._message.max_fragment_id)
         if highest >= 0:
-            # Early releases did not write this counter; from now on, it is recorded.
+            # Early releases did not record this counter; new versions do.
             self._message.max_fragment_id = highest
         return highest + 1
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ManifestFile", "is_kept_inline", "parse_manifest_file", "serialize_manifest_file"]
 
 _MAX_INLINE_TRANSACTION_BYTES: Final = 20 * 1024 * 1024
-"""A larger transaction is stored only as a file below ``_transactions/``."""
+"""A transaction larger than this is stored only as a file below ``_transactions/``."""
 
 _MAGIC: Final = b"LANC"
 _TRAILER: Final = struct.Struct("<qHH4s")
@@ -48,13 +48,13 @@ _FORMAT_MINOR: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """The three sections of a manifest file.
+    """The sections of a manifest file.
 
     Attributes:
         message: the manifest; never changed after parsing.
-        index_section: serialized ``IndexSection``; None when the version has no index.
-        transaction: serialized ``Transaction``; None when it is not inline.
-        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
+        index_section: serialized ``IndexSection``; None if the version has no index.
+        transaction: serialized ``Transaction``; None if it is not inline.
+        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
     """
 
     message: pb_table.Manifest
@@ -64,7 +64,7 @@ class ManifestFile:
 
 
 def is_kept_inline(transaction: bytes) -> bool:
-    """Return whether a serialized transaction is stored in the manifest and not only as a file."""
+    """Return whether a serialized transaction is small enough to be stored in the manifest, in addition to its file."""
     return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
 
 
@@ -73,7 +73,7 @@ def parse_manifest_file(buffer: pa.Buffer | bytes, path: str) -> ManifestFile:
 
     Args:
         buffer: the whole file.
-        path: its location, for error messages.
+        path: path of the file, for error messages.
 
     Raises:
         CorruptDataError: the bytes are not a manifest file.
@@ -110,13 +110,13 @@ def serialize_manifest_file(
     transaction: bytes | None,
     dictionaries: Mapping[int, pa.Array] | None = None,
 ) -> bytes:
-    """Lay out a manifest file.
+    """Return the content of a manifest file.
 
     Args:
-        message: the manifest; its two section positions, and those of dictionaries, are set here.
+        message: the manifest; the positions of its two sections and of the dictionaries are set here.
         index_section: serialized ``IndexSection``, or None.
-        transaction: serialized ``Transaction`` to keep inline, or None.
-        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
+        transaction: serialized ``Transaction`` to store inline, or None.
+        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
     """
     message.ClearField("index_section")
     message.ClearField("transaction_section")
@@ -140,7 +140,7 @@ def _manifest_position(reader: ByteReader, path: str) -> int:
     num_bytes = reader.remaining_bytes
     if num_bytes == 0:
         raise CorruptDataError(
-            f"manifest {path} is empty: it was left by a crashed writer and nothing was committed; remove this file",
+            f"manifest {path} is empty: a crashed writer left it, and nothing was committed; remove this file",
             path=path,
             expected=_TRAILER.size,
             found=0,

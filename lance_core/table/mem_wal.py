@@ -1,4 +1,4 @@
-"""Progress of absorbing the write-ahead log into a table: an entry per shard in the system index of the log.
+"""Progress of compacting the write-ahead log into a table: one entry per shard in the system index of the log.
 
 A writer with a write-ahead log writes rows to shards, each a series of numbered generations, and merges them into the
 table later. The merging commit records the newest generation of the shard in the details of the system index. All other
@@ -39,11 +39,11 @@ def absorbed_generations(tables: Iterable[pb_table.CompactedSsTable]) -> Mapping
 def with_absorbed_tables(
     section: bytes | None, tables: Iterable[pb_table.CompactedSsTable], *, version: int
 ) -> bytes | None:
-    """Record what was absorbed. The log's entry is moved to the end of the section and gets a new UUID.
+    """Record compacted tables. The entry of the log's index is moved to the end of the section and gets a new UUID.
 
     Args:
         section: serialized ``IndexSection``.
-        tables: the absorbed tables; if empty, nothing changes.
+        tables: the compacted tables; if empty, nothing changes.
         version: the version being committed.
 
     Raises:
@@ -55,7 +55,7 @@ def with_absorbed_tables(
         return section
     found = next((index for index in decode_index_section(section) if index.name == MEM_WAL_INDEX), None)
     if found is None:
-        raise InvalidInputError("the table has no write-ahead log to absorb data from")
+        raise InvalidInputError("the table has no write-ahead log to compact data from")
     entry = pb_table.IndexMetadata()
     entry.CopyFrom(found)
     entry.uuid.uuid = uuid.uuid4().bytes

@@ -1,10 +1,11 @@
 """Migration of manifests from V1 names to V2 names.
 
-Each manifest is copied to its new name, unless that exists, and then the old one is removed. So after an interrupted
-migration every version has at least one name, and running the migration again completes it. In between, the directory
-has both kinds of names and the table cannot be opened: no other operation may run at the same time.
+Each manifest is copied to its new name, unless a file with that name exists, and then the old file is removed. After an
+interrupted migration, every version thus has at least one name, and running the migration again completes it. During
+the migration, the directory has both kinds of names and the table cannot be opened: no other operation may run at the
+same time.
 
-Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames.
+Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames the files.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def migrate_to_v2_names(log: VersionLog) -> int:
     Raises:
         NotFoundError: there are no manifests.
         NotSupportedError: an external manifest store records the names.
-        CorruptDataError: a version has different manifests under the two names; the migration stopped there.
+        CorruptDataError: a version has different manifests under the two names; the migration stopped at this version.
         StorageError: a storage operation failed; running the migration again continues it.
     """
     if isinstance(log.protocol, ExternalCommit):

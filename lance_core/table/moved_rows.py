@@ -1,13 +1,14 @@
 """Stable row ids of rows that an update moved to new fragments or changed in place.
 
-A new fragment of an update contains moved rows first, whose ids the writer provides, and then new ones::
+A new fragment of an update contains first moved rows, whose ids the writer provides, and then new rows::
 
     row ids        provided …                       | next free ids, at each commit attempt
     created at     as in the previous fragment      | committing version
     updated at     committing version               | committing version
 
-All ids form one segment. A row is searched in the fragments that the update touched, then in all others; it is still
-there, deleted by this update. Rows that changed in place keep their ids; only their last-updated version changes.
+All ids form one segment. To find the previous fragment of a row, which still contains the row as deleted, the fragments
+that the update modified are searched first, then all others. Rows that changed in place keep their ids; only their
+last-updated version changes.
 
 Source: ``lance.table.Transaction.Update``; behavior of pylance 14.0.2.
 """
@@ -43,11 +44,11 @@ def place_moved_rows(
     version: int,
     hidden: HiddenColumns = no_hidden_columns,
 ) -> int:
-    """Set the three sequences of a new fragment of an update, in place.
+    """Set the row ids and the two version sequences of a new fragment of an update, in place.
 
     Args:
-        fragment: the new fragment; its existing ids belong to its first rows.
-        sources: the fragments that contained the moved rows, most likely ones first.
+        fragment: the new fragment; the ids that it already has are those of its first rows.
+        sources: the fragments that contained the moved rows, the most likely first.
         first_row_id: the next free id of the table.
         version: the version being committed.
         hidden: reads hidden columns.
@@ -63,18 +64,18 @@ def place_moved_rows(
     try:
         given = RowLineage(fragment, hidden).given_row_ids()
     except CorruptDataError as error:
-        raise InvalidInputError(f"a new fragment carries invalid row ids: {error}") from error
+        raise InvalidInputError(f"a new fragment has invalid row ids: {error}") from error
     num_rows = fragment.physical_rows
     if len(given) > num_rows:
         raise InvalidInputError(
-            f"a new fragment carries {len(given)} row ids for {num_rows} rows", expected=num_rows, found=len(given)
+            f"a new fragment has {len(given)} row ids for {num_rows} rows", expected=num_rows, found=len(given)
         )
     moved = given.numbers()
     if len(given.sets) > 1 and len(np.unique(moved)) != len(moved):
-        raise InvalidInputError("a new fragment carries a row id twice")
+        raise InvalidInputError("a new fragment has duplicate row ids")
     if len(moved) and int(moved.max()) >= first_row_id:
         raise InvalidInputError(
-            f"a new fragment carries row id {int(moved.max())}; the table has only assigned ids below {first_row_id}"
+            f"a new fragment has row id {int(moved.max())}; the table has only assigned ids below {first_row_id}"
         )
     require_free_row_ids(first_row_id, num_rows - len(moved))
     fresh = np.arange(first_row_id, first_row_id + num_rows - len(moved), dtype=np.uint64)
@@ -94,18 +95,18 @@ def refresh_changed_rows(
     version: int,
     hidden: HiddenColumns = no_hidden_columns,
 ) -> None:
-    """Set the last-updated version of rows that changed in place; it is stored inline from then on.
+    """Set the last-updated version of rows that changed in place, and store these versions inline.
 
     Args:
-        fragment: changed in place; if it does not record these versions, it is left unchanged unless all rows changed.
-        offsets: physical positions; None for all rows.
+        fragment: the fragment to change; if it does not record these versions, it is only changed if all rows changed.
+        offsets: physical positions of the changed rows; None for all rows.
         version: the version being committed.
         hidden: reads hidden columns.
 
     Raises:
         InvalidInputError: an offset is outside the fragment.
-        CorruptDataError: the sequence is damaged.
-        NotSupportedError: it is stored in a hidden column that cannot be read.
+        CorruptDataError: the sequence of versions is damaged.
+        NotSupportedError: the sequence is stored in a hidden column that cannot be read.
     """
     num_rows = fragment.physical_rows
     if offsets is None:
@@ -125,7 +126,7 @@ def refresh_changed_rows(
 def _creation_versions(
     moved: _Numbers, sources: Sequence[pb_table.DataFragment], version: int, hidden: HiddenColumns
 ) -> _Numbers:
-    """Return the version that created each moved row; the committing one for a row that is not found."""
+    """Return the version that created each moved row, or the committing version for rows that are not found."""
     found = np.full(len(moved), version, np.uint64)
     missing = np.arange(len(moved))
     for source in sources:

@@ -6,24 +6,24 @@ defect                     written by           read and written as
 wrong row counts           0.8.0 and earlier,   not recorded: the data files are read, and the next commit records
                            which record no      their counts. 0.8.0 counted live rows instead of all rows of a file,
                            writer version       once rows of an earlier release had been deleted.
-shared field ids           up to 0.10.5         the last file of a fragment that lists a field holds it; in the files
+shared field ids           up to 0.10.5         the last file of a fragment that lists a field contains it; in files
                                                 before it the field is dead, as after any rewrite of a column. Adding
                                                 and dropping columns repeatedly reassigned ids that were in use.
 understated format         0.16                 the format of the data files, if they all have the same one. The
                                                 manifest records 0.1. Mixed formats are rejected.
-overlapping coverage       up to 0.21           of several segments of an index, the oldest one that lists a fragment
-                                                covers it. A segment for appended rows also listed what was indexed
-                                                before.
+overlapping coverage       up to 0.21           of several segments of an index, the oldest that lists a fragment
+                                                covers it. A segment for appended rows also listed fragments that
+                                                were indexed before.
 unreliable coverage        before 0.8.15        empty: such an index covers no fragment, and queries read the rows.
                                                 The fragments were not recorded, or were wrong after a compaction.
 =========================  ===================  ==================================================================
 
-A parsed manifest contains the corrected values, so that everything that reads or builds on it is correct; the next
-commit records them. Files are not dropped here: a version needs them as long as other readers see it as it was
-written. The reference returns wrong rows, or fails, until its next commit, which assigns new ids to fields that share
-one; here they keep their ids, because files of format 0.1 and indices depend on them.
+A parsed manifest contains the corrected values, so that all code that uses it is correct; the next commit records them.
+Files are not dropped here: other readers still see the version as it was written, and need them. The reference returns
+wrong rows, or fails, until its next commit, which assigns new ids to fields that share an id; here, fields keep their
+ids, because files of format 0.1 and indices depend on them.
 
-**Source:** the migrations in ``commit.rs`` of pylance 14.0.2; tables of the releases named.
+**Source:** the migrations in ``commit.rs`` of pylance 14.0.2; tables written by the releases above.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = ["AsWritten", "Defect", "OldDefect", "corrected", "defects_of"]
 _Release = tuple[int, ...]
 
 _UNKNOWN: Final[_Release] = (0, 0, 0)
-"""Releases that did not record their version; the last one is 0.8.0."""
+"""Stands for releases that did not record their version; the last such release is 0.8.0."""
 
 _LIBRARY: Final = "lance"
 _NEVER_SHARES_FIELD_IDS: Final[_Release] = (0, 11, 0)
@@ -88,11 +88,11 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class AsWritten:
-    """The wrong values that a manifest file records.
+    """The values that a manifest file records, including wrong values.
 
     Attributes:
-        message: the message.
-        index_section: serialized ``IndexSection``; None when there is no index.
+        message: the manifest.
+        index_section: serialized ``IndexSection``; None if there is no index.
     """
 
     message: pb_table.Manifest
@@ -133,7 +133,7 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
 
     Args:
         written: the content of the file.
-        num_rows: fragment id -> rows in its files; fragments without an entry are not compared.
+        num_rows: maps fragment ids to the number of rows in their files; fragments without an entry are not checked.
 
     Raises:
         CorruptDataError: the index section, or a bitmap in it, cannot be decoded.
@@ -144,7 +144,8 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
     for before, after in zip(written.message.fragments, right.message.fragments, strict=True):
         rows = num_rows.get(before.id, before.physical_rows)
         if before.physical_rows not in (0, rows):
-            yield Defect(OldDefect.ROW_COUNTS, f"fragment {before.id} records {before.physical_rows} of {rows} rows")
+            detail = f"fragment {before.id} records {before.physical_rows} rows but has {rows}"
+            yield Defect(OldDefect.ROW_COUNTS, detail)
         shared = sorted(
             {
                 old
@@ -210,7 +211,7 @@ def _holds(node: Field | None, field_ids: set[int]) -> bool:
 
 
 def _format_of_files(message: pb_table.Manifest) -> LanceFileVersion | None:
-    """Return the format that all data files have; None if they differ or there are no files."""
+    """Return the common format of all data files; None if the formats differ or there are no files."""
     pairs = {
         (file.file_major_version, file.file_minor_version): file
         for fragment in message.fragments
@@ -219,7 +220,7 @@ def _format_of_files(message: pb_table.Manifest) -> LanceFileVersion | None:
     try:
         versions = {DataFile.from_proto(file).file_version for file in pairs.values()}
     except LanceError:
-        # The check of the files reports the one that is wrong.
+        # The check of the data files reports the invalid version.
         return None
     return versions.pop() if len(versions) == 1 else None
 
@@ -236,7 +237,7 @@ def _with_right_coverage(section: bytes, release: _Release) -> bytes:
 
 def _without_overlaps(indices: Sequence[pb_table.IndexMetadata]) -> list[pb_table.IndexMetadata]:
     """Assign each fragment to the oldest segment of an index; return the segments that changed."""
-    # Imported late: few tables have an index.
+    # Imported on first use: few tables have an index.
     from pyroaring import BitMap
 
     covered: dict[str, BitMap] = {}

@@ -1,18 +1,18 @@
-"""Data overlays of a fragment: which cells they cover, and which of them are no longer needed.
+"""Data overlays of a fragment: the cells that they cover, and the overlays that are no longer needed.
 
 ::
 
-    offsets covered    1   4   7          physical positions in the fragment, deleted rows included
-    rank               0   1   2    ->    the row of the overlay's own file that contains the value
+    offsets covered    1   4   7          physical positions in the fragment, including deleted rows
+    rank               0   1   2          the row in the overlay's own file that contains the value
 
-There is one bitmap for all fields of the file, or one for each. Overlays are listed oldest first, so the later of two
-values for the same cell applies. Offsets beyond the rows of the fragment cover nothing.
+There is one bitmap for all fields of the file, or one for each field. Overlays are listed in order of age, the oldest
+first; if several cover the same cell, the last one applies. Offsets past the last row of the fragment have no effect.
 
-When another data file provides a field, its entry in older overlays becomes dead (-2), as in older data files; an
+When a new data file provides a field, the field is marked as dead (-2) in older overlays, as in older data files; an
 overlay without a live field is removed.
 
 The feature is experimental in the reference, which enables it only if the environment variable
-``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, to any value; the same applies here.
+``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, even to an empty value; the same applies here.
 
 Source: ``lance.table.DataOverlayFile``; behavior of pylance 14.0.2.
 """
@@ -53,7 +53,7 @@ def overlays_enabled() -> bool:
 
 
 def overlaid_fields(overlays: Sequence[pb_table.DataOverlayFile]) -> frozenset[int]:
-    """Return the fields with cells that may be covered."""
+    """Return the fields of which some cells may be covered."""
     return frozenset(field_id for overlay in overlays for field_id in overlay.data_file.fields if field_id >= 0)
 
 
@@ -69,7 +69,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
         The offsets; None if the overlay has none of the fields.
 
     Raises:
-        CorruptDataError: a bitmap is damaged, a field has no bitmap, or the fields have different ones.
+        CorruptDataError: a bitmap is damaged, a field has no bitmap, or the fields have different bitmaps.
     """
     places = [place for place, field_id in enumerate(overlay.data_file.fields) if field_id in field_ids]
     if not places:
@@ -79,7 +79,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
     bitmaps = overlay.field_coverage.offset_bitmaps
     if len(bitmaps) != len(overlay.data_file.fields):
         raise CorruptDataError(
-            f"{what}: overlay {overlay.data_file.path} has {len(bitmaps)} coverages for "
+            f"{what}: overlay {overlay.data_file.path} has {len(bitmaps)} coverage bitmaps for "
             f"{len(overlay.data_file.fields)} fields",
             path=overlay.data_file.path,
         )
@@ -92,8 +92,8 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
 
 
 def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
-    """Return the offsets that an overlay covers in any field. Raises what :func:`coverage` raises."""
-    # Imported late: hardly any table has overlays.
+    """Return the offsets that an overlay covers in any field. Raises the same errors as :func:`coverage`."""
+    # Imported on first use: hardly any table has overlays.
     from pyroaring import BitMap
 
     found = [coverage(overlay, {field_id}, what) for field_id in overlay.data_file.fields if field_id >= 0]
@@ -106,7 +106,7 @@ def retire_overlaid_fields(
     """Mark fields as dead in the overlays of a fragment, in place: its data files contain newer values for them.
 
     Args:
-        fragment: changed in place.
+        fragment: the fragment to change.
         field_ids: the fields.
         until: the version from which the new values were computed; later overlays are kept. None for all overlays.
     """
@@ -119,11 +119,11 @@ def retire_overlaid_fields(
 
 
 def drop_dead_overlays(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> None:
-    """Drop the overlays that no longer hold a field, in place.
+    """Remove, in place, the overlays of a fragment that no longer contain a live field.
 
     Args:
-        fragment: changed.
-        field_ids: every field of the schema; None to drop only overlays whose every field is dead.
+        fragment: the fragment to change.
+        field_ids: ids of all fields in the schema; None to remove only overlays in which all fields are marked as dead.
     """
     kept = [
         overlay

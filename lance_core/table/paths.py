@@ -16,10 +16,10 @@
       tree/          {branch}/…                       a complete root for each branch
       _blobs/        {id}.blob                        values that several data files share
       _fri/          {map id}/…                       where compactions moved rows
-      _mem_wal/      {shard}/…                        rows not yet merged, and complete roots of small tables of them
+      _mem_wal/      {shard}/…                        rows not yet merged, in small tables with complete roots
 
 V2 names sort with the newest version first, so that a store that lists in lexical order returns it first. A table keeps
-the naming scheme with which it was created; both schemes in one directory indicate an interrupted migration.
+the naming scheme with which it was created; a directory with names of both schemes indicates an interrupted migration.
 
 Source: file names written by pylance 14.0.2.
 """
@@ -102,12 +102,12 @@ ROOT_DIRECTORIES: Final = frozenset(
         MEM_WAL_DIRECTORY,
     }
 )
-"""All directories that a root may have; nothing below them is the root of a branch."""
+"""All directories that a root may contain; no directory below them is the root of a branch."""
 
 VERSION_HINT_NAME: Final = "latest_version_hint.json"
 
 FIRST_DETACHED_VERSION: Final = 2**63
-"""Versions with bit 63 are detached: not part of the history."""
+"""Versions with bit 63 set are detached: not part of the history."""
 
 _MAX_U64: Final = 2**64 - 1
 _MANIFEST: Final = re.compile(r"([0-9]{1,20})\.manifest")
@@ -130,19 +130,19 @@ class ManifestNaming(Enum):
     """The version as a decimal number."""
 
     V2 = 2
-    """The version counted down from 2**64 - 1, twenty digits. The default."""
+    """2**64 - 1 minus the version, as twenty digits. The default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestName:
-    """A parsed name of a manifest."""
+    """The parsed file name of a manifest."""
 
     version: int
     naming: ManifestNaming
 
 
 def is_detached_version(version: int) -> bool:
-    """Return whether a number is that of a detached version."""
+    """Return whether a version number belongs to a detached version."""
     return FIRST_DETACHED_VERSION <= version <= _MAX_U64
 
 
@@ -158,7 +158,7 @@ def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> s
 
 
 def parse_manifest_name(name: str) -> ManifestName | None:
-    """Return the version in the name of a file below ``_versions/``; None if it is not an attached manifest.
+    """Parse the name of a file below ``_versions/``; return None if it is not the name of an attached manifest.
 
     Staging files (``…manifest#1``), temporary files, the hint and detached manifests return None.
     """
@@ -173,13 +173,13 @@ def parse_manifest_name(name: str) -> ManifestName | None:
 
 
 def parse_detached_name(name: str) -> ManifestName | None:
-    """Return the version in the name of a detached manifest below ``_versions/``; None for any other file."""
+    """Parse the name of a detached manifest below ``_versions/``; return None for any other file name."""
     version = int(name[1 : -len(".manifest")]) if is_detached_manifest_name(name) else 0
     return ManifestName(version, ManifestNaming.V2) if is_detached_version(version) else None
 
 
 def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
-    """Return the newest manifest of each naming scheme among the files below ``_versions/``, in any order.
+    """Return the newest manifest of each naming scheme, given the names of the files below ``_versions/`` in any order.
 
     The result equals the maximum of :func:`parse_manifest_name` over all names, but V2 names, which have a fixed length
     and count down, are compared as strings: a name is parsed only if it sorts before all others so far.
@@ -200,10 +200,10 @@ def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
 
 
 def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestName]:
-    """Return the manifests after a version among the files below ``_versions/``, and one of each other naming scheme.
+    """Return the manifests newer than a version, and one manifest of each further naming scheme, if any.
 
-    The latter show that both naming schemes occur. Among V2 names, only those of newer versions and one other are
-    parsed.
+    The latter indicate that both naming schemes occur. Of the V2 names, only those of newer versions and one more are
+    parsed. ``names`` are the names of the files below ``_versions/``.
     """
     newest_known = manifest_name(version) if version > 0 else manifest_name(1) + "~"
     found: list[ManifestName] = []
@@ -247,7 +247,7 @@ class Hold:
 
 
 def hold_name(version: int, since: int) -> str:
-    """Return a unique name for a hold. The reference treats it as a temporary file."""
+    """Return a unique file name for a hold. The reference treats such files as temporary files."""
     return f"{HOLD_PREFIX}{version}-{since}-{secrets.token_hex(8)}"
 
 
@@ -263,24 +263,26 @@ def transaction_file_name(read_version: int, transaction_uuid: str) -> str:
 
 
 def new_file_token() -> str:
-    """Return a fresh token for :func:`data_file_name`: 16 hex digits."""
+    """Return a new token for :func:`data_file_name`: 16 hexadecimal digits."""
     return secrets.token_hex(_TOKEN_DIGITS // 2)
 
 
 def data_file_name(token: str | None = None) -> str:
-    """Return a fresh, unique file name below ``data/``: 24 binary digits, 26 hex digits, ``.lance``.
+    """Return a new, unique file name below ``data/``: 24 binary digits, 26 hexadecimal digits, ``.lance``.
 
-    The binary digits spread neighbors over the partitions of an object store.
+    The binary digits distribute files over the partitions of an object store.
 
     Args:
-        token: 16 lowercase hex digits at the end of the stem; the other 64 bits stay random. All files of a job can
-            then be found by name.
+        token: 16 lowercase hexadecimal digits at the end of the stem, by which all files of a job can be found; the
+            remaining 64 bits are random.
 
     Raises:
-        InvalidInputError: the token is not 16 lower-case hex digits.
+        InvalidInputError: the token is not 16 lowercase hexadecimal digits.
     """
     if token is not None and _TOKEN.fullmatch(token) is None:
-        raise InvalidInputError(f"file token {token!r} is not {_TOKEN_DIGITS} lower-case hex digits", token=token)
+        raise InvalidInputError(
+            f"invalid file token {token!r}: expected {_TOKEN_DIGITS} lowercase hexadecimal digits", token=token
+        )
     random = uuid.uuid4().bytes
     head = "".join(f"{byte:08b}" for byte in random[:_BINARY_BYTES])
     tail = random[_BINARY_BYTES:].hex()
@@ -290,14 +292,14 @@ def data_file_name(token: str | None = None) -> str:
 
 
 def file_token_of(data_file_path: str) -> str | None:
-    """Return the last 16 hex digits of a data file's stem; None when the name does not have the usual form."""
+    """Return the last 16 hexadecimal digits of a data file's stem; None if the name does not have the usual form."""
     stem = data_file_path.removesuffix(".lance")
     tail = stem[-_TOKEN_DIGITS:]
     return tail if stem != data_file_path and _TOKEN.fullmatch(tail) else None
 
 
 def is_plain_path(path: str) -> bool:
-    """Return whether a path stays below the directory to which it is relative, even if it is percent-decoded."""
+    """Return whether a relative path stays below its base directory, even after percent-decoding."""
     while True:
         segments = path.split("/")
         if "\0" in path or "\\" in path or segments[0].endswith(":") or not {"", ".", ".."}.isdisjoint(segments):

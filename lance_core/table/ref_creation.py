@@ -1,7 +1,7 @@
-"""Creation of tag and branch files: exactly one of several writers succeeds, and knows it even if responses are lost.
+"""Creation of tag and branch files: exactly one of several writers succeeds, even if responses are lost.
 
-If a create does not return "created", the file is read back: no two writers write the same bytes, because these contain
-the creation time of a tag or the identity of a branch.
+If a create does not return "created", the file is read back and compared: no two writers write the same bytes, because
+the files contain the creation time of a tag or the identity of a branch.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _ATTEMPTS: Final = 3
 def create_ref(
     store: ObjectStore, path: str, data: bytes, create: Callable[[str, bytes], PutOutcome] | None = None
 ) -> PutOutcome:
-    """Create a file unless another writer has.
+    """Create a file unless another writer has created it.
 
     Args:
         store: the store of the dataset.
         path: the path of the file.
         data: content that no other writer produces.
-        create: creates a file that does not exist; None to use the store.
+        create: function that creates a file unless it exists; None to use the store.
 
     Raises:
         UnsafeStoreError: the store cannot create a file atomically.
@@ -57,7 +57,7 @@ def create_ref(
             break
     if in_flight is not None:
         raise CommitOutcomeUnknownError(
-            f"{path}: an earlier request to create it may still be in progress: {in_flight}", path=path
+            f"{path}: an earlier request to create the file may still be in progress: {in_flight}", path=path
         ) from in_flight
     if cause is not None:
         raise cause
@@ -69,7 +69,7 @@ def create_ref(
 
 @contextmanager
 def known_to_exist(what: str) -> Iterator[None]:
-    """Mark failures of the steps after a create, so that they are not mistaken for a failure of the create."""
+    """Convert errors raised after a successful create, so that they are not mistaken for a failed create."""
     try:
         yield
     except StorageError as error:

@@ -1,6 +1,6 @@
 """The files of tags and branches: one JSON object each, whose values are checked when they are read.
 
-Source: files of pylance 14.0.2, and the content that it rejects.
+Source: files written and rejected by pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _LAST_SECOND: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) 
 
 
 def ref_json(document: Mapping[str, object], what: str) -> bytes:
-    """Return the bytes of a file.
+    """Return the content of a file.
 
     Raises:
-        InvalidInputError: a text cannot be written as UTF-8.
+        InvalidInputError: a string cannot be encoded as UTF-8.
     """
     try:
         return json.dumps(document, indent=2, ensure_ascii=False).encode()
@@ -50,12 +50,12 @@ def ref_json(document: Mapping[str, object], what: str) -> bytes:
 
 
 def is_unfinished_ref(file_name: str) -> bool:
-    """Return whether a file is an unfinished ref; any name with the ending of refs is a finished one."""
+    """Return whether a file is an unfinished ref; the names of finished refs have the suffix of refs."""
     return not file_name.endswith(REF_SUFFIX) and _UNFINISHED.fullmatch(file_name) is not None
 
 
 def ref_files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[str, str, pa.Buffer]]:
-    """Yield name, path and content of each ref below a directory of the main root, ordered by name."""
+    """Yield the name, path and content of each ref below a directory of the main root, ordered by name."""
     for file_name in sorted(store.list_names(store.join(root, directory))):
         if not file_name.endswith(REF_SUFFIX):
             continue
@@ -63,21 +63,21 @@ def ref_files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[s
         try:
             data = store.get(path)
         except NotFoundError:
-            # Deleted since it was listed.
+            # The file was deleted after it was listed.
             continue
         yield unquote(file_name.removesuffix(REF_SUFFIX)), path, data
 
 
 @dataclass(frozen=True, slots=True)
 class RefDocument:
-    """A JSON object whose values are checked as they are taken."""
+    """A JSON object whose values are checked when they are accessed."""
 
     values: dict[str, Any]
     path: str
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse a file. Raises ``CorruptDataError`` when it is not a JSON object."""
+        """Parse a file. Raises ``CorruptDataError`` if the file is not a JSON object."""
         try:
             values = json.loads(bytes(data))
         except (ValueError, RecursionError) as error:
@@ -87,21 +87,21 @@ class RefDocument:
         return cls(values, path)
 
     def number(self, key: str, default: int | None = None) -> int:
-        """Return a whole number; it must exist unless there is a default."""
+        """Return a whole number; the key is required unless there is a default."""
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_U64:
             raise self._unexpected(key, "a whole number", value)
         return value
 
     def text(self, key: str) -> str | None:
-        """Return a string; None when null or absent."""
+        """Return a string; None if null or absent."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
             raise self._unexpected(key, "a string or null", value)
         return value
 
     def texts(self, key: str) -> dict[str, str]:
-        """Return an object of strings; empty when absent."""
+        """Return an object of strings; empty if absent."""
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
             raise self._unexpected(key, "an object of strings", value)

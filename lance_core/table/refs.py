@@ -8,7 +8,7 @@
 All tags are in the main root, including those that refer to branches. ``version`` and ``manifestSize`` are required;
 unknown keys are ignored.
 
-Source: files of pylance 14.0.2, and the content that it rejects.
+Source: files written and rejected by pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["MAIN_BRANCH", "TagRecord", "check_tag_name", "list_tags", "tag_path"]
 
 MAIN_BRANCH: Final = "main"
-"""The name of the main branch in arguments; in files it is null."""
+"""The name of the main branch in arguments; files record null instead."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -42,11 +42,11 @@ class TagRecord:
 
     Attributes:
         branch: the branch of the version; None for the main branch.
-        version: the version's number.
-        manifest_size: bytes of the version's manifest when the tag was set.
-        created_at_ns: nanoseconds since the epoch; None when it is not recorded.
-        updated_at_ns: time of the last change.
-        metadata: strings from the user.
+        version: the version number.
+        manifest_size: size of the version's manifest when the tag was set, in bytes.
+        created_at_ns: creation time in nanoseconds since the epoch; None if not recorded.
+        updated_at_ns: time of the last change in nanoseconds since the epoch; None if not recorded.
+        metadata: user-defined strings.
     """
 
     branch: str | None
@@ -61,7 +61,7 @@ class TagRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: the file is not a tag; the message names the file and the key.
+            CorruptDataError: the file is not a tag; the message contains the path and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(
@@ -75,14 +75,14 @@ class TagRecord:
 
     @property
     def is_on_main_line(self) -> bool:
-        """Whether the version is one of the main branch."""
+        """Whether the version is on the main branch."""
         return self.branch in (None, "", MAIN_BRANCH)
 
     def to_json(self) -> bytes:
-        """Return the bytes of the file.
+        """Return the content of the file.
 
         Raises:
-            InvalidInputError: a text of the metadata cannot be written as UTF-8.
+            InvalidInputError: a string in the metadata cannot be encoded as UTF-8.
         """
         document = {
             "branch": self.branch,
@@ -112,7 +112,7 @@ def check_tag_name(name: str) -> None:
     elif name.startswith(".") or name.endswith("."):
         rule = "must not begin or end with a dot"
     elif ".." in name:
-        rule = "must not contain two dots in a row"
+        rule = "must not contain two consecutive dots"
     elif name.endswith(".lock"):
         rule = "must not end with .lock"
     else:
@@ -121,12 +121,12 @@ def check_tag_name(name: str) -> None:
 
 
 def tag_path(store: ObjectStore, root: str, name: str) -> str:
-    """Return the file of a tag."""
+    """Return the path of a tag file."""
     return store.join(root, TAGS_DIRECTORY, f"{name}{REF_SUFFIX}")
 
 
 def list_tags(store: ObjectStore, root: str) -> dict[str, TagRecord]:
-    """Return all tags by name, in the order of the names.
+    """Map tag names to tags, ordered by name.
 
     Raises:
         CorruptDataError: a file is not a tag.

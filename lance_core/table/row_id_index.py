@@ -1,12 +1,12 @@
-"""RowIdIndex: finds the row with a stable id.
+"""RowIdIndex: finds rows by stable row id.
 
-An id may occur in several fragments: an update leaves the old row in place, deleted, and stores the new one elsewhere
-with the same id. At most one of these rows is live; the index finds that one::
+An id may occur in several fragments: an update marks the old row as deleted, and stores the new row elsewhere with the
+same id. At most one of these rows is live; the index finds the live row::
 
-    ids wanted -> segments whose bounds they lie in -> positions there -> without deleted rows
+    requested ids -> segments whose bounds include them -> positions in the segments -> without deleted rows
 
-Segments are searched as they are stored (:mod:`~lance_core.table.row_id_sets`), so that an index costs about as much
-memory as the manifest. Deletion files are read only for fragments in which something was found, and not kept.
+Segments are searched as they are stored (:mod:`~lance_core.table.row_id_sets`), so that an index takes about as much
+memory as the manifest. Deletion files are read only for fragments in which ids were found, and are not cached.
 
 **Source:** behavior of ``_take_rows`` of pylance 14.0.2.
 """
@@ -40,8 +40,8 @@ class RowPlaces:
     """The locations of rows; one entry per requested id.
 
     Attributes:
-        owners: the index of the fragment; -1 for an id without a row.
-        positions: the physical positions in the fragment.
+        owners: index of the fragment that contains each row; -1 for an id without a row.
+        positions: physical position of each row in its fragment.
     """
 
     owners: _Positions
@@ -49,7 +49,7 @@ class RowPlaces:
 
     @property
     def is_found(self) -> npt.NDArray[np.bool_]:
-        """Which ids have a row."""
+        """Mask of the ids that have a row."""
         return self.owners >= 0
 
 
@@ -57,15 +57,15 @@ class RowIdIndex:
     """The stable row ids of one version.
 
     Args:
-        fragments: of the version.
-        sequence_of: the row ids of a fragment.
+        fragments: the fragments of the version.
+        sequence_of: function that returns the row ids of a fragment.
 
     Raises:
         CorruptDataError: a sequence is damaged.
     """
 
     def __init__(self, fragments: Sequence[Fragment], sequence_of: Callable[[Fragment], RowIdSequence]) -> None:
-        """Collect the segments."""
+        """Collect the segments of all fragments."""
         self._fragments = fragments
         self._sets: list[RowIdSet] = []
         owners: list[int] = []
@@ -84,8 +84,8 @@ class RowIdIndex:
         """Find the rows of some ids.
 
         Args:
-            ids: in any order, repetition allowed.
-            deleted_of: the deleted positions of a fragment, sorted.
+            ids: row ids, in any order, possibly with duplicates.
+            deleted_of: function that returns the sorted positions of the deleted rows of a fragment.
 
         Raises:
             CorruptDataError: two rows that are not deleted have the same id.

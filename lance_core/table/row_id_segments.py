@@ -1,20 +1,21 @@
 """Segments: five encodings of a list of 64-bit row ids.
 
 ==================  ===============================  =======================
-form                stands for                       bytes, about
+form                content                          size in bytes
 ==================  ===============================  =======================
 range               start … end - 1                  none
-range_with_holes    that, without the listed ones    24 + 4 for each hole
-range_with_bitmap   that, where the bit is set       24 + 1 for each 8 slots
+range_with_holes    range without the listed ids     24 + 4 for each hole
+range_with_bitmap   ids of range whose bit is set    24 + 1 for each 8 slots
 sorted_array        ascending numbers                24 + 2 for each number
 array               numbers in any order
 ==================  ===============================  =======================
 
-An ascending list is stored in the smallest form according to the right column; ties go to the upper one.
+An ascending list is stored in the form with the smallest approximate size in the right column; of forms with equal
+size, the first is used.
 :mod:`~lance_core.table.encoded_numbers` describes how arrays are packed. Readers accept every form.
 
-A small message may describe a huge list: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore unpacks
-nothing and returns the number of ids; callers compare it with the rows of the fragment before unpacking.
+A small message may describe a huge list: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore does
+not unpack the list. Callers compare the number of ids with the number of rows in the fragment before unpacking it.
 
 Source: ``lance.table.U64Segment``; the choice of form follows pylance 14.0.2.
 """
@@ -44,14 +45,14 @@ _FIXED_BYTES: Final = 24
 _HOLE_BYTES: Final = 4
 _SORTED_BYTES: Final = 2
 _MAX_SLOTS: Final = 2**32
-"""A fragment has fewer rows; a segment that spans more and is not a list is damaged."""
+"""Maximum length of the range of a segment that is not a list; a segment with a longer range is damaged."""
 
 
 def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
-    """Return the segment of some numbers; at least one.
+    """Encode some numbers as a segment.
 
     Args:
-        numbers: without repetition, in the order of the rows.
+        numbers: distinct row ids, at least one, in row order.
     """
     low, high = int(numbers.min()), int(numbers.max())
     if len(numbers) > 1 and not bool(np.all(numbers[1:] > numbers[:-1])):
@@ -83,14 +84,14 @@ def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
 
 
 def parse_segment(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
-    """Return the ids of a segment; None when it has none.
+    """Return the ids of a segment; None if it has none.
 
     Args:
         segment: the message.
-        what: where it is from, for error messages.
+        what: origin of the segment, for error messages.
 
     Raises:
-        CorruptDataError: the message contradicts itself, or has an id twice.
+        CorruptDataError: the message is inconsistent, or has duplicate ids.
     """
     form = segment.WhichOneof("segment")
     if form is None:
@@ -110,7 +111,9 @@ def _parse_range_with_holes(segment: pb_rowids.U64Segment, what: str) -> RowIdSe
     if not len(packed):
         return PlainRange(start, stop) if start < stop else None
     if packed.low < start or packed.high >= stop:
-        raise CorruptDataError(f"{what}: the holes {packed.low} to {packed.high} exceed the row ids {start} to {stop}")
+        raise CorruptDataError(
+            f"{what}: the holes {packed.low} to {packed.high} are not within the row ids {start} to {stop}"
+        )
     holes = np.unique(packed.at(np.arange(len(packed), dtype=np.int64)))
     if len(holes) != len(packed):
         raise CorruptDataError(f"{what}: a hole in the row ids {start} to {stop} is listed twice")
@@ -140,7 +143,7 @@ def _parse_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
         return SortedIds(ids) if len(ids) else None
     in_order = np.sort(ids.offsets)
     if bool((in_order[1:] == in_order[:-1]).any()):
-        raise CorruptDataError(f"{what}: a list of row ids contains one twice")
+        raise CorruptDataError(f"{what}: a list of row ids has duplicate ids")
     return ListedIds(ids)
 
 

@@ -1,8 +1,8 @@
-"""RowIdSequence: the row ids of one fragment, segment after segment, in the order of its rows.
+"""RowIdSequence: the row ids of one fragment in row order, as a series of segments.
 
 A sequence is parsed without being unpacked. If the number of ids differs from the number of rows of its fragment, the
-sequence is damaged. Ids can be looked up by position, and positions by id. After a compaction segments may overlap: an
-id is in only one of them, but the bounds of several may include it.
+sequence is damaged. Ids can be looked up by position, and positions by id. After a compaction, segments may overlap: an
+id is in only one of them, but may be within the bounds of several.
 
 **Source:** ``lance.table.RowIdSequence``; behavior of pylance 14.0.2.
 """
@@ -32,13 +32,13 @@ _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 
 class RowIdSequence:
-    """Row ids in the order of rows.
+    """Row ids in row order.
 
     Args:
-        sets: one per segment that has ids.
+        sets: the ids of each segment that has ids.
 
     Attributes:
-        sets: the argument.
+        sets: see the argument.
         stops: the position after the last id of each set, shape (num_sets,).
     """
 
@@ -49,10 +49,10 @@ class RowIdSequence:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse the bytes; nothing is unpacked.
+        """Parse the bytes without unpacking the ids.
 
         Raises:
-            CorruptDataError: they are not a valid sequence.
+            CorruptDataError: the bytes are not a valid sequence.
         """
         try:
             message = pb_rowids.RowIdSequence.FromString(data)
@@ -83,14 +83,14 @@ class RowIdSequence:
         """
         if len(self) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {len(self)} rows, but the fragment has {num_rows}",
+                f"{what}: a sequence has {len(self)} row ids, but the fragment has {num_rows} rows",
                 expected=num_rows,
                 found=len(self),
             )
         return self
 
     def at(self, positions: _Positions) -> _Numbers:
-        """Return the ids at some positions, in any order; fresh, shape (num_positions,)."""
+        """Return the ids at some positions, which may be in any order, as a new array of shape (num_positions,)."""
         if len(self.sets) == 1:
             return self.sets[0].at(positions)
         ids = np.empty(len(positions), np.uint64)
@@ -111,7 +111,7 @@ class RowIdSequence:
         return np.concatenate([np.empty(0, np.uint64), *self.parts()])
 
     def find(self, ids: _Numbers) -> _Positions:
-        """Return the position of each id, shape (num_ids,); -1 where there is none."""
+        """Return the position of each id, shape (num_ids,); -1 for ids that do not occur."""
         found = np.full(len(ids), -1, np.int64)
         starts = [0, *self.stops[:-1].tolist()]
         for start, each in zip(starts, self.sets, strict=True):

@@ -3,16 +3,16 @@
 Neither lookup unpacks the whole segment. Besides the memory for the result, each form needs:
 
 =================  =====================================================
-form               kept with it
+form               additional memory
 =================  =====================================================
 range              nothing
 range_with_holes   16 bytes for each hole
 range_with_bitmap  the bitmap as it is stored, 4 bytes for each 8 slots
 sorted_array       the numbers as they are stored
-array              the same, plus 4 bytes for each number after the first search
+array              the numbers as stored; after the first search, also 4 bytes for each number
 =================  =====================================================
 
-``find`` expects numbers between ``low`` and ``high`` and returns -1 for those that do not occur.
+``find`` expects numbers between ``low`` and ``high`` and returns -1 for numbers that do not occur.
 
 **Source:** ``lance.table.U64Segment``; bitmaps count from the least significant bit, as pylance 14.0.2 writes them.
 """
@@ -46,11 +46,11 @@ _NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
 _NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
 
 _FEW: Final = 16
-"""Below this number, positions are looked up individually."""
+"""Fewer positions than this are looked up individually."""
 
 
 class RowIdSet(Protocol):
-    """Row ids in the order of rows; at least one."""
+    """Row ids in row order; at least one."""
 
     @property
     def low(self) -> int:
@@ -67,11 +67,11 @@ class RowIdSet(Protocol):
         ...
 
     def at(self, positions: _Positions) -> _Numbers:
-        """Return the ids at some positions, in any order; fresh."""
+        """Return the ids at some positions, which may be in any order, as a new array."""
         ...
 
     def find(self, ids: _Numbers) -> _Positions:
-        """Return the position of each id; -1 where there is none."""
+        """Return the position of each id; -1 for ids that do not occur."""
         ...
 
 
@@ -79,7 +79,7 @@ class PlainRange:
     """Ids ``[start, stop)``."""
 
     def __init__(self, start: int, stop: int) -> None:
-        """At least one id."""
+        """There must be at least one id."""
         self.low, self.high = start, stop - 1
 
     def __len__(self) -> int:
@@ -96,10 +96,10 @@ class PlainRange:
 
 
 class RangeWithHoles:
-    """Ids ``[start, stop)`` without some."""
+    """Ids ``[start, stop)`` except the holes."""
 
     def __init__(self, start: int, stop: int, holes: _Numbers) -> None:
-        """At least one id; holes are ascending, inside the range, and at least one."""
+        """There must be at least one id and one hole; holes must be ascending and inside the range."""
         self._start, self._stop = start, stop
         self._holes = (holes - np.uint64(start)).astype(np.int64)
         self._ids_before = self._holes - np.arange(len(holes), dtype=np.int64)
@@ -138,7 +138,7 @@ class MaskedIds:
     """Ids ``start + i`` where bit i is set."""
 
     def __init__(self, start: int, bitmap: npt.NDArray[np.uint8]) -> None:
-        """At least one bit is set."""
+        """At least one bit must be set."""
         self._start, self._bitmap = start, bitmap
         self._stops = np.cumsum(_NUM_ONES[bitmap], dtype=np.uint32)
 
@@ -167,7 +167,7 @@ class MaskedIds:
         return slots.astype(np.uint64) + np.uint64(self._start)
 
     def _run(self, first: int, count: int) -> _Numbers:
-        """Return the ids at adjacent positions, by unpacking all bits from the first to the last at once."""
+        """Return the ids at adjacent positions, by unpacking all bits from the first to the last in one step."""
         low, high = np.searchsorted(self._stops, [first, first + count - 1], side="right").tolist()
         slots = np.flatnonzero(np.unpackbits(self._bitmap[low : high + 1], bitorder="little"))
         skipped = first - int(self._stops[low]) + int(_NUM_ONES[self._bitmap[low]])
@@ -186,7 +186,7 @@ class _PackedIds:
     """Ids as they are stored."""
 
     def __init__(self, ids: PackedNumbers) -> None:
-        """At least one id."""
+        """There must be at least one id."""
         self._ids = ids
         self.low, self.high = ids.low, ids.high
 

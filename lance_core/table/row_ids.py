@@ -1,17 +1,17 @@
 """Stable row ids of fragments, new and rewritten.
 
 A table that was created with stable row ids gives every new row the next free id, and records for every row the
-version that created it and the version that last changed it. For a fresh fragment all three are one run::
+version that created it and the version that last changed it. For a new fragment, all three are one run::
 
     row ids              RowIdSequence { Range { start: next_row_id, end: next_row_id + rows } }
     created, updated     RowDatasetVersionSequence { span: Range { 0, rows }, version: committing version }
 
-Ids are assigned at each commit attempt, so that concurrent appends never share one. Sequences of existing fragments are
-kept unchanged.
+Ids are assigned at each commit attempt, so that concurrent appends never share an id. Sequences of existing fragments
+are kept unchanged.
 
-Rows that a compaction moves keep all three: the sequences of the old fragments are concatenated without the deleted
-rows, and split at the boundaries of the new fragments. Segments of ids stay separate, and each is stored in its
-smallest form. For a run of versions only the length matters, not where its span starts.
+Rows that a compaction moves keep their id and versions: the sequences of the old fragments are concatenated without the
+deleted rows, and split at the boundaries of the new fragments. Segments of ids stay separate, and each is stored in its
+smallest form. For a run of versions, only the length matters, not the start of its span.
 
 Source: ``lance.table.RowIdSequence``, ``RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """
@@ -42,10 +42,10 @@ _Source: TypeAlias = "tuple[Fragment, npt.NDArray[np.uint32]]"
 
 
 def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: int) -> int:
-    """Set the three sequences of a fresh fragment, in place.
+    """Set the row ids and the two version sequences of a new fragment, in place.
 
     Args:
-        message: the fragment; ``physical_rows`` is set.
+        message: the fragment; ``physical_rows`` must be set.
         first_row_id: the next free id of the table.
         version: the version being committed.
 
@@ -69,14 +69,14 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
 
 
 def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
-    """Check that there are enough ids from the next free one on: ids have 64 bits.
+    """Check that there are enough 64-bit ids, starting with the next free id.
 
     Raises:
         InvalidInputError: there are not enough ids.
     """
     if first_row_id + num_rows > _MAX_U64:
         raise InvalidInputError(
-            f"{num_rows} rows cannot be assigned row ids from {first_row_id} on: row ids have 64 bits",
+            f"cannot assign {num_rows} row ids starting with {first_row_id}: row ids have 64 bits",
             first_row_id=first_row_id,
             num_rows=num_rows,
         )
@@ -89,18 +89,18 @@ def _range(start: int, stop: int) -> pb_rowids.U64Segment:
 def carry_row_ids(
     sources: Sequence[_Source], new_fragments: Sequence[Fragment], hidden: HiddenColumns = no_hidden_columns
 ) -> list[Fragment]:
-    """Keep the ids and versions of rewritten rows; they are stored inline, wherever they were stored before.
+    """Copy the ids and versions of rewritten rows to the new fragments, and store them inline there.
 
     Args:
         sources: the old fragments with their deleted positions, in the order in which their rows were written.
-        new_fragments: the fragments that contain the live rows now.
+        new_fragments: the fragments that now contain the live rows.
         hidden: reads hidden columns.
 
     Returns:
         The new fragments with their sequences.
 
     Raises:
-        CorruptDataError: a sequence is damaged, or has another number of rows than its fragment.
+        CorruptDataError: a sequence is damaged, or its number of rows differs from that of its fragment.
     """
     counts = [fragment.physical_rows for fragment in new_fragments]
     lineages = [(RowLineage(fragment.message, hidden), live_rows(fragment, deleted)) for fragment, deleted in sources]

@@ -1,8 +1,8 @@
 """RowLineage: the ids of a fragment's rows, and the versions that created and last changed them.
 
-Each of the three is stored in one of three ways::
+The ids and each of the two kinds of versions are stored in one of three ways::
 
-    not at all       ids are addresses; rows were created by version 1, and last changed when they were created
+    not stored       ids are addresses; rows were created by version 1, and last changed when they were created
     inline           in the manifest, as a sequence
     hidden column    in a data file of the fragment, as a column of 64-bit numbers, one for each physical row
 
@@ -14,7 +14,7 @@ created at version       -4                ``_row_created_at_version``         1
 last updated at version  -5                ``_row_last_updated_at_version``    13
 =======================  ================  ==================================  ==========
 
-Reading a hidden column needs data files, which this package cannot read; the caller passes a function that reads one.
+Hidden columns are in data files, which this package cannot read; the caller passes a function that reads a column.
 
 **Source:** ``lance.table.DataFragment``; tables with ``lance.row_lineage.spill`` of pylance 14.0.2.
 """
@@ -53,7 +53,7 @@ ROW_ID_ID: Final = -3
 CREATED_AT_ID: Final = -4
 UPDATED_AT_ID: Final = -5
 FIRST_VERSION: Final = 1
-"""The creation version of rows for which none was recorded."""
+"""The creation version of rows for which no creation version was recorded."""
 
 _ARMS: Final = {
     ROW_ID_ID: ("row_id_sequence", "inline_row_ids"),
@@ -66,7 +66,7 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 HiddenColumns: TypeAlias = Callable[[pb_table.DataFragment, int], "npt.NDArray[np.uint64]"]
-"""Reads the hidden column of a fragment that has a field id: one number for each physical row."""
+"""Function that reads the hidden column of a fragment with a field id: one number for each physical row."""
 
 
 def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
@@ -76,7 +76,7 @@ def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Number
         NotSupportedError: always.
     """
     raise NotSupportedError(
-        f"fragment {fragment.id} keeps its row lineage in a hidden column (field {field_id}), which cannot be read here"
+        f"the row lineage of fragment {fragment.id} is in a hidden column (field {field_id}), which cannot be read here"
     )
 
 
@@ -89,21 +89,21 @@ class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
     """
 
     def __init__(self, fragment: pb_table.DataFragment, field_id: int) -> None:
-        """Name the column."""
+        """Store the fragment and the field id."""
         super().__init__(f"field {field_id} of fragment {fragment.id}")
         self.fragment = fragment
         self.field_id = field_id
 
 
 ColumnKey: TypeAlias = "tuple[int | None, str, int]"
-"""Base id and path of the data file that holds a hidden column, and the field id."""
+"""Base id and path of the data file that contains a hidden column, and the field id."""
 
 
 class FetchedColumns:
-    """Hidden columns that were read before; a :data:`HiddenColumns` that reads nothing.
+    """A :data:`HiddenColumns` function for columns that were read earlier; it reads no files.
 
     Args:
-        columns: the numbers by :func:`column_key`.
+        columns: the values of the columns, keyed by :func:`column_key`.
     """
 
     def __init__(self, columns: Mapping[ColumnKey, _Numbers]) -> None:
@@ -124,7 +124,7 @@ class FetchedColumns:
 
 
 def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
-    """Return the key of a hidden column: its data file, since operations may change the fragment's id or add files."""
+    """Return the key of a hidden column. It identifies the data file, as operations may change a fragment's id."""
     for file in fragment.files:
         if field_id in file.fields:
             return file.base_id if file.HasField("base_id") else None, file.path, field_id
@@ -132,7 +132,7 @@ def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
 
 
 def hidden_fields(fragment: pb_table.DataFragment) -> list[int]:
-    """Return the ids of the fields whose numbers are kept in hidden columns."""
+    """Return the ids of the fields that are stored in hidden columns."""
     lineage = RowLineage(fragment)
     return [field_id for field_id in _ARMS if lineage.is_hidden(field_id)]
 
@@ -155,11 +155,11 @@ class RowLineage:
 
     @property
     def has_row_ids(self) -> bool:
-        """Whether rows have ids that are not their addresses."""
+        """Whether rows have stable ids, which are not their addresses."""
         return self._fragment.WhichOneof("row_id_sequence") is not None
 
     def is_hidden(self, field_id: int) -> bool:
-        """Return whether the ids or versions of that field id are kept in a hidden column; nothing else is."""
+        """Return whether the ids or versions with a field id are stored in a hidden column."""
         if field_id not in _ARMS:
             return False
         oneof, inline = _ARMS[field_id]
@@ -182,12 +182,12 @@ class RowLineage:
         """Return the stable ids of all rows.
 
         Raises:
-            CorruptDataError: the ids are damaged, or their number is wrong.
+            CorruptDataError: the ids are damaged, or their number differs from the number of rows.
         """
         return self.given_row_ids().require(self._fragment.physical_rows, self._what)
 
     def ids_at(self, positions: _Positions) -> _Numbers:
-        """Return the ids of some rows: the stable ones, else their addresses."""
+        """Return the stable ids of some rows, or their addresses if they have no stable ids."""
         return self.row_ids().at(positions) if self.has_row_ids else self.addresses_at(positions)
 
     def addresses_at(self, positions: _Positions) -> _Numbers:

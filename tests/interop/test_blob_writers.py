@@ -263,7 +263,7 @@ def test_descriptors_that_name_nothing_are_refused(tmp_path: Path, problem: str)
         batch = pa.record_batch([array], schema=pa.schema([field]))
         with pytest.raises(InvalidInputError, match=problem):
             writer.write_batch(batch)
-        raise_later = pytest.raises(InvalidInputError, match="or failed")
+        raise_later = pytest.raises(InvalidInputError, match="earlier write failed")
         with raise_later:
             writer.write_batch(batch)
         writer._writer.abort()

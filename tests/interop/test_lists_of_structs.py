@@ -125,7 +125,7 @@ def test_what_pylance_cannot_read_is_refused(tmp_path: Path, shape: str) -> None
     ids=str,
 )
 def test_lists_above_and_below_are_refused(tmp_path: Path, dtype: pa.DataType) -> None:
-    with pytest.raises(NotSupportedError, match="cannot lie in a list or hold one"):
+    with pytest.raises(NotSupportedError, match="cannot be nested in a list, and cannot contain lists or maps"):
         LanceFileWriter(str(tmp_path / "f.lance"), pa.schema([("c", dtype)]), version="2.2")
 
 

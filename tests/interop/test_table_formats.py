@@ -429,7 +429,7 @@ def test_what_is_not_read_is_refused_by_name(uri: str, tmp_path: Path) -> None:
     lance.write_dataset(data, mixed, data_storage_version="2.2")
     lance.write_dataset(data, mixed, mode="append", data_storage_version="2.3")
     name = lance.dataset(mixed).get_fragments()[1].data_files()[0].path
-    with pytest.raises(UnsupportedVersionError, match=rf"data file {name} is of format 2\.3"):
+    with pytest.raises(UnsupportedVersionError, match=rf"data file {name} has format 2\.3"):
         lance_core.dataset(mixed)
     assert lance_core.dataset(mixed, version=1).to_table().equals(data)
 
@@ -438,7 +438,7 @@ def test_what_is_not_read_is_refused_by_name(uri: str, tmp_path: Path) -> None:
 def test_tables_of_unknown_versions_are_refused_by_both(uri: str, named: str) -> None:
     lance.write_dataset(rows("2.0", 0, 3), uri)
     _edit_manifest(uri, lambda message: setattr(message.data_format, "version", named))
-    with pytest.raises(UnsupportedVersionError, match=f"of version '{named}', which is not known"):
+    with pytest.raises(UnsupportedVersionError, match=f"unknown data file version '{named}'"):
         lance_core.dataset(uri)
     with pytest.raises(ValueError, match="Unknown Lance storage version"):
         lance.dataset(uri)
@@ -455,7 +455,7 @@ def test_files_of_unknown_or_other_versions_are_named(uri: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=rf"{name}: data file version 2\.9 is newer"):
         lance_core.dataset(uri)
     _edit_manifest(uri, lambda message: setattr(message.fragments[0].files[0], "file_minor_version", 1))
-    with pytest.raises(CorruptDataError, match=rf"data file {name} is of format 2\.1, the table of 2\.2"):
+    with pytest.raises(CorruptDataError, match=rf"data file {name} has format 2\.1, but the table has format 2\.2"):
         lance_core.dataset(uri)
     # What the manifest says and what the file says about itself must agree.
     _edit_manifest(uri, lambda message: setattr(message.data_format, "version", "2.1"))

@@ -232,7 +232,7 @@ def test_only_files_of_the_token_are_discarded(uri: str, token: str) -> None:
     )
     assert data_files(uri) == sorted([*kept, f"1010{token}.lance", f"deeper{token}.lance"])
     for malformed in ("", "*", "../../" + token, token.upper() + "A"):
-        with pytest.raises(InvalidInputError, match="16 lower-case hex"):
+        with pytest.raises(InvalidInputError, match="16 lowercase hex"):
             discard_files(uri, malformed)
 
 
@@ -291,7 +291,7 @@ def test_a_worker_that_is_killed_again_and_again(spark: SparkSession, uri: str, 
 
 
 def test_a_malformed_token_is_refused(spark: SparkSession, uri: str) -> None:
-    with pytest.raises(InvalidInputError, match="16 lower-case hex"):
+    with pytest.raises(InvalidInputError, match="16 lowercase hex"):
         write(spark.range(1), uri, "token")
 
 

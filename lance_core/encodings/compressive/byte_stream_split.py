@@ -36,7 +36,7 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
             "byte_stream_split: only plain values of 16, 32 or 64 bits are supported", arm="byte_stream_split"
         )
     planes = chunks.exact_buffer("byte_stream_split", bits)
-    # Chunks of equal size are merged together; usually all chunks except the last have the same size.
+    # Neighboring chunks of equal size are processed together; usually all chunks except the last have the same size.
     merged = [
         merge_planes(planes.select(slice(start, stop)).rows(size), bits // 8).reshape(-1)
         for start, stop, size in _equal_neighbours(planes.sizes.tolist())
@@ -47,7 +47,7 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in _SUPPORTED_BITS:
-        raise InternalError("byte_stream_split: only values of 16, 32 or 64 bits are split")
+        raise InternalError("byte_stream_split: only values of 16, 32 or 64 bits can be split")
     width = block.bits_per_value // 8
     num_full, num_rest = divmod(block.num_values, values_per_chunk)
     full_bytes = num_full * values_per_chunk * width

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ENCODING"]
 
 _MAX_BLOCK_BYTES: Final = 64 << 20
-"""Maximum size of a block: otherwise a few stored bytes could expand to any number of bytes."""
+"""Maximum size of a decoded block. Without a limit, a few stored bytes could expand to any number of bytes."""
 
 
 def _describe(message: pb21.Constant, _child: object) -> str:
@@ -51,7 +51,7 @@ def _decode_chunks(message: pb21.Constant, chunks: Chunks, _decoder: Decoder) ->
 def _decode_rows(message: pb21.Constant, rows: FixedRows | VariableWidthBlock, _decoder: Decoder) -> NullBlock:
     _require_null(message)
     if not isinstance(rows, FixedRows) or rows.rows.shape[1]:
-        raise CorruptDataError("constant: the page stores bytes for values that need none")
+        raise CorruptDataError("constant: the page has bytes, but null values take no bytes")
     return NullBlock(rows.num_values)
 
 
@@ -59,7 +59,7 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
     if not message.value:
         raise UnsupportedEncodingError("constant: a block without a scalar is not supported", arm="constant")
     if any(int(buffer.sizes.sum()) for buffer in blocks.buffers):
-        raise CorruptDataError("constant: a block stores bytes for values that need none")
+        raise CorruptDataError("constant: a block has bytes, but constant values take no bytes")
     value, num_values = np.frombuffer(message.value, np.uint8), blocks.total_values
     if len(value) * num_values > _MAX_BLOCK_BYTES:
         raise UnsupportedEncodingError(
@@ -72,7 +72,7 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, NullBlock):
-        raise InternalError("constant: only nulls need no bytes")
+        raise InternalError("constant: only nulls can be encoded")
     num_values = np.full(-(-block.num_values // values_per_chunk), values_per_chunk, np.int64)
     num_values[-1:] = block.num_values - (len(num_values) - 1) * values_per_chunk
     return EncodedChunks(pb21.CompressiveEncoding(constant=pb21.Constant()), num_values, ())
@@ -82,7 +82,7 @@ def _encode_rows(
     block: Any, values_per_row: int, _encoder: Encoder
 ) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
     if not isinstance(block, NullBlock):
-        raise InternalError("constant: only nulls need no bytes")
+        raise InternalError("constant: only nulls can be encoded")
     rows = np.empty((block.num_values // values_per_row, 0), np.uint8)
     return pb21.CompressiveEncoding(constant=pb21.Constant()), FixedRows(rows, values_per_row)
 

@@ -6,8 +6,8 @@
     full zip     per row: bitmap of the row's items (if has_validity) | the items
     block        the items, all valid; no release writes this form
 
-In a row of nested lists, all bitmaps come first, from the outermost to the innermost; each covers the items of its
-layer in the row.
+In a row of nested lists, all bitmaps come first, from the outermost to the innermost list; each covers the items of
+its layer in the row.
 
 Source: ``lance.encodings21.FixedSizeList``; checked against pylance 14.0.2.
 """
@@ -85,14 +85,14 @@ def _decode_rows(
 ) -> FixedSizeListBlock:
     dimension = _checked_dimension(message)
     if not isinstance(rows, FixedRows):
-        raise CorruptDataError("fixed_size_list: the page holds values of variable width")
+        raise CorruptDataError("fixed_size_list: expected values of fixed width, found variable width")
     items_per_row = rows.values_per_row * dimension
     item_rows, validity = rows.rows, None
     if message.has_validity:
         validity_bytes = bitmap_bytes(items_per_row)
         if validity_bytes > item_rows.shape[1]:
             raise CorruptDataError(
-                f"fixed_size_list: rows of {item_rows.shape[1]} bytes cannot hold the validity of {items_per_row} items"
+                f"fixed_size_list: {item_rows.shape[1]} bytes are too few for the validity of {items_per_row} items"
             )
         bits = np.unpackbits(item_rows[:, :validity_bytes], axis=1, count=items_per_row, bitorder="little")
         item_rows, validity = item_rows[:, validity_bytes:], bits.reshape(-1).view(np.bool_)
@@ -128,7 +128,7 @@ def _encode_rows(block: Any, values_per_row: int, encoder: Encoder) -> tuple[pb2
     items_per_row = values_per_row * block.dimension
     encoding, items = encoder.per_value(_item_arm(block), block.items, items_per_row)
     if not isinstance(items, FixedRows):
-        raise InternalError("fixed_size_list: items of variable width")
+        raise InternalError("fixed_size_list: items of variable width cannot be encoded")
     rows = items.rows
     if block.validity is not None:
         bitmaps = np.packbits(block.validity.reshape(len(rows), items_per_row), axis=1, bitorder="little")

@@ -71,7 +71,7 @@ def _pick(message: pb21.Flat, chunks: Chunks, picks: Picks, _decoder: Decoder) -
 def _decode_rows(message: pb21.Flat, rows: FixedRows | VariableWidthBlock, _decoder: Decoder) -> FixedWidthBlock:
     bits = _checked_bits(message)
     if not isinstance(rows, FixedRows):
-        raise CorruptDataError("flat: the page holds values of variable width")
+        raise CorruptDataError("flat: expected values of fixed width, found variable width")
     width = bitmap_bytes(bits * rows.values_per_row)
     if rows.rows.shape[1] != width:
         raise CorruptDataError(f"flat: a row has {rows.rows.shape[1]} bytes, but {bits}-bit values need {width}")
@@ -95,7 +95,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
 
 def _encode_rows(block: Any, values_per_row: int, _encoder: Encoder) -> tuple[pb21.CompressiveEncoding, FixedRows]:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value % 8:
-        raise InternalError("flat: only values of whole bytes can be stored as rows")
+        raise InternalError("flat: only values with a width in whole bytes can be stored as rows")
     num_rows = block.num_values // values_per_row
     rows = block.data.reshape(num_rows, values_per_row * (block.bits_per_value // 8))
     return _message(block.bits_per_value), FixedRows(rows, values_per_row)

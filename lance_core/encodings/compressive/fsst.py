@@ -51,7 +51,7 @@ class CompressedStrings:
 
     Attributes:
         symbol_table: the table in its stored form.
-        strings: one string of codes per input string.
+        strings: the codes, one string per input string.
     """
 
     symbol_table: bytes
@@ -84,7 +84,7 @@ def compress_strings(block: VariableWidthBlock, table: SymbolTable | None = None
 
     Args:
         block: the strings.
-        table: from :func:`train`; None to train one.
+        table: a table returned by :func:`train`; None to train a table.
     """
     table = table or train(block)
     found = None if table is None else compress_with(table, block.data, block.offsets)
@@ -128,7 +128,7 @@ def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
         return block
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     if last - first > MAX_CODES:
-        raise NotSupportedError(f"fsst: {last - first} compressed bytes in one read; at most {MAX_CODES} are supported")
+        raise NotSupportedError(f"fsst: cannot read {last - first} compressed bytes at once, at most {MAX_CODES}")
     offsets_from_0 = block.offsets - block.offsets[0] if first else block.offsets
     expanded = expand_codes(table, block.data[first:last], offsets_from_0)
     if expanded is None:
@@ -156,7 +156,7 @@ def _encode_rows(
 
 
 def _compressed(block: Any) -> CompressedStrings:
-    """Return the codes, or the strings unchanged with a table that marks them so if they cannot be compressed."""
+    """Return the codes. If the strings cannot be compressed, return them unchanged, with a table that says so."""
     if not isinstance(block, VariableWidthBlock):
         raise InternalError(f"fsst: cannot encode {type(block).__name__}")
     return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable(False, ())), block)

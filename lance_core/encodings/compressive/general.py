@@ -6,8 +6,9 @@
     block        the whole block is compressed
     full zip     each value is compressed separately; an empty value stays empty
 
-Compressed bytes are preceded by their raw size; see ``kernels/codecs.py``. Chunks and blocks that hold more than their
-values need are rejected before they are decompressed. A value of a full-zip page may have any recorded size.
+Compressed bytes are preceded by their raw size; see ``kernels/codecs.py``. Chunks and blocks with a raw size that is
+larger than their values need are rejected before they are decompressed. Values of a full-zip page may have any raw
+size.
 
 Source: ``lance.encodings21.General``; checked against pylance 14.0.2.
 """
@@ -57,7 +58,7 @@ _CODECS: Final = {
     pb21.COMPRESSION_ALGORITHM_ZSTD: (decompress_zstd, zstd_head),
 }
 _SMALL_BYTES: Final = 1 << 20
-"""What is at most as large is unpacked before its offsets are looked at."""
+"""Buffers of strings up to this raw size are decompressed before their offsets are checked."""
 
 _NAMES: Final = {pb21.COMPRESSION_ALGORITHM_LZ4: "lz4", pb21.COMPRESSION_ALGORITHM_ZSTD: "zstd"}
 
@@ -73,7 +74,7 @@ def compress_chunks(
     """Compress the first buffer of each chunk; return None if that does not reduce the size.
 
     Args:
-        chunks: any encoded chunks.
+        chunks: chunks in any encoding.
         scheme: LZ4 or ZSTD.
         level: ZSTD level; None = the fastest.
     """
@@ -181,7 +182,7 @@ def _codec(message: pb21.General) -> tuple[Callable[..., bytes | None], Callable
 
 
 def _bounded(message: pb21.General, compressed: Segments, num_values: NDArray[np.int64], *, is_block: bool) -> Segments:
-    """Return the decompressed bytes of chunks or blocks, none of them larger than its values require."""
+    """Return the decompressed bytes of chunks or blocks, after checking that none is larger than its values need."""
     decompress, head_of = _codec(message)
     strings = string_sizes(message.values, is_block=is_block)
     pieces = (compressed.segment(index).tobytes() for index in range(compressed.num_segments))

@@ -4,7 +4,7 @@
 
     row 0: member 0 | member 1 | ...      row 1: member 0 | member 1 | ...
 
-Members have no validity.
+Members cannot be null.
 
 Source: ``lance.encodings21.PackedStruct``; checked against pylance 14.0.2.
 """
@@ -87,7 +87,7 @@ def _encode_rows(
 
 
 def _joined(block: Any) -> tuple[list[int], FixedWidthBlock]:
-    """Return the members joined side by side, and the width of each."""
+    """Return the width of each member, and the rows with all members side by side."""
     if not isinstance(block, StructBlock):
         raise InternalError(f"packed_struct: cannot encode {type(block).__name__}")
     columns, bits = [], []

@@ -53,7 +53,7 @@ def _decode_chunks(message: pb21.Rle, chunks: Chunks, _decoder: Decoder) -> Fixe
         raise CorruptDataError("rle: a chunk has different numbers of values and run lengths")
     expanded = expand_runs(values.gather().view(dtype), run_lengths.gather(), run_lengths.sizes, chunks.num_values)
     if expanded is None:
-        raise CorruptDataError("rle: the runs of a chunk do not add up to its number of values")
+        raise CorruptDataError("rle: the total length of the runs of a chunk is not its number of values")
     return FixedWidthBlock(chunks.total_values, dtype.itemsize * 8, expanded.view(np.uint8))
 
 
@@ -126,7 +126,7 @@ def _checked_bits(message: pb21.Rle) -> int:
         raise UnsupportedEncodingError("rle: only plain values and run lengths are supported", arm="rle")
     if run_lengths.flat.bits_per_value != 8:
         raise UnsupportedEncodingError(
-            f"rle: run lengths of {run_lengths.flat.bits_per_value} bits are not supported, only of 8", arm="rle"
+            f"rle: run lengths of {run_lengths.flat.bits_per_value} bits are not supported; expected 8 bits", arm="rle"
         )
     if values.flat.bits_per_value not in UNSIGNED_DTYPES:
         raise UnsupportedEncodingError(f"rle: values of {values.flat.bits_per_value} bits are not supported", arm="rle")

@@ -5,9 +5,9 @@
     row    member 0 | member 1 | ...
            fixed width: its bytes       variable width: length | bytes
 
-Each member's bytes are encoded separately, as its description specifies. An empty row represents a null struct: its
-members are zeros and empty strings. Members have no validity. The rows are the variable-width values of a full-zip
-page.
+The bytes of each member are encoded separately, as its description specifies. An empty row represents a null struct,
+whose members are decoded as zeros and empty strings. Members cannot be null. The rows are the variable-width values of
+a full-zip page.
 
 Source: ``lance.encodings21.VariablePackedStruct``; checked against pylance 14.0.2.
 """
@@ -53,7 +53,7 @@ def _decode_rows(
     message: pb21.VariablePackedStruct, rows: FixedRows | VariableWidthBlock, decoder: Decoder
 ) -> StructBlock:
     if not isinstance(rows, VariableWidthBlock):
-        raise CorruptDataError("variable_packed_struct: the page holds values of fixed width")
+        raise CorruptDataError("variable_packed_struct: expected values of variable width, found fixed width")
     cursor = _RowCursor(rows)
     members = tuple(_decode_member(member, cursor, decoder) for member in message.fields)
     cursor.require_end()
@@ -101,7 +101,7 @@ def _encode_rows(
 
 
 class _RowCursor:
-    """Reads the members one after another from all rows at once; empty rows yield zeros and empty strings."""
+    """Reads one member after another, each from all rows together; empty rows yield zeros and empty strings."""
 
     __slots__ = ("_at", "_data", "_is_filled", "_num_rows", "_stops")
 
@@ -120,7 +120,7 @@ class _RowCursor:
         return rows
 
     def take_variable(self, length_bytes: int) -> VariableWidthBlock:
-        """Return the next length of every row and as many bytes as it specifies."""
+        """Read the next length of every row, and return the number of bytes that it specifies."""
         length_words = self._advance(np.full(len(self._at), length_bytes, np.int64)).rows(length_bytes)
         lengths = np.ascontiguousarray(length_words).view(f"<u{length_bytes}").reshape(-1)
         if int(lengths.max(initial=0)) > len(self._data):
@@ -133,13 +133,13 @@ class _RowCursor:
     def require_end(self) -> None:
         """Check that the members have consumed every row completely."""
         if bool((self._at != self._stops).any()):
-            raise CorruptDataError("variable_packed_struct: the members of a row do not fill it")
+            raise CorruptDataError("variable_packed_struct: a row has bytes after its last member")
 
     def _advance(self, sizes: NDArray[np.int64]) -> Segments:
         taken = Segments(self._data, self._at, sizes)
         self._at = self._at + sizes
         if bool((self._at > self._stops).any()):
-            raise CorruptDataError("variable_packed_struct: a member exceeds its row")
+            raise CorruptDataError("variable_packed_struct: a member extends past the end of its row")
         return taken
 
 

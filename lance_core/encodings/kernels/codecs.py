@@ -5,9 +5,9 @@
     zstd   u64 raw size | frame            a bare frame is also possible
     lz4    u32 raw size | raw block
 
-The raw size is untrusted input, so it is checked before that much memory is allocated: against the size that the caller
-can use, against the maximum for a buffer of that length (an LZ4 block expands at most 255-fold, 4 bytes of a zstd
-frame to at most 128 KiB), and the size inside a zstd frame against the size in front of it.
+The raw size is untrusted input, so it is checked before memory is allocated: against the maximum that the caller
+specifies, and against the maximum for a buffer of that length (an LZ4 block expands at most 255-fold, 4 bytes of a zstd
+frame to at most 128 KiB). The size inside a zstd frame must equal the size before it.
 
 Source: RFC 8878 (zstd), the LZ4 block format; checked against pylance 14.0.2.
 """
@@ -47,7 +47,7 @@ _LZ4_MAX_GROWTH: Final = 255
 
 
 def compress_zstd(raw: bytes | memoryview, level: int) -> bytes:
-    """Compress one buffer; an empty one stays empty. Levels range from 1 (fastest) to 22 (smallest)."""
+    """Compress one buffer; an empty buffer stays empty. Levels range from 1 (fastest) to 22 (smallest)."""
     if not len(raw):
         return b""
     return len(raw).to_bytes(_ZSTD_PREFIX_BYTES, "little") + zstandard.ZstdCompressor(level=level).compress(raw)
@@ -77,7 +77,7 @@ def compress_zstd_many(
 
 
 def compress_lz4(raw: bytes | NDArray[np.uint8]) -> bytes:
-    """Compress one buffer; an empty one stays empty."""
+    """Compress one buffer; an empty buffer stays empty."""
     if not len(raw):
         return b""
     block: bytes = pa.Codec("lz4_raw").compress(raw, asbytes=True)
@@ -85,13 +85,13 @@ def compress_lz4(raw: bytes | NDArray[np.uint8]) -> bytes:
 
 
 def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | None:
-    """Decompress one zstd buffer; an empty one stays empty. Return None if it is malformed or larger than ``most``."""
+    """Decompress one zstd buffer; empty buffers stay empty. Return None if it is malformed or larger than ``most``."""
     if not compressed:
         return b""
     frame, stated = _zstd_frame(compressed)
     if stated is not None and stated > most:
         return None
-    # One more byte reveals that there are too many.
+    # Decompress one more byte, to detect that there are too many.
     raw = _unpack_frame(frame, min(most, _MAX_RAW_BYTES) + 1 if stated is None else stated + 1)
     if raw is None or len(raw) > most:
         return None
@@ -99,9 +99,9 @@ def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | No
 
 
 def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
-    """Return the first bytes of the content of a zstd buffer, or all of it if it is shorter; the rest is not unpacked.
+    """Decompress only the first bytes of a zstd buffer; return its whole content if it is shorter.
 
-    Return None if those bytes are malformed.
+    Return None if these bytes are malformed.
     """
     if not compressed or num_bytes <= 0:
         return b""
@@ -115,7 +115,7 @@ def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
 
 
 def decompress_lz4(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | None:
-    """Decompress one LZ4 buffer; an empty one stays empty. Return None if it is malformed or exceeds ``most`` bytes."""
+    """Decompress one LZ4 buffer; empty buffers stay empty. Return None if it is malformed or larger than ``most``."""
     if not compressed:
         return b""
     raw_bytes = int.from_bytes(compressed[:_LZ4_PREFIX_BYTES], "little")
@@ -135,8 +135,8 @@ def lz4_head(compressed: bytes, num_bytes: int) -> bytes | None:
 
 
 def _zstd_frame(compressed: bytes) -> tuple[bytes, int | None]:
-    """Return the frame, and the raw size in front of it if there is one."""
-    # If a raw size looks like the magic number, the size byte after it has a bit set that a frame header never has.
+    """Return the frame, and the raw size before it, if any."""
+    # If a raw size begins like the magic number, the byte after that has a bit set that is never set in a frame header.
     is_bare = compressed[:4] == _ZSTD_MAGIC and len(compressed) > 4 and not compressed[4] & _ZSTD_UNUSED_BIT
     if is_bare or len(compressed) < _ZSTD_PREFIX_BYTES:
         return compressed, None
@@ -144,7 +144,7 @@ def _zstd_frame(compressed: bytes) -> tuple[bytes, int | None]:
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
-    """Return the decompressor of this thread. It is kept because creating one costs more than a small frame."""
+    """Return the decompressor of this thread. It is reused, because creating one takes longer than a small frame."""
     found: zstandard.ZstdDecompressor | None = getattr(_OF_THREAD, "decompressor", None)
     if found is None:
         found = _OF_THREAD.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)

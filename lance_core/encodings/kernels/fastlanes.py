@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_VALUES", "RAW", "block_bytes", "pack_blocks", "pick_words", "unpack_blocks", "unpack_pieces"]
 
 BLOCK_VALUES: Final = 1024
-"""Values of one block."""
+"""Number of values in a block."""
 
 RAW: Final = -1
-"""Width of a piece whose values are not packed."""
+"""Width that stands for a piece whose values are not packed."""
 
 _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
 _ROW_GROUPS: Final = {
     bits: np.argsort([position * bits // 64 for position in _ORDER[: bits // 8]]) for bits in (8, 16, 32, 64)
 }
-"""Of each width of words: which eight rows hold the values of each of the ``bits / 8`` parts of 128 neighbors."""
+"""Maps each word width to the order of the ``bits / 8`` groups of eight rows, each with 128 neighboring values."""
 
 _BATCH_BYTES: Final = 1 << 21
-"""Unpacked bytes worked on at a time: few enough for the caches, enough to hide what a call to numpy costs."""
+"""Number of unpacked bytes processed at a time: small enough for CPU caches, large enough to hide call overhead."""
 
 
 def block_bytes(packed_bits: int) -> int:
@@ -61,18 +61,18 @@ def unpack_pieces(
 ) -> NDArray[Any]:
     """Unpack the first values of many blocks of different widths, one after another.
 
-    The caller has checked that every block lies within the data: ``128 * width`` bytes, or the bytes of its values if
+    The caller has checked that every block is within the data: ``128 * width`` bytes, or the bytes of its values if
     the width is :data:`RAW`.
 
     Args:
-        data: holds the blocks.
+        data: bytes that contain the blocks.
         starts: (num_pieces,) ascending start of each block in bytes.
-        widths: (num_pieces,) 0 to ``value_bits``, or :data:`RAW`: the values are stored unpacked.
-        num_values: (num_pieces,) 0 to 1024: number of values wanted from the block.
+        widths: (num_pieces,) bit width of each block: 0 to ``value_bits``, or :data:`RAW` for unpacked values.
+        num_values: (num_pieces,) number of values to unpack from each block, 0 to 1024.
         value_bits: 8, 16, 32 or 64.
 
     Returns:
-        Fresh (sum of num_values,) words.
+        A new array of (sum of num_values,) words.
     """
     dtype = UNSIGNED_DTYPES[value_bits]
     out = np.empty(int(num_values.sum()), dtype)
@@ -106,10 +106,10 @@ def unpack_blocks(words: NDArray[Any], value_bits: int, packed_bits: int, out: N
     """Unpack many blocks.
 
     Args:
-        words: (num_blocks, 1024 * packed_bits / value_bits) of ``value_bits``-bit words; any stride between blocks.
+        words: (num_blocks, 1024 * packed_bits / value_bits) ``value_bits``-bit words; any stride between blocks.
         value_bits: 8, 16, 32 or 64.
         packed_bits: 0 to ``value_bits``; with 0, every value is 0 and there are no words.
-        out: (num_blocks, 1024) of ``value_bits``-bit words, overwritten.
+        out: (num_blocks, 1024) output for the ``value_bits``-bit words.
     """
     if packed_bits == 0:
         out[:] = 0
@@ -140,7 +140,7 @@ def pack_blocks(values: NDArray[Any], value_bits: int, packed_bits: int) -> NDAr
         packed_bits: 0 to ``value_bits``.
 
     Returns:
-        Fresh (num_blocks, 1024 * packed_bits / value_bits) words.
+        A new array of (num_blocks, 1024 * packed_bits / value_bits) words.
     """
     dtype = UNSIGNED_DTYPES[value_bits]
     word = dtype.type
@@ -176,14 +176,14 @@ def pick_words(
     """Unpack individual values of many blocks.
 
     Args:
-        data: bytes that hold the blocks.
+        data: bytes that contain the blocks.
         starts: (num_picks,) start of the block of each value; the caller has checked that the blocks are in range.
         slots: (num_picks,) position of each value in its block, 0 to 1023.
         value_bits: 8, 16, 32 or 64.
         packed_bits: (num_picks,) bit width of each value's block, 0 to ``value_bits``.
 
     Returns:
-        (num_picks,) words.
+        The values as (num_picks,) words.
     """
     dtype = UNSIGNED_DTYPES[value_bits]
     lanes = BLOCK_VALUES // value_bits

@@ -8,11 +8,12 @@
     code c < n    symbol c
     code 255      the next byte is a literal
 
-A string never ends inside an escape, so a run of 255s alternates between escape and literal from its start.
+A string never ends inside an escape, so the bytes of a run of 255s are alternately escapes and literals, starting with
+an escape.
 
-Expanding is one Arrow ``take`` from a list of all possible words of a code: a symbol, nothing (for an escape), or one
-byte (after an escape). No pure numpy implementation was faster. Large inputs use the compiled kernel; finding symbols
-and compressing are implemented only there.
+Expanding is one Arrow ``take`` from a list of all possible expansions of a code: a symbol, nothing (for an escape), or
+one byte (after an escape). No pure numpy implementation was faster. Large inputs use the compiled kernel, which also
+has the only implementation of finding symbols and compressing.
 
 Symbols are found on a sample, in rounds: compress it with the symbols found so far, count codes and pairs of neighbors,
 and keep the symbols and pairs that cover the most bytes.
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 MAX_CODES: Final = (1 << 28) - 1
-"""Compressed bytes that can be expanded at once: the result stays below 2 GiB."""
+"""Maximum number of codes that can be expanded together: the result is smaller than 2 GiB."""
 
 _MAGIC: Final = 0x46535354
 _ESCAPE: Final = 255
@@ -58,13 +59,13 @@ _MAX_PIECE_BYTES: Final = 512
 _ROUNDS: Final = 8
 _CANDIDATE_SLOTS: Final = 1 << 16
 _MAX_CANDIDATES: Final = 1024
-"""More than fit a table: some collide with better ones."""
+"""Maximum number of candidates: more than a table can contain, because some collide with better ones."""
 _MANY_STRINGS: Final = 1024
 _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
 _FULL_COUNT: Final = 5
-"""A candidate of the last round was seen so often in the sample; of an earlier round in proportion to its share."""
+"""Minimum number of occurrences of a candidate in the last round; in earlier rounds, in proportion to the sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class SymbolTable:
 
     Attributes:
         is_compressed: False if the strings are stored uncompressed.
-        symbols: at most 255.
+        symbols: the symbols, at most 255.
     """
 
     is_compressed: bool
@@ -115,7 +116,7 @@ def expand_codes(
 
 
 def serialize_symbols(table: SymbolTable) -> bytes:
-    """Return the bytes of a table, always 2312."""
+    """Return the 2312 bytes of a serialized table."""
     header = _MAGIC << 32 | int(table.is_compressed) << 24 | len(table.symbols)
     symbols = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in table.symbols)
     packed = header.to_bytes(_SYMBOL_BYTES, "little") + symbols + bytes(len(symbol) for symbol in table.symbols)
@@ -164,7 +165,7 @@ def compress_strings(
     """Compress many strings.
 
     Args:
-        table: a table from :func:`train_symbols` or any other.
+        table: any symbol table, such as one returned by :func:`train_symbols`.
         data: (num_bytes,) uint8.
         offsets: (num_strings + 1,) ascending positions in ``data``; the first need not be 0.
 
@@ -180,7 +181,7 @@ def compress_strings(
 
 
 def _sample(offsets: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the starts and stops of pieces of strings at even distances in the data."""
+    """Return the starts and stops of evenly spaced pieces of strings in the data."""
     first, last = int(offsets[0]), int(offsets[-1])
     mean_bytes = (last - first) / max(1, len(offsets) - 1)
     num_pieces = int(_SAMPLE_BYTES / min(max(mean_bytes, 1), _MAX_PIECE_BYTES)) + 1
@@ -226,7 +227,7 @@ def _expand_compiled(
     for code, symbol in enumerate(table.symbols):
         words[code], lengths[code] = int.from_bytes(symbol, "little"), len(symbol)
     num_strings = len(offsets) - 1
-    # Estimate the output size from a part at each end; measure the rest only if the estimate turns out too small.
+    # Estimate the output size from a part at each end; measure the rest only if the estimate is too small.
     part = num_strings // _MEASURED_PART
     ends = [offsets[: part + 1], offsets[-part - 1 :]] if num_strings >= _MANY_STRINGS else [offsets]
     sizes = [compiled.measure(codes, end, lengths) for end in ends]
@@ -242,7 +243,7 @@ def _expand_compiled(
     if 0 <= reached < num_strings:
         left = compiled.measure(codes, offsets[reached:], lengths)
         done = room[: int(expanded_offsets[reached])]
-        # As far as the kernel knows, one more complete string might follow the last one.
+        # For the kernel, one more complete string might follow the last one.
         longest = _SYMBOL_BYTES * int((offsets[reached + 1 :] - offsets[reached:-1]).max())
         room = np.empty(len(done) + max(left, 0) + longest + _SLACK_BYTES, np.uint8)
         room[: len(done)] = done

@@ -1,8 +1,8 @@
-"""Levels: from one entry per slot to one per item, and from values to the levels that own them.
+"""Levels: expands entries per slot to entries per item, and finds the levels that own given values.
 
 Large inputs go to the compiled kernels; both implementations give the same levels.
 
-Source: own design.
+Source: our own design.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: 
     """Return the start of the levels of each chunk of values: (num_chunks + 1,) int64.
 
     Args:
-        definition: (num_levels,) levels; those up to ``max_visible`` own a value.
+        definition: (num_levels,) levels; levels up to ``max_visible`` own a value.
         max_visible: the highest level that owns a value.
         value_stops: (num_chunks,) ascending end of each chunk in values, at least 1.
 
     Returns:
-        0, followed by the end of each chunk: the level after the one of its last value.
+        0, followed by the end of each chunk: the level after the level of its last value.
     """
     bounds = np.zeros(len(value_stops) + 1, np.int64)
     compiled = compiled_kernels("level_runs", _LEVEL_BYTES * len(definition))
@@ -50,7 +50,8 @@ def chunk_rows(repetition: NDArray[np.uint16], row_level: int, bounds: NDArray[n
         bounds: (num_chunks + 1,) level at which each chunk starts, including the end; no chunk is empty.
 
     Returns:
-        Per chunk, (num_chunks, 2): rows that end in it, and its number of levels of a row that continues in the next.
+        (num_chunks, 2): for each chunk, the number of rows that end in it, and the number of its levels that belong to
+        a row that continues in the next chunk.
     """
     entries = np.zeros((len(bounds) - 1, 2), np.int64)
     compiled = compiled_kernels("level_runs", _LEVEL_BYTES * len(repetition))
@@ -72,11 +73,11 @@ def replace_by_items(
     repetition: NDArray[np.uint16],
     definition: NDArray[np.uint16] | None,
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint16] | None, NDArray[np.bool_] | None]:
-    """Replace every slot with its items; a slot without items keeps one level, which is then closed.
+    """Replace every slot with its items; a slot without items keeps one level, which is marked as closed.
 
     Args:
         lengths: (num_slots,) number of items of each slot.
-        repetition: (num_slots,) level of each slot; its first item inherits it, the others have 0.
+        repetition: (num_slots,) level of each slot, which its first item inherits; all other items have level 0.
         definition: (num_slots,) level of each slot, which all its items inherit; None = no definition levels.
 
     Returns:

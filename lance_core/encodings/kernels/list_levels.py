@@ -3,11 +3,11 @@
 ::
 
     repetition   1 0 1 1 1 0        a level other than 0 starts an entry of the layer
-    definition   0 0 2 3 0 1        2 is a null list, 3 an empty one: neither holds a child
+    definition   0 0 2 3 0 1        2 is a null list, 3 an empty list: neither has items
 
     offsets      0 2 2 2 4          validity 1 0 1 1
 
-The outer layers keep the levels of the entries, with the repetition reduced by one.
+The levels of the entries remain for the outer layers, with the repetition levels reduced by one.
 
 Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
@@ -37,8 +37,8 @@ class ListRules:
     Attributes:
         null_level: level of a null list; 0 if the layer has none.
         empty_level: level of an empty list; 0 if the layer has none.
-        highest_own: a higher level means that something outside the layer is null.
-        highest_slot: a higher level is not a slot of the layer.
+        highest_own: highest level of the layer itself; a higher level means that an outer layer is null.
+        highest_slot: highest level that is a slot of the layer.
     """
 
     null_level: int
@@ -49,13 +49,13 @@ class ListRules:
 
 @dataclass(frozen=True, slots=True)
 class PeeledLists:
-    """A peeled layer.
+    """The result of peeling a layer.
 
     Attributes:
-        offsets: (num_slots + 1,) int32 or int64, from 0.
+        offsets: (num_slots + 1,) int32 or int64 offsets of the lists, starting with 0.
         validity: (num_slots,) mask; None = all valid.
-        repetition: (num_entries,) uint16, for the outer layers.
-        definition: (num_entries,) uint16, for the outer layers; None if there were none.
+        repetition: (num_entries,) uint16 levels for the outer layers.
+        definition: (num_entries,) uint16 levels for the outer layers; None if there were no definition levels.
     """
 
     offsets: NDArray[Any]
@@ -65,7 +65,7 @@ class PeeledLists:
 
 
 def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
-    """Peel a layer in which no list is null or empty; (num_levels,) levels."""
+    """Peel a layer in which no list is null or empty, given its (num_levels,) levels."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is not None:
         num_entries = int(np.count_nonzero(repetition))
@@ -78,7 +78,7 @@ def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
 
 
 def peel_lists(repetition: NDArray[np.uint16], definition: NDArray[np.uint16], rules: ListRules) -> PeeledLists:
-    """Peel a layer of lists that may be null, empty or absent; (num_levels,) levels of each kind."""
+    """Peel a layer of lists that may be null, empty or absent, given (num_levels,) levels of each kind."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is None or len(repetition) != len(definition):
         return _peel_with_numpy(repetition, definition, rules)

@@ -1,14 +1,15 @@
-"""When compiled kernels replace numpy: only after enough bytes have been processed.
+"""Decides when compiled kernels replace numpy: only after enough bytes have been processed.
 
-Importing numba takes about 0.4 s, and compiling a kernel for the first time on a machine takes about as long again. A
-short job never recovers that cost. Therefore every kernel has a numpy implementation and counts the bytes that it is
-about to move. Once the process has moved ``LOAD_BYTES`` of them, the compiled kernel is used for inputs of at least
-``MIN_BYTES``. If numba does not work, numpy is always used.
+Importing numba takes about 0.4 s, and compiling a kernel for the first time on a machine takes about as long again. For
+a short job, this is never worthwhile. Every kernel therefore has a numpy implementation, and the bytes that kernels
+process are counted. Once the process has processed ``LOAD_BYTES`` bytes, compiled kernels are used for inputs of at
+least ``MIN_BYTES``. If numba does not work, numpy is always used.
 
-A process that forks waits for a kernel that another of its threads is loading or compiling: the forked process could
-neither use nor repeat unfinished work.
+A fork waits until no other thread of the process is loading or compiling a kernel: the forked process could neither
+finish nor repeat this work.
 
-The environment variable ``LANCE_CORE_COMPILED`` overrides this: ``0`` never, ``1`` from the first byte.
+The environment variable ``LANCE_CORE_COMPILED`` overrides this: with ``0``, compiled kernels are never
+used; with ``1``, they are used from the first byte.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["LOAD_BYTES", "MIN_BYTES", "compiled_kernels", "load_now"]
 
 MIN_BYTES: Final = 1 << 16
-"""An input below this size is faster, or not slower, in numpy."""
+"""For inputs smaller than this, numpy is at least as fast."""
 
 LOAD_BYTES: Final = 1 << 27
-"""Number of bytes that take numpy about as long as loading numba."""
+"""Number of bytes that numpy processes in about the time that loading numba takes."""
 
 _SWITCH: Final = "LANCE_CORE_COMPILED"
 
@@ -39,7 +40,7 @@ _loaded: Final[dict[str, ModuleType | None]] = {}
 
 
 class _Meter:
-    """Number of bytes moved by the kernels of this process; an estimate, because threads may lose an addition."""
+    """Number of bytes processed by the kernels of this process; an estimate, because concurrent updates may be lost."""
 
     def __init__(self) -> None:
         self.num_bytes = 0

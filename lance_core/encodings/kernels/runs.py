@@ -1,7 +1,7 @@
 """Runs of equal values.
 
-Run lengths are u8: a longer run is stored as several runs. Some writers let the last run exceed the end of its chunk,
-so expansion truncates every chunk to its number of values.
+Run lengths are u8: a longer run is stored as several runs. Some writers let the last run extend past the end of its
+chunk, so expansion truncates every chunk to its number of values.
 
 Source: pylance 14.0.2; excess runs: pylance 0.38 to 1.0.
 """
@@ -61,7 +61,8 @@ def expand_runs(
         values_per_chunk: (num_chunks,) number of values in each chunk.
 
     Returns:
-        Fresh (sum of values_per_chunk, ...) values, or None if the runs of a chunk are too short for its values.
+        A new array of (sum of values_per_chunk, ...) values, or None if the runs of a chunk are too short for its
+        values.
     """
     lengths = run_lengths.astype(np.int64)
     run_stops = np.cumsum(lengths)

@@ -5,9 +5,10 @@ Two operations move almost every byte of a page, and both run inside one Arrow k
     gather       |..AAAA...BB.....CCCC|            ->  AAAABBCCCC
     interleave   (AAAA, BB, CCCC), (x, y, z)       ->  AAAAxBByCCCCz
 
-``gather`` reads chunks (values without their headers), ``interleave`` writes them (header, levels, values, padding).
+``gather`` is used to read chunks (values without headers), ``interleave`` to write them (header, levels, values,
+padding).
 
-Source: own measurements, 64 MiB in segments of 4 to 16 KiB: Arrow ``take`` moves 5 to 7 GB/s and
+Source: our measurements, 64 MiB in segments of 4 to 16 KiB: Arrow ``take`` moves 5 to 7 GB/s and
 ``binary_join_element_wise`` 8 to 9 GB/s; a loop of ``memoryview`` copies moves 3 to 5 GB/s.
 """
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Segments", "interleave"]
 
 _FEW_BYTES: Final = 32
-"""Below this many bytes a segment, numpy's indexing is the faster way to pick them; they may also overlap."""
+"""For segments smaller than this, numpy indexing is faster; it also supports overlapping segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Segments:
     """Many byte strings in one array: number i is ``data[starts[i] : starts[i] + sizes[i]]``.
 
     Starts ascend and segments do not overlap. Code that creates a record from untrusted positions must first check that
-    they lie inside ``data``.
+    they are inside ``data``.
 
     Attributes:
         data: (num_bytes,) uint8.
@@ -55,7 +56,7 @@ class Segments:
 
     @classmethod
     def evenly(cls, data: NDArray[np.uint8], num_segments: int, segment_bytes: int) -> Self:
-        """Split ``data`` into segments of ``segment_bytes`` each; the last one holds the remainder."""
+        """Split ``data`` into segments of ``segment_bytes`` each; the last one contains the remainder."""
         starts = np.arange(num_segments, dtype=np.int64) * segment_bytes
         return cls(data, starts, np.minimum(len(data) - starts, segment_bytes))
 
@@ -98,7 +99,7 @@ class Segments:
         return self._gather_anywhere(stops)
 
     def rows(self, segment_bytes: int) -> NDArray[np.uint8]:
-        """Return the first bytes of every segment, (num_segments, segment_bytes); a view if evenly spaced.
+        """Return the first bytes of every segment, (num_segments, segment_bytes); a view if segments are evenly spaced.
 
         The caller has checked that every segment is long enough.
         """
@@ -141,7 +142,7 @@ def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[
     """Interleave lists of segments: segment 0 of every column, then segment 1 of every column, and so on.
 
     Args:
-        columns: at least one; all with the same number of segments.
+        columns: lists of segments, at least one; all must have the same number of segments.
 
     Returns:
         The joined bytes, and the (num_segments + 1,) int64 start positions of the groups, including the end.

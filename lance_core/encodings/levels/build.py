@@ -1,7 +1,8 @@
 """Shredding: converts the nesting of a column, layer by layer, to one repetition and definition level per leaf entry.
 
-Layers are processed from the outermost inwards. Each step keeps one entry per slot of the current layer; a null or
-empty list permanently keeps one entry of its own (it is *closed*), and every other list is replaced by its items::
+Layers are processed from the outermost to the innermost. After each step, there is one entry per slot of the current
+layer, and one for each null or empty list of outer layers (such a list is *closed*); all other lists are replaced by
+their items::
 
     rows                    [[1, 2], null, [], [3, null]]
     after the list layer    1       2       null    []      3       null
@@ -47,8 +48,8 @@ class ItemSlots:
     """A struct layer, or the leaf.
 
     Attributes:
-        validity: (num_slots,) bool, True = valid; None = all valid. With an all-True mask the layer is still declared
-            nullable, which some readers need.
+        validity: (num_slots,) bool, True = valid; None = all valid. With an all-True mask, the layer is declared
+            nullable nevertheless, which some readers need.
         num_slots: number of entries in the layer.
     """
 
@@ -70,7 +71,7 @@ class ListSlots:
     """A list layer.
 
     Attributes:
-        validity: as for :class:`ItemSlots`.
+        validity: see :class:`ItemSlots`.
         lengths: (num_slots,) int64 number of items; 0 for null lists.
     """
 
@@ -94,7 +95,7 @@ class Levels:
         layers: meaning of the levels.
         repetition: (num_levels,) uint16; None without list layers.
         definition: (num_levels,) uint16; None if no layer uses definition levels.
-        num_levels: number of entries; for a page without levels, its value slots.
+        num_levels: number of levels; for a page without levels, the number of value slots.
     """
 
     layers: Layers
@@ -114,7 +115,7 @@ def shred(slots: Sequence[Slots]) -> Levels:
     """Convert the layers of a column, outermost first, to levels.
 
     Args:
-        slots: from the row layer to the leaf. The layer before determines the number of slots of a layer.
+        slots: the layers from the row layer to the leaf; each layer determines the number of slots of the next.
     """
     codes = [_layer_code(layer) for layer in slots]
     layers = Layers(tuple(reversed(codes)))
@@ -151,7 +152,7 @@ def _layer_code(layer: Slots) -> pb21.RepDefLayer:
 class _Shredding:
     """The levels built so far: one entry per slot of the current layer, including closed lists.
 
-    ``definition`` is None as long as every level is 0, and ``closed`` is None as long as no list is closed.
+    ``definition`` is None while all levels are 0, and ``closed`` is None while no list is closed.
     """
 
     __slots__ = ("closed", "definition", "num_levels", "repetition")
@@ -163,7 +164,7 @@ class _Shredding:
         self.closed: NDArray[np.bool_] | None = None
 
     def mark_nulls(self, validity: NDArray[np.bool_], level: int) -> None:
-        """Assign a level to the null slots of this layer; a null of an outer layer takes precedence."""
+        """Assign a level to the null slots of this layer; nulls of outer layers take precedence."""
         null = self._spread(~validity, np.False_)
         marks = np.multiply(null, np.uint16(level), dtype=np.uint16)
         self.definition = marks if self.definition is None else np.where(self.definition == 0, marks, self.definition)
@@ -183,7 +184,7 @@ class _Shredding:
         self.num_levels = len(self.repetition)
 
     def repeat_slots(self, dimension: int) -> None:
-        """Replace every slot with ``dimension`` slots; only at the top level, where no list has been opened."""
+        """Replace every slot with ``dimension`` slots; only allowed outside lists."""
         if self.definition is not None:
             self.definition = np.repeat(self.definition, dimension)
         self.num_levels *= dimension

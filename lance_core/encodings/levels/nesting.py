@@ -7,9 +7,9 @@ The arrays are also normalized to the one form that levels can express:
 * a null struct makes its members null. Readers depend on this: pylance 14.0.2 misreads a list without nulls of its own
   below a nullable struct.
 
-With ``keep_nullable``, layers that may have nulls in some pages only are declared nullable in every page: nullable
+With ``keep_nullable``, layers that may have nulls in only some pages are declared nullable in every page: nullable
 structs that contain a list, the lists below them, and nullable fixed-size lists of structs. pylance 14.0.2 cannot read
-such a column if its pages differ.
+such a column if the layers of its pages differ.
 
 Source: Arrow columnar format; behavior of pylance 14.0.2.
 """
@@ -43,8 +43,8 @@ class NestedLeaf:
 
     Attributes:
         field: the leaf's field.
-        slots: its layers, outermost first, ending with the leaf's own layer.
-        array: its values, one per slot of the last layer.
+        slots: the layers of the leaf, outermost first, ending with the leaf's own layer.
+        array: the values of the leaf, one per slot of the last layer.
     """
 
     field: Field
@@ -53,21 +53,21 @@ class NestedLeaf:
 
     @property
     def num_page_rows(self) -> int:
-        """``Page.length``: rows of the column, or slots inside fixed-size lists of structs."""
+        """``Page.length``: number of rows, or number of slots inside fixed-size lists of structs."""
         dimensions = (layer.dimension for layer in self.slots if isinstance(layer, FixedSizeListSlots))
         return self.slots[0].num_slots * prod(dimensions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Position of the walk: the layers above, and the constraints that they impose on the next one.
+    """Position in the tree of fields: the layers above it, and the constraints that they impose on the next layer.
 
     Attributes:
         slots: layers above, outermost first.
         validity: validity of the struct directly above; None = all valid, or no struct.
         keep_nullable: see the module docstring.
-        under_kept: the layer directly above is nullable in every page, and its nulls reach this one.
-        inside_kept: some layer above is nullable in every page.
+        under_kept: whether the layer directly above is nullable in every page, and its nulls also apply to this layer.
+        inside_kept: whether some layer above is nullable in every page.
     """
 
     slots: tuple[Slots, ...] = ()
@@ -96,7 +96,7 @@ def leaves_of(field: Field, array: pa.Array, *, keep_nullable: bool) -> list[Nes
 
     Args:
         field: the column's field.
-        array: its values; with any offset, and with any values under nulls.
+        array: the values of the column; any offset, and any values under nulls.
         keep_nullable: see the module docstring.
 
     Raises:
@@ -111,7 +111,7 @@ def _walk(field: Field, array: pa.Array, place: _Place) -> list[NestedLeaf]:
         array = array.storage
     validity = _both(validity_of(array), place.validity)
     if field.is_packed or field.is_blob:
-        # Stored row by row in one column; for values outside the pages, these are the descriptors.
+        # Stored row by row in one column; for values outside the pages, the rows are descriptors.
         _require(pa.types.is_struct(array.type), field, array)
         return [NestedLeaf(field, (*place.slots, ItemSlots(validity, len(array))), array)]
     if field.is_struct:
@@ -154,9 +154,9 @@ def _fieldless_struct(
     field: Field, array: pa.StructArray, validity: NDArray[np.bool_] | None, place: _Place
 ) -> NestedLeaf:
     if validity is not None or place.slots:
-        # pylance 14.0.2 loses the values next to a nested one.
+        # pylance 14.0.2 loses the values of the siblings of a nested struct without fields.
         raise NotSupportedError(
-            f"struct {field.name!r} without members must be a top-level column without nulls", field=field.name
+            f"struct {field.name!r} without fields must be a top-level column without nulls", field=field.name
         )
     nothing = np.zeros(len(array), np.bool_)
     return NestedLeaf(field, (ItemSlots(nothing, len(array)),), pa.nulls(len(array)))
@@ -184,7 +184,9 @@ def _walk_fixed_size_list(
     if in_list or any(node.is_list or node.is_map for node in struct.walk()):
         # pylance 14.0.2 fails to write or read these; see docs/concepts/levels.md.
         raise NotSupportedError(
-            f"field {field.name!r}: a fixed-size list of structs cannot lie in a list or hold one", field=field.name
+            f"field {field.name!r}: a fixed-size list of structs cannot be nested in a list, and cannot contain lists "
+            "or maps",
+            field=field.name,
         )
     dimension = array.type.list_size
     items = array.values.slice(array.offset * dimension, len(array) * dimension)
@@ -217,6 +219,6 @@ def _named_nullable(validity: NDArray[np.bool_] | None, num_slots: int) -> NDArr
 def _require(matches: bool, field: Field, array: pa.Array) -> None:
     if not matches:
         raise SchemaMismatchError(
-            f"field {field.name!r} of type {field.logical_type!r} cannot hold an array of type {array.type}",
+            f"field {field.name!r} of type {field.logical_type!r} does not match an array of type {array.type}",
             field=field.name,
         )

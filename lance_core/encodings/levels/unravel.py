@@ -1,8 +1,8 @@
-"""Unraveling: converts the levels of a page back to validity and list offsets, layer by layer from the leaf outwards.
+"""Unraveling: converts the levels of a page back to validity and list offsets, layer by layer from the leaf outward.
 
 ``Unraveler`` walks the layers of one page. For every layer, the caller calls the method that matches the schema:
-``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. Peeling off a list keeps only the
-levels that start one of its entries.
+``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. After a list is peeled off, only
+the levels that start an entry of the list remain.
 
 Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
@@ -34,10 +34,10 @@ __all__ = ["Unraveler"]
 
 
 class Unraveler:
-    """Walks the layers of one page from the leaf outwards.
+    """Walks the layers of one page from the leaf outward.
 
     Args:
-        levels: levels of whole rows; the first repetition level, if there are any, starts a row.
+        levels: levels of whole rows; if there are repetition levels, the first starts a row.
         what: name of the column, for messages.
     """
 
@@ -80,7 +80,7 @@ class Unraveler:
         """Peel off a leaf, struct or fixed-size list layer: (num_slots,) mask, True = valid; None = all valid.
 
         Raises:
-            CorruptDataError: the page has a list layer here, or no layer at all.
+            CorruptDataError: the next layer of the page is a list, or there are no more layers.
         """
         code = self._peel(is_list=False)
         if code == ALL_VALID_ITEM:
@@ -100,11 +100,11 @@ class Unraveler:
             :meth:`validity`.
 
         Raises:
-            CorruptDataError: the page has no list layer here, or its repetition levels are missing.
+            CorruptDataError: the next layer of the page is not a list, or its repetition levels are missing.
         """
         code = self._peel(is_list=True)
         if self._repetition is None:
-            raise CorruptDataError(f"{self._what}: a list layer without repetition levels")
+            raise CorruptDataError(f"{self._what}: a list layer has no repetition levels")
         # The null level is below the empty level; a level that the layer does not have is 0.
         passed = self._num_definition_passed
         null_level = passed + 1 if code in (NULLABLE_LIST, NULL_AND_EMPTY_LIST) else 0
@@ -120,14 +120,14 @@ class Unraveler:
         return peeled.offsets, peeled.validity
 
     def keep_first_of(self, dimension: int) -> None:
-        """Keep one level out of each ``dimension``; called before ``validity()`` of a fixed-size list of structs.
+        """Keep the first of every ``dimension`` levels; called before ``validity()`` of a fixed-size list of structs.
 
         Raises:
             CorruptDataError: the number of levels is not a multiple of the dimension, or a list encloses this layer.
         """
         inside_list = any(code in LIST_LAYERS for code in self._codes[self._next_layer :])
         if inside_list or self.num_slots() % dimension:
-            raise CorruptDataError(f"{self._what}: levels do not form fixed-size lists of {dimension} items")
+            raise CorruptDataError(f"{self._what}: levels do not match fixed-size lists of {dimension} items")
         self._num_slots //= dimension
         if self._repetition is not None:
             self._repetition = self._repetition[::dimension]
@@ -137,7 +137,7 @@ class Unraveler:
     def _peel(self, *, is_list: bool) -> pb21.RepDefLayer:
         code = self._codes[self._next_layer] if self._next_layer < len(self._codes) else None
         if code is None or (code in LIST_LAYERS) != is_list:
-            raise CorruptDataError(f"{self._what}: layers {list(self._codes)} do not fit the nesting of the column")
+            raise CorruptDataError(f"{self._what}: layers {list(self._codes)} do not match the nesting of the column")
         self._next_layer += 1
         return code
 
@@ -150,7 +150,7 @@ class Unraveler:
 
     def _highest_slot(self) -> int:
         """Return the highest definition level that is a slot of the list layer that was just peeled off."""
-        # A null in the item layers directly outside (a null struct) is still a slot of this list layer.
+        # A null in the item layers directly outside (a null struct) is also a slot of this list layer.
         highest = self._num_definition_passed
         for code in self._codes[self._next_layer :]:
             if code in LIST_LAYERS:

@@ -1,1 +1,1 @@
-"""Write policy: decides how pages are encoded. Pure decisions; the encodings carry them out."""
+"""Write policy: decides how pages are encoded. This package only decides; it does not encode anything."""

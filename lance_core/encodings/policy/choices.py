@@ -28,17 +28,17 @@ __all__ = [
 ]
 
 TARGET_CHUNK_BYTES: Final = 8 << 10
-"""Values of a chunk: a random read decodes one chunk, and larger ones gain little."""
+"""Target size of the values of a chunk: a random read decodes one chunk, and larger chunks save little."""
 
 MAX_CHUNK_VALUES: Final = 4096
-"""Of a chunk; the reference writes no more."""
+"""Maximum number of values in a chunk, as in the reference."""
 
 MIN_CHUNK_VALUES: Final = 2
-"""Of every chunk but the last one."""
+"""Minimum number of values in every chunk except the last."""
 
 _MIN_BITMAP_VALUES: Final = 8
 _ASKED_LEVEL: Final = 3
-"""Of zstd: the level that zstd itself, and so the reference, takes."""
+"""Default zstd level if compression is requested: the default of zstd, and thus of the reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class MiniBlockChoice:
 
     Attributes:
         arm: encoding of the values.
-        values_per_chunk: a power of two; the last chunk holds the remainder.
+        values_per_chunk: number of values in each chunk, a power of two; the last chunk has the remainder.
         compression: compression around the encoding; None = not compressed.
     """
 
@@ -93,7 +93,7 @@ def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Leve
 
 
 def asked_compression(options: FieldOptions) -> Compression | None:
-    """Return the compression that the metadata request, by default at the reference's level."""
+    """Return the compression that the metadata requests, by default with the level of the reference."""
     if options.general is None:
         return None
     level = options.compression_level or _ASKED_LEVEL
@@ -101,7 +101,7 @@ def asked_compression(options: FieldOptions) -> Compression | None:
 
 
 def power_of_two(limit: int) -> int:
-    """Return the largest power of two up to ``limit``, clamped to the minimum and maximum values of a chunk."""
+    """Return the largest power of two up to ``limit``, clamped to the allowed numbers of values in a chunk."""
     return min(MAX_CHUNK_VALUES, max(MIN_CHUNK_VALUES, 1 << max(limit, 1).bit_length() - 1))
 
 

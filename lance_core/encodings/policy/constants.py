@@ -1,6 +1,6 @@
 """Checks whether all values of a page are equal.
 
-Source: own policy.
+Source: our own policy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAMPLES: Final = 64
 
 
 def common_value(block: DataBlock, validity: NDArray[np.bool_] | None) -> FixedWidthBlock | VariableWidthBlock | None:
-    """Return the value that all valid slots share, as a block of one (booleans as a byte), or None.
+    """Return the common value of all valid slots as a block of one value (booleans as a byte); None if they differ.
 
     Values are compared by their bytes: 0.0 and -0.0 differ, and a NaN equals itself.
 

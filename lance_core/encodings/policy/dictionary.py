@@ -1,9 +1,10 @@
 """Decides whether a page is stored as a dictionary and indices.
 
-The number of distinct values is estimated from a sample, by how often values recur in it. The values are counted only
-if the estimate promises a smaller page; the result is then compared with the page without a dictionary.
+The number of distinct values is estimated from a sample, by how often values occur in it. Only if the page would be
+smaller according to the estimate, the values are counted, and the result is compared with the page without a
+dictionary.
 
-Source: own policy; limits of pylance 14.0.2 if the metadata request them.
+Source: our own policy; limits of pylance 14.0.2 if the metadata requests them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def may_have_few_distinct(
         item_bytes: minimum size of one value in a dictionary.
         plain_bytes: estimated size of the page without a dictionary.
         options: options of the field.
-        runs: number of runs of equal values divided by the number of values; the same for indices.
+        runs: number of runs of equal values divided by the number of values; also that of the indices.
     """
     num_values: int = len(array) - array.null_count
     if num_values < _MIN_VALUES:
@@ -58,7 +59,7 @@ def dictionary_pays(dictionary_bytes: float, plain_bytes: float, options: FieldO
     """Return whether indices and encoded items make the page small enough.
 
     Args:
-        dictionary_bytes: size of both together.
+        dictionary_bytes: total size of the indices and the items.
         plain_bytes: estimated size of the page without a dictionary.
         options: options of the field.
     """

@@ -1,14 +1,14 @@
-"""The encoding options that the metadata of a field request.
+"""The encoding options that the metadata of a field requests.
 
 ==============================================  ===================================================================
 Key (after ``lance-encoding:``)                 Value
 ==============================================  ===================================================================
 ``compression``                                 ``none``, ``zstd``, ``lz4``, ``fsst`` (strings)
 ``compression-level``                           level of zstd, 1 to 22
-``rle-threshold``                               maximum runs per value at which runs are considered
+``rle-threshold``                               maximum number of runs per value for using runs
 ``bss``                                         ``auto``, ``on``, ``off``: split the bytes of floats before compression
-``dict-divisor``                                a dictionary has at most one item per this many values
-``dict-size-ratio``                             maximum size of a dictionary page, relative to the plain one
+``dict-divisor``                                minimum number of values per item of a dictionary
+``dict-size-ratio``                             maximum size of a dictionary page relative to a plain page
 ``dict-values-compression``                     ``none``, ``zstd``, ``lz4``: compression of the items of a dictionary
 ``dict-values-compression-level``               level of zstd, 1 to 22
 ``minichunk-size``                              target size of the values of a chunk in bytes
@@ -22,7 +22,7 @@ of zstd.
 Only ``compression`` must be exactly one of its four values: ``ZSTD``, `` zstd`` and the empty string are rejected for
 every column of 2.1 and 2.2. pylance also rejects them, but only when it stores values in chunks that it compresses; it
 ignores the key for columns that it stores in another way (long values, vectors, blobs, packed structs, constants, only
-nulls) and for the lists, structs and maps around a leaf, so that the outcome depends on the data. 2.0 supports two of
+nulls) and for the lists, structs and maps around a leaf, so that the result depends on the data. 2.0 supports two of
 these keys for strings and ignores unknown values; see ``v2_0/page_encoder.py``.
 
 Source: ``lance-encoding`` keys of pylance 14.0.2.
@@ -49,7 +49,7 @@ COMPRESSION_KEY: Final = _PREFIX + "compression"
 """Field metadata: general-purpose compression of the field's values."""
 
 COMPRESSION_LEVEL_KEY: Final = _PREFIX + "compression-level"
-"""Field metadata: effort of that compression."""
+"""Field metadata: level of general-purpose compression."""
 
 _COMPRESSIONS: Final = ("none", "zstd", "lz4", "fsst")
 _MAX_DIGITS: Final = 18
@@ -64,12 +64,12 @@ class FieldOptions:
     Attributes:
         compression: ``none``, ``zstd``, ``lz4`` or ``fsst``.
         compression_level: level of zstd.
-        rle_threshold: maximum runs per value.
-        bss: True = always, False = never.
-        dict_divisor: values per dictionary item.
-        dict_size_ratio: maximum size of a dictionary page relative to a plain one.
-        dict_compression: ``none``, ``zstd`` or ``lz4``.
-        dict_level: level of zstd.
+        rle_threshold: maximum number of runs per value.
+        bss: whether to split the bytes of floats: True = always, False = never.
+        dict_divisor: minimum number of values per dictionary item.
+        dict_size_ratio: maximum size of a dictionary page relative to a plain page.
+        dict_compression: compression of dictionary items: ``none``, ``zstd`` or ``lz4``.
+        dict_level: zstd level for dictionary items.
         minichunk_bytes: target size of a chunk.
         structure: ``miniblock`` or ``fullzip``.
     """
@@ -126,7 +126,7 @@ def _own(field: Field) -> Mapping[str, bytes]:
 
 
 class _Asked:
-    """Metadata of one leaf, by the key after the prefix."""
+    """Metadata of one leaf, keyed by the part of the key after the prefix."""
 
     def __init__(self, leaf: Field, values: Mapping[str, bytes]) -> None:
         self._leaf = leaf

@@ -3,15 +3,15 @@
 In this order, for words of 8, 16, 32 or 64 bits:
 
 1. ``compression`` = ``none``: flat;
-2. ``compression`` = ``zstd`` or ``lz4``: the smallest of flat, split by bytes, runs and bit-packed, after compressing a
-   sample; ``bss`` = ``on`` or ``off`` determines whether bytes are split;
+2. ``compression`` = ``zstd`` or ``lz4``: of flat, split by bytes, runs and bit-packed, the form whose compressed sample
+   is smallest; ``bss`` = ``on`` or ``off`` determines whether bytes are split;
 3. runs, if they are smaller than packed words and 5 % smaller than flat words;
 4. bit-packed, if that saves 5 % or more: reading flat words is a copy, but reading packed words needs computation;
 5. flat.
 
-Other widths are flat. Estimates are based on samples.
+Words of other widths are flat. Estimates are based on samples.
 
-Source: own policy; the thresholds ensure that no file is more than 5 % larger than that of pylance 14.0.2.
+Source: our own policy; the thresholds ensure that no file is more than 5 % larger than that of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FIXED_BYTES", "bits_per_word", "choose_lists", "choose_rows", "choose_words", "plain_bytes"]
 
 MAX_FIXED_BYTES: Final = 256
-"""Values of this size are zipped: a chunk would hold few of them."""
+"""Values of at least this size are zipped, because only a few would fit into a chunk."""
 
 _MAX_MINICHUNK_BYTES: Final = 16 << 10
 _GAIN: Final = 0.955
@@ -56,7 +56,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """Return the choice for one page; None for full zip, because values are too wide or it is requested."""
+    """Return the choice for one page; None for full zip, if the values are too wide or full zip is requested."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value
@@ -77,7 +77,7 @@ def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoi
 
 
 def bits_per_word(words: NDArray[Any]) -> float:
-    """Estimate the bits that a packed word takes, including headers."""
+    """Estimate the number of bits that a packed word takes, including headers."""
     num_blocks, num_rest = divmod(len(words), BLOCK_VALUES)
     # A short block is packed like a full block.
     last_bits = int(words[len(words) - num_rest :].max(initial=0)).bit_length()
@@ -127,7 +127,7 @@ def fits_mini_block(value_bytes: int, options: FieldOptions) -> bool:
 
 
 def _lists_compression(options: FieldOptions, *, has_nulls: bool) -> Compression | None:
-    # Only the first buffer of a chunk is compressed; if there are nulls, that is the validity of the items.
+    # Only the first buffer of a chunk is compressed; if there are nulls, this buffer is the validity of the items.
     return None if has_nulls else asked_compression(options)
 
 
@@ -147,7 +147,7 @@ def _runs_pay(words: NDArray[Any], best_bits: float, options: FieldOptions) -> b
 
 
 def _smallest_compressed(words: NDArray[Any], packed_bits: float, options: FieldOptions) -> str:
-    """Return the encoding with the smallest compressed size, measured on pieces the size of a chunk."""
+    """Return the encoding with the smallest compressed size, measured with samples of the size of a chunk."""
     can_split = words.itemsize * 8 in _SPLIT_BITS
     if options.bss and can_split:
         return "byte_stream_split"

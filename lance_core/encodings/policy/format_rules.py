@@ -24,16 +24,17 @@ class FormatRules:
 
     Attributes:
         version: the version that the rules belong to, for messages.
-        large_chunks: words and value sizes of mini-block chunks have 32 bits instead of 16.
-        scalar_pages: a page with a single value may store it once.
-        encoded_constant_levels: levels of pages without values may be encoded; otherwise they are raw words.
-        run_levels: levels may be run-length encoded.
-        word_dictionaries: 64-bit words may have a dictionary.
-        compressed_dictionaries: the items of a dictionary may be compressed.
-        structs_in_lists: maps, fixed-size lists of structs, and packed structs with variable-width members are allowed.
+        large_chunks: whether the words and value sizes of mini-block chunks have 32 bits instead of 16.
+        scalar_pages: whether a page whose values are all equal may store the value once.
+        encoded_constant_levels: whether levels of pages without values may be encoded; otherwise they are raw words.
+        run_levels: whether levels may be run-length encoded.
+        word_dictionaries: whether 64-bit words may have a dictionary.
+        compressed_dictionaries: whether the items of a dictionary may be compressed.
+        structs_in_lists: whether maps, fixed-size lists of structs, and packed structs with variable-width members are
+            allowed.
         max_chunk_bytes: maximum size of a mini-block chunk, including the header.
-        max_string_chunk_bytes: maximum size that this library uses for a chunk of strings; larger ones benefit no
-            reader.
+        max_string_chunk_bytes: maximum size that this library uses for a chunk of strings; larger chunks have no
+            benefit for readers.
     """
 
     version: LanceFileVersion
@@ -82,7 +83,7 @@ def rules_of(version: LanceFileVersion) -> FormatRules:
     """Return the rules of a structural version.
 
     Raises:
-        UnsupportedVersionError: this library does not write the version, or it has no pages with levels.
+        UnsupportedVersionError: this library does not write the version, or the version has no pages with levels.
     """
     found = _RULES.get(version)
     if found is None:

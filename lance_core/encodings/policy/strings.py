@@ -1,11 +1,13 @@
 """Strings and binaries: stored in chunks or one by one, and how they are compressed.
 
-* Short strings are stored in chunks, which zstd compresses if a sample shrinks by 10 % or more. * Text that FSST
-  compresses better than zstd is stored as symbols, for example words of a small vocabulary that recur far apart. * Long
-  strings are zipped, and compressed one by one under the same condition. * Metadata override both: ``compression`` =
-  ``none``, ``zstd``, ``lz4``, ``fsst``, ``structural-encoding``.
+* Short strings are stored in chunks, which are compressed with zstd if this reduces the size of a sample by at least
+  10 %.
+  * Text that FSST compresses better than zstd is stored as symbols, for example words of a small vocabulary that recur
+  far apart.
+  * Long strings are zipped, and each is compressed separately under the same condition.
+  * Metadata takes precedence: ``compression`` = ``none``, ``zstd``, ``lz4`` or ``fsst``, and ``structural-encoding``.
 
-Source: own policy; measurements in ``docs/decisions/0011-what-the-writer-chooses.md``.
+Source: our own policy; measurements in ``docs/decisions/0011-what-the-writer-chooses.md``.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ __all__ = [
 ]
 
 FASTEST_LEVEL: Final = 1
-"""Effort of zstd where nothing else is requested."""
+"""Level of zstd if no level is requested."""
 
 SMALL_PAGE_LEVEL: Final = 9
-"""Effort of zstd in text pages that are too small to look for symbols."""
+"""Level of zstd in text pages that are too small for finding symbols."""
 
 _MAX_MEAN_BYTES: Final = 4 << 10
 _MAX_PLAIN_MEAN_BYTES: Final = 256
@@ -66,7 +68,7 @@ _OFFSETS_RATIO: Final = 0.75
 _MIN_SYMBOL_STRING: Final = 5
 _MIN_ASKED_BYTES: Final = 32 << 10
 _MIN_SYMBOL_BYTES: Final = 1 << 20
-"""Loading the compiled kernel takes half a second, which a small file never gets back."""
+"""Minimum size for finding symbols: loading the compiled kernel takes half a second, too long for small files."""
 
 
 def string_bytes(block: VariableWidthBlock) -> int:
@@ -75,19 +77,19 @@ def string_bytes(block: VariableWidthBlock) -> int:
 
 
 def is_small(block: VariableWidthBlock, ratio: float) -> bool:
-    """Return whether a page of text is too small to look for symbols but might be smaller with them.
+    """Return whether a page of text is too small for finding symbols, although symbols might reduce its size.
 
-    Larger chunks and a higher zstd level then recover most of the difference.
+    Larger chunks and a higher zstd level then save almost as much.
     """
     return ratio >= _BEST_SYMBOLS_RATIO and string_bytes(block) < _MIN_SYMBOL_BYTES
 
 
 def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
-    """Return whether to look for FSST symbols: they are requested or might beat zstd, and there is enough data.
+    """Return whether to find FSST symbols: if they are requested or might be better than zstd, and the data is large.
 
     Args:
         block: the strings.
-        ratio: from :func:`compressed_ratio`.
+        ratio: result of :func:`compressed_ratio`.
         options: options of the field.
     """
     if options.compression == "fsst":
@@ -117,7 +119,7 @@ def plain_bytes(block: VariableWidthBlock, ratio: float) -> float:
 def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
     """Estimate the ratio of compressed to plain size; 1.0 if compression is disabled.
 
-    Pieces of the data are compressed; offsets are excluded.
+    The estimate compresses pieces of the data, without offsets.
     """
     if options.compression in ("none", "fsst"):
         return 1.0
@@ -133,7 +135,7 @@ def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
 
 
 def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = False) -> Compression | None:
-    """Choose the compression of strings that shrink to ``ratio``, with a higher level for pages that are small."""
+    """Choose the compression of strings with the compressed size ``ratio``, with a higher level for small pages."""
     if options.general is not None:
         return asked_compression(options)
     if options.compression is not None or ratio > _COMPRESSION_GAIN:

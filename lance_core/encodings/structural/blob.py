@@ -1,6 +1,6 @@
-"""blob: pages of columns whose values lie outside the pages, anywhere in the data region of the file.
+"""blob: pages of columns whose values are outside the pages, anywhere in the data region of the file.
 
-The page wraps a page with another layout that holds one descriptor per row, without levels of its own::
+The page wraps a page with a different layout that contains one descriptor per row, without levels of its own::
 
     descriptor   u64 position | u64 size       absolute position in the file
 
@@ -61,7 +61,7 @@ def encode(
     encoder: Encoder,
     version: LanceFileVersion,
 ) -> EncodedPage:
-    """Lay out one page of descriptors.
+    """Encode one page of descriptors.
 
     Args:
         levels: levels of the column; none of its layers is a list.
@@ -98,12 +98,12 @@ def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, deco
 
     Args:
         layout: description of the page.
-        sizes: size of each of its buffers in bytes.
+        sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or each other.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
         UnsupportedEncodingError: the page has lists, or this library does not decode the layout of the descriptors.
     """
     layers = Layers.parse(layout.layers, "blob page")
@@ -122,7 +122,7 @@ class BlobState:
 
     Attributes:
         layers: layers of the column.
-        inner: the page that holds the descriptors.
+        inner: the page that contains the descriptors.
     """
 
     layers: Layers
@@ -142,17 +142,17 @@ class BlobState:
 def _with_levels(layers: Layers, block: DataBlock) -> tuple[Levels, StructBlock]:
     """Split descriptors into levels and descriptors of values."""
     if not isinstance(block, StructBlock) or len(block.members) != 2:
-        raise CorruptDataError("a blob page does not hold pairs of position and size")
+        raise CorruptDataError("a blob page must contain pairs of position and size")
     position, size = (_words(member) for member in block.members)
     if not layers.max_definition:
         return Levels(layers, None, None, len(position)), block
     special = (size == 0) & (position != 0)
     definition = np.where(special, position >> np.uint64(_LEVEL_SHIFT), np.uint64(0))
     if bool((position[special] & np.uint64(_REPETITION_MASK)).any()):
-        raise CorruptDataError("a descriptor of a blob page has a repetition level, but the column has no list")
+        raise CorruptDataError("a descriptor of a blob page has a repetition level, but the column has no lists")
     if int(definition.max(initial=0)) > layers.max_definition:
         raise CorruptDataError(
-            f"a descriptor of a blob page has definition level {int(definition.max())}, but the highest is "
+            f"a descriptor of a blob page has definition level {int(definition.max())}, but the maximum is "
             f"{layers.max_definition}"
         )
     shown = np.where(special, np.uint64(0), position)

@@ -6,8 +6,8 @@
     chunk            u16 num_levels | u16 rep_bytes? | u16 def_bytes? | value buffer sizes | pad to 8
                      rep levels, pad to 8 | def levels, pad to 8 | each value buffer, pad to 8
 
-Words and value buffer sizes are u32 in 2.2 and u16 in 2.1, as indicated by a flag of the layout. The last chunk holds
-the remaining values.
+Words and value buffer sizes are u32 in 2.2 and u16 in 2.1, as indicated by a flag of the layout. The last chunk
+contains the remaining values.
 
 Source: ``lance.encodings21.MiniBlockLayout``; checked against pylance 14.0.2.
 """
@@ -43,7 +43,7 @@ class ChunkTable:
 
     Attributes:
         starts: (num_chunks,) int64, in bytes from the start of page buffer 1.
-        stops: (num_chunks,) int64.
+        stops: (num_chunks,) int64, end of each chunk.
         num_values: (num_chunks,) int64 number of value slots in each chunk.
         value_stops: (num_chunks,) int64 number of value slots up to the end of each chunk.
     """
@@ -63,7 +63,7 @@ class ChunkTable:
             data_bytes: size of page buffer 1.
 
         Raises:
-            CorruptDataError: the sizes do not add up.
+            CorruptDataError: the sizes are inconsistent.
         """
         starts, chunk_bytes, num_values = _parse_words(words, _word_bytes(layout), data_bytes, layout.num_items)
         return cls(starts, starts + chunk_bytes, num_values, np.cumsum(num_values))
@@ -107,12 +107,12 @@ class ChunkDirectory:
             layout: description of the page.
             table: all chunks of the page.
             chosen: the chunks that are available, ascending.
-            data: the bytes that hold them.
-            starts: (num_chosen,) int64 start of each of them in ``data``.
+            data: the bytes that contain the chosen chunks.
+            starts: (num_chosen,) int64, start of each chosen chunk in ``data``.
 
         Raises:
-            CorruptDataError: the sizes do not add up.
-            UnsupportedEncodingError: there are more value buffers than in any known encoding.
+            CorruptDataError: the sizes are inconsistent.
+            UnsupportedEncodingError: there are more value buffers than any known encoding has.
         """
         num_values = table.num_values[chosen]
         chunk_bytes = table.stops[chosen] - table.starts[chosen]
@@ -200,7 +200,7 @@ def _parse_words(
     num_last = num_items - int(num_values.sum())
     if not 0 <= num_last <= _MAX_CHUNK_VALUES:
         raise CorruptDataError(
-            f"the page declares {num_items} items, so its last mini-block chunk would hold {num_last}"
+            f"the page declares {num_items} items, so its last mini-block chunk would have {num_last}"
         )
     num_values[-1] = num_last
     return np.cumsum(chunk_bytes) - chunk_bytes, chunk_bytes, num_values

@@ -9,8 +9,8 @@ scalar of up to 32 bytes    none, or rep, def                      present, poss
 other scalar                value, or value, rep, def              absent
 ==========================  =====================================  =============================
 
-A missing kind of levels is an empty buffer. Levels of all-null pages are encoded as the layout specifies, or raw if it
-specifies no encoding; levels of scalar pages are always raw::
+If levels of one kind are missing, their buffer is empty. Levels of all-null pages are encoded as the layout specifies,
+or raw if it specifies no encoding; levels of scalar pages are always raw::
 
     value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, without validity
 
@@ -59,8 +59,8 @@ def encode_all_null(
     Args:
         levels: levels of the page.
         num_rows: value of ``Page.length``.
-        encoded_levels: levels may be encoded, as in 2.2; otherwise they are raw words.
-        run_levels: levels may be run-length encoded.
+        encoded_levels: whether levels may be encoded, as in 2.2; otherwise they are raw words.
+        run_levels: whether levels may be run-length encoded.
     """
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
     if levels.layers.codes == (NULLABLE_ITEM,):
@@ -85,9 +85,9 @@ def encode_all_null(
 
 
 def encode_scalar(levels: Levels, value: FixedWidthBlock | VariableWidthBlock, *, num_rows: int) -> EncodedPage:
-    """Encode a page whose valid values all equal ``value``, a block of one; booleans take a byte."""
+    """Encode a page whose valid values are all equal to ``value``, a block of one value; a boolean takes one byte."""
     if value.num_values != 1:
-        raise InternalError(f"a constant page holds one value, not {value.num_values}")
+        raise InternalError(f"a constant page must have one value, found {value.num_values}")
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
     buffers = []
     if isinstance(value, FixedWidthBlock) and len(value.data) <= _MAX_INLINE_BYTES:
@@ -121,12 +121,12 @@ def open_page(
 
     Args:
         layout: description of the page.
-        sizes: size of each of its buffers in bytes.
+        sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes levels.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or each other.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
         UnsupportedEncodingError: this library does not decode the encoding of the levels.
     """
     layers = Layers.parse(layout.layers, "constant page")
@@ -154,9 +154,8 @@ class ConstantState:
         layers: layers of the page.
         num_rows: value of ``Page.length``.
         scalar: a block of one value; None = all null.
-        levels: levels of the whole page; None if every row is one value slot, so that the cost depends on the rows
-            read.
-        encoded_bytes: size of the page.
+        levels: levels of the whole page; None if every row is one value slot, so that reading a few rows is cheap.
+        encoded_bytes: size of the page in bytes.
     """
 
     layers: Layers
@@ -188,7 +187,7 @@ class ConstantState:
 
 def _implied_levels(layers: Layers, num_levels: int, *, all_null: bool) -> Levels:
     if layers.max_repetition:
-        raise CorruptDataError(f"a constant page with layers {list(layers.codes)} lacks repetition levels")
+        raise CorruptDataError(f"a constant page with layers {list(layers.codes)} has no repetition levels")
     definition = np.ones(num_levels, np.uint16) if all_null and layers.codes[0] == NULLABLE_ITEM else None
     return Levels(layers, None, definition, num_levels)
 
@@ -220,7 +219,7 @@ def _decode_one_kind(
             raise CorruptDataError(f"raw levels take {len(data)} bytes, expected whole 16-bit words")
         return data.view("<u2")
     if num_levels > _MAX_LEVELS_FOR_FREE + _MAX_LEVELS_PER_BYTE * len(data):
-        raise CorruptDataError(f"a constant page declares {num_levels} levels in {len(data)} bytes")
+        raise CorruptDataError(f"a constant page declares {num_levels} levels, but their buffer has {len(data)} bytes")
     chunk = np.array([num_levels], np.int64)
     return decode_levels(encoding, Segments.back_to_back(data, np.array([len(data)], np.int64)), chunk, decoder)
 

@@ -3,10 +3,10 @@
 ::
 
     page buffer 0    per level: control word | value
-    page buffer 1    repetition index: the start of every row, and the end; only with lists or variable width
+    page buffer 1    repetition index: the start of every row, and the end; only for lists or variable width
 
     control word     rep << bits_def | def in 0, 1, 2 or 4 bytes
-    fixed width      value bytes after every visible level; those of nulls are 0 when written here, otherwise arbitrary
+    fixed width      value bytes after every visible level; for nulls, arbitrary bytes (this library writes 0)
     variable width   length (4 or 8 bytes) | bytes after every level 0, nothing after others
 
 Fixed-width values without levels are the plain array of values, which is not copied when writing or reading.
@@ -45,17 +45,17 @@ def encode(
     *,
     num_rows: int,
 ) -> EncodedPage:
-    """Lay out one page.
+    """Encode one page.
 
     Args:
         levels: levels of the page.
         encoding: describes the values.
-        values: one per visible level; null values of variable width are empty.
+        values: the values, one per visible level; null values of variable width are empty.
         num_rows: value of ``Page.length``.
     """
     if levels.num_levels > _MAX_ITEMS:
         raise NotSupportedError(
-            f"{levels.num_levels} levels are too many for one full-zip page; write fewer rows at once"
+            f"{levels.num_levels} levels are too many for one full-zip page; write fewer rows at a time"
         )
     layout = pb21.FullZipLayout(
         bits_rep=levels.layers.max_repetition.bit_length(),

@@ -1,7 +1,7 @@
 """Reading full-zip pages: locates the requested rows, and their levels and values.
 
-Fixed-width rows without lists are evenly spaced. All other rows are located through the repetition index, of which only
-the entries of the wanted rows are read.
+Fixed-width rows without lists are evenly spaced. All other rows are located through the repetition index; only the
+index entries of the requested rows are read.
 
 Source: page layout in ``full_zip.py``; checked against pylance 14.0.2.
 """
@@ -38,16 +38,16 @@ _INDEX_BYTES: Final = (1, 2, 4, 8)
 def open_page(
     layout: pb21.FullZipLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[FullZipState]:
-    """Check the metadata of a page before its rows are read; this requires no reads.
+    """Check the metadata of a page before its rows are read. This function does not read anything.
 
     Args:
         layout: description of the page.
-        sizes: size of each of its buffers in bytes.
+        sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
     Raises:
-        CorruptDataError: the layout contradicts itself.
+        CorruptDataError: the layout is inconsistent.
     """
     form = ZippedForm.parse(layout)
     has_index = form.is_variable or form.layers.max_repetition > 0
@@ -57,7 +57,7 @@ def open_page(
     if has_index:
         index_width, rest = divmod(sizes[1], num_rows + 1)
         if rest or index_width not in _INDEX_BYTES:
-            raise CorruptDataError(f"a repetition index of {sizes[1]} bytes does not fit {num_rows} rows")
+            raise CorruptDataError(f"a repetition index of {sizes[1]} bytes does not match {num_rows} rows")
     elif layout.num_items != num_rows or sizes[0] != num_rows * form.fixed_bytes:
         raise CorruptDataError(
             f"a full-zip page of {num_rows} rows has {layout.num_items} items in {sizes[0]} bytes, "
@@ -73,7 +73,7 @@ class FullZipState:
 
     Attributes:
         layout: description of the page.
-        form: layout of its entries.
+        form: layout of the entries of the page.
         num_rows: value of ``Page.length``.
         data_bytes: size of page buffer 0.
         index_width: size of an entry of the repetition index in bytes; 0 = there is no index.
@@ -93,7 +93,7 @@ class FullZipState:
         return 256
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows without requesting the bytes of other rows."""
+        """Decode rows; only the bytes of these rows are requested."""
         num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
         if self.index_width == 0:
             return (yield from self._read_even(rows, num_rows))
@@ -149,7 +149,7 @@ class FullZipState:
         return starts.astype(np.int64), stops.astype(np.int64)
 
     def _split_even(self, zipped: NDArray[np.uint8]) -> tuple[Levels, DataBlock]:
-        """Decode levels that all own a value, given as one row of bytes each."""
+        """Decode levels that all own a value; each level and its value are one row of bytes."""
         word_bytes = self.form.word_bytes
         levels = self.form.levels_of(zipped[:, :word_bytes])
         return levels, self.decoder.per_value(self.layout.value_compression, FixedRows(zipped[:, word_bytes:]))
@@ -160,7 +160,7 @@ class FullZipState:
         chosen = Segments(data, starts, stops - starts).gather()
         entry = self.form.fixed_bytes
         if entry == 0 or len(chosen) % entry:
-            raise CorruptDataError(f"rows of {len(chosen)} bytes do not hold values of {entry} bytes")
+            raise CorruptDataError(f"rows of {len(chosen)} bytes do not consist of values of {entry} bytes")
         return self._split_even(chosen.reshape(-1, entry))
 
     def _split_uneven(
@@ -171,7 +171,7 @@ class FullZipState:
         starts = find_levels(form, data, row_starts, row_stops) if has_lists else row_starts
         stops = _level_stops(starts, row_starts, row_stops) if has_lists else row_stops
         if bool((starts + form.word_bytes > stops).any()):
-            raise CorruptDataError("a control word of a full-zip page exceeds its row")
+            raise CorruptDataError("a control word of a full-zip page extends past the end of its row")
         words = Segments(data, starts, np.full(len(starts), form.word_bytes, np.int64)).rows(form.word_bytes)
         levels = form.levels_of(words)
         value_starts = starts + form.word_bytes
@@ -179,12 +179,12 @@ class FullZipState:
         if not form.is_variable:
             owners, ends = (value_starts, stops) if visible is None else (value_starts[visible], stops[visible])
             if bool((owners + form.value_bytes > ends).any()):
-                raise CorruptDataError("a value of a full-zip page exceeds its row")
+                raise CorruptDataError("a value of a full-zip page extends past the end of its row")
             values = Segments(data, owners, np.full(len(owners), form.value_bytes, np.int64))
             return levels, self.decoder.per_value(encoding, FixedRows(values.rows(form.value_bytes)))
         valid = form.is_valid(levels)
         if bool((value_starts[valid] + form.length_bytes > stops[valid]).any()):
-            raise CorruptDataError("a length of a full-zip page exceeds its row")
+            raise CorruptDataError("a length of a full-zip page extends past the end of its row")
         lengths = form.value_lengths(data, value_starts, levels)
         value_starts = value_starts + np.where(valid, form.length_bytes, 0)
         if bool((value_starts + lengths != stops).any()):
@@ -196,7 +196,7 @@ class FullZipState:
 
 
 def _pairs(found: Fetched, width: int) -> NDArray[np.unsignedinteger]:
-    """Return two adjacent entries of the repetition index for every wanted row, (num_rows, 2)."""
+    """Return the two adjacent entries of the repetition index for each requested row, (num_rows, 2)."""
     picked = found.data[found.starts[:, None] + np.arange(2 * width)]
     pairs: NDArray[np.unsignedinteger] = picked.view(UNSIGNED_DTYPES[width * 8])
     return pairs

@@ -1,7 +1,7 @@
 """Level buffers: encodes and decodes the repetition or definition levels of one or many chunks.
 
 Levels are 16-bit words, encoded like any block of values. The writer packs them to the width of the page's largest
-level, or run-length encodes them if the version allows it; a page whose levels are all 0 needs no bytes at all.
+level, or run-length encodes them if the version allows it; if all levels of a page are 0, they take no bytes.
 
 Source: ``MiniBlockLayout.rep_compression`` and ``def_compression``, and the same fields of ``ConstantLayout``.
 """
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["MAX_LEVELS_PER_CHUNK", "check_levels", "decode_levels", "encode_levels", "pick_levels"]
 
 MAX_LEVELS_PER_CHUNK: Final = 1 << 15
-"""Levels of a mini-block chunk when writing: their number and the size of their buffers are stored in 16 bits."""
+"""Maximum number of levels that a writer puts in a mini-block chunk: the number of levels and the sizes of their
+buffers are stored in 16 bits."""
 
 _LEVEL_BITS: Final = 16
 _RUN_BYTES: Final = 3
@@ -73,7 +74,7 @@ def decode_levels(
     """Decode the levels of many chunks: (sum of num_levels,) levels.
 
     Raises:
-        CorruptDataError: the bytes do not hold that many levels.
+        CorruptDataError: the bytes do not contain this many levels.
         UnsupportedEncodingError: the encoding is not allowed for levels.
     """
     block = decoder.block(encoding, Chunks(num_levels, (buffer,)))
@@ -85,7 +86,7 @@ def decode_levels(
 def pick_levels(
     encoding: pb21.CompressiveEncoding, buffer: Segments, num_levels: NDArray[np.int64], picks: Picks, decoder: Decoder
 ) -> NDArray[np.uint16]:
-    """Decode individual levels of many chunks: (num_picks,) levels; otherwise like :func:`decode_levels`."""
+    """Like :func:`decode_levels`, but decode only individual levels of the chunks: (num_picks,) levels."""
     block = decoder.pick_blocks(encoding, Chunks(num_levels, (buffer,)), picks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
         raise CorruptDataError("levels are not 16-bit words")
@@ -101,8 +102,8 @@ def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definiti
     if (repetition is None) != (layers.max_repetition == 0):
         raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")
     if repetition is not None and int(repetition.max(initial=0)) > layers.max_repetition:
-        raise CorruptDataError(f"a repetition level exceeds {layers.max_repetition}, the number of lists")
+        raise CorruptDataError(f"a repetition level is greater than {layers.max_repetition}, the number of lists")
     if definition is not None and int(definition.max(initial=0)) > layers.max_definition:
-        raise CorruptDataError(f"a definition level exceeds {layers.max_definition}, the highest of the layers")
+        raise CorruptDataError(f"a definition level is greater than {layers.max_definition}, the maximum of the layers")
     if repetition is not None and definition is not None and len(repetition) != len(definition):
         raise CorruptDataError(f"{len(repetition)} repetition levels but {len(definition)} definition levels")

@@ -7,9 +7,9 @@
     page buffer 2     dictionary, if the layout has one
     last page buffer  repetition index, if there are lists       repetition_index.py
 
-A chunk holds a power of two of values (the last one holds the remainder) together with their levels. Its levels end
-directly after the level of its last value; invisible levels that follow belong to the next chunk, and the last chunk
-takes all remaining levels.
+The number of values in a chunk is a power of two, except in the last chunk, which contains the remaining values. The
+levels of a chunk end directly after the level of its last value; invisible levels that follow belong to the next chunk,
+and the last chunk contains all remaining levels.
 
 Source: ``lance.encodings21.MiniBlockLayout``; checked against pylance 14.0.2.
 """
@@ -73,11 +73,11 @@ def encode(
 
     Args:
         levels: levels of the page.
-        values: its values, or the indices of its values in the dictionary.
+        values: the values of the page, or their indices in the dictionary.
         num_rows: value of ``Page.length``.
         dictionary: encoding, bytes and number of items of the dictionary.
-        is_large: 32-bit chunk words and value sizes, as in 2.2, instead of 16-bit.
-        run_levels: levels may be run-length encoded, as in 2.2.
+        is_large: whether chunk words and value sizes have 32 bits, as in 2.2, instead of 16.
+        run_levels: whether levels may be run-length encoded, as in 2.2.
     """
     layout = pb21.MiniBlockLayout(
         layers=levels.layers.codes,

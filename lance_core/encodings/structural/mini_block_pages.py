@@ -1,7 +1,7 @@
 """Reading mini-block pages: locates the chunks of the requested rows, and their levels and values.
 
-For a range of rows, all of its chunks are decoded and the range is cut out. For scattered rows, the repetition levels
-of the chunks are decoded, and of everything else only the wanted positions.
+For a range of rows, all chunks that contain them are decoded, and then the range is extracted. For scattered rows, the
+repetition levels of the chunks are decoded completely, but only the requested definition levels and values.
 
 Source: page layout in ``mini_block.py``; checked against pylance 14.0.2.
 """
@@ -46,12 +46,12 @@ def open_page(
 
     Args:
         layout: description of the page.
-        sizes: size of each of its buffers in bytes.
+        sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or each other.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
         UnsupportedEncodingError: this library does not decode the encoding.
     """
     layers = Layers.parse(layout.layers, "mini-block page")
@@ -64,7 +64,7 @@ def open_page(
     if has_lists != layout.HasField("rep_compression"):
         raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")
     if not has_lists and layout.num_items != num_rows:
-        raise CorruptDataError(f"the page has {num_rows} rows but {layout.num_items} items, without any list")
+        raise CorruptDataError(f"the page has {num_rows} rows but {layout.num_items} items, although it has no lists")
     wanted = [0, *range(2, num_expected)]
     found = yield [Wanted.span(buffer, 0, sizes[buffer]) for buffer in wanted]
     parts = [fetched.only(sizes[buffer]) for fetched, buffer in zip(found, wanted, strict=True)]
@@ -76,7 +76,7 @@ def open_page(
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
-    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = never."""
+    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = not at all."""
     if layout.HasField("dictionary"):
         return None
     common = pb21.MiniBlockLayout()
@@ -90,7 +90,8 @@ def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> Mini
 
     Args:
         states: the pages, in row order, with the same :func:`merge_key`. Their rows are numbered consecutively.
-        data_starts: start of page buffer 1 of each page; requests for buffer 1 are relative to the same origin.
+        data_starts: start of page buffer 1 of each page, relative to any common origin; requests for buffer 1 are
+            relative to the same origin.
     """
     first = states[0]
     tables = [state.table for state in states]
@@ -115,22 +116,22 @@ def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> Mini
 def _dictionary_items(layout: pb21.MiniBlockLayout, data: NDArray[np.uint8], decoder: Decoder) -> DataBlock:
     num_items = layout.num_dictionary_items
     if num_items > len(data) * 256:
-        raise CorruptDataError(f"a dictionary of {num_items} items does not fit its {len(data)} bytes")
+        raise CorruptDataError(f"a dictionary of {num_items} items does not match its {len(data)} bytes")
     return decoder.block(layout.dictionary, Chunks.single(data, num_items))
 
 
 @dataclass(frozen=True, slots=True)
 class MiniBlockState:
-    """A mini-block page whose chunk table, repetition index and dictionary are known.
+    """A mini-block page whose chunk table, repetition index and dictionary have been read.
 
     Attributes:
         layout: description of the page.
         layers: layers of the page.
         num_rows: value of ``Page.length``.
         table: locations of the chunks.
-        index: rows in each chunk; None = each value slot is a row, or there is no index.
-        items: the dictionary.
-        encoded_bytes: size of the chunk words and of the repetition index.
+        index: the rows in each chunk; None = each value slot is a row, or there is no index.
+        items: the dictionary items.
+        encoded_bytes: total size of the chunk words and the repetition index in bytes.
         decoder: decodes children.
     """
 
@@ -145,7 +146,7 @@ class MiniBlockState:
 
     @property
     def num_bytes(self) -> int:
-        """Approximate memory use in bytes: 8-byte numbers for words of 2 or 4 bytes, and the items."""
+        """Approximate memory use in bytes: words of 2 or 4 bytes are stored as 8-byte numbers; items are included."""
         items_bytes = 0
         if isinstance(self.items, FixedWidthBlock | VariableWidthBlock):
             items_bytes = self.items.data.nbytes
@@ -154,7 +155,7 @@ class MiniBlockState:
         return 16 * self.encoded_bytes + items_bytes + 1024
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows, and only the chunks that they need."""
+        """Decode rows; only the chunks that contain them are decoded."""
         if isinstance(rows, tuple):
             return (yield from self._read_range(*rows))
         if self.layers.max_repetition == 0:
@@ -241,11 +242,11 @@ class MiniBlockState:
         chunks = Chunks(directory.num_values, directory.values)
         block = self.decoder.pick(self.layout.value_compression, chunks, picks)
         if block.num_values != len(picks.slots):
-            raise CorruptDataError(f"chunks hold {block.num_values} of {len(picks.slots)} requested values")
+            raise CorruptDataError(f"chunks contain only {block.num_values} of {len(picks.slots)} requested values")
         return self._resolved(block)
 
     def _pick_without_index(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Read rows of a page with lists but without an index: only the first chunk is known to start with a row."""
+        """Read rows of a page with lists but without an index: only the first chunk is known to begin with a row."""
         directory = yield from self._chunks(np.arange(self.table.num_chunks, dtype=np.int64))
         starts_before = np.zeros(1, np.int64)
         return self._pick_rows(directory, rows, np.zeros_like(rows), starts_before, None)
@@ -277,9 +278,9 @@ class MiniBlockState:
             directory: the chunks.
             rows: the wanted rows.
             first: the chunk, among those in the directory, in which each row starts.
-            starts_before: number of rows that start before each of the chunks.
-            last: the chunk in which each row ends; None = anywhere.
-            starts_after: number of rows started up to the end of each chunk, to be checked; None = unknown.
+            starts_before: number of rows that start before each chunk.
+            last: the chunk in which each row ends; None = unknown.
+            starts_after: expected number of rows that start before the end of each chunk, for a check; None = unknown.
         """
         layout, layers, decoder = self.layout, self.layers, self.decoder
         if directory.repetition is None:
@@ -290,7 +291,7 @@ class MiniBlockState:
         found_after = np.searchsorted(row_starts, level_stops, side="left")
         found_before = np.append(0, found_after[:-1])
         if starts_after is not None and not np.array_equal(found_after - found_before, starts_after - starts_before):
-            raise CorruptDataError("the repetition index does not count the rows that start in the chunks")
+            raise CorruptDataError("the repetition index does not match the rows that start in the chunks")
         numbers = found_before[first] + rows - starts_before[first]
         if len(numbers) and int(numbers[-1]) >= len(row_starts):
             raise CorruptDataError(f"row {int(rows[-1])} is missing: only {len(row_starts)} rows start in the page")
@@ -330,7 +331,7 @@ def _visible_picks(
     num_values: NDArray[np.int64],
     level_stops: NDArray[np.int64],
 ) -> Picks:
-    """Return the positions of the values of the wanted levels; invisible levels have none.
+    """Return the positions of the values of the wanted levels; invisible levels have no value.
 
     Args:
         invisible: (num_invisible,) positions of the invisible levels, ascending.

@@ -1,10 +1,11 @@
-"""Reading a page in steps, each of which requests only what is needed next.
+"""Reading a page in steps, each of which requests only the bytes that are needed next.
 
-A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes, so
-that pure decoding code decides what is fetched and the caller fetches it, for many pages at once::
+A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes.
+Decoding code thus decides which bytes are fetched without fetching them itself; the caller fetches them, for many pages
+together::
 
-    open     parts that locate everything else: chunk words, repetition index, dictionary      →  PageState, cacheable
-    read     parts that hold the wanted rows, in one or two steps                              →  levels and values
+    open     parts needed to locate the others: chunk words, repetition index, dictionary      →  PageState, cacheable
+    read     parts that contain the wanted rows, in one or two steps                           →  levels and values
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -28,7 +29,7 @@ __all__ = ["Fetched", "PageState", "PageSteps", "Rows", "Wanted", "run_in_memory
 T = TypeVar("T")
 
 Rows: TypeAlias = "tuple[int, int] | NDArray[np.int64]"
-"""Rows of a page: a half-open range that is not empty, or (num_rows,) ascending numbers without repetition."""
+"""Rows of a page: a half-open range that is not empty, or (num_rows,) ascending numbers without duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Wanted:
     Attributes:
         buffer: index of the buffer.
         starts: (num_parts,) int64, ascending; the caller has checked that all parts are inside the buffer.
-        stops: (num_parts,) int64, ascending.
+        stops: (num_parts,) int64, ascending; end of each part.
     """
 
     buffer: int
@@ -56,7 +57,7 @@ class Fetched:
     """The bytes of the parts of one ``Wanted``.
 
     Attributes:
-        data: bytes that hold all parts, possibly with other bytes between them.
+        data: bytes that contain all parts, possibly with other bytes between them.
         starts: (num_parts,) int64 start of each part in ``data``.
     """
 
@@ -70,7 +71,7 @@ class Fetched:
 
 
 PageSteps: TypeAlias = Generator[Sequence[Wanted], Sequence[Fetched], T]
-"""Yields parts that are needed, is sent their bytes, returns a ``T``."""
+"""Yields the parts that are needed, is sent their bytes, and returns a ``T``."""
 
 
 class PageState(Protocol):
@@ -84,7 +85,7 @@ class PageState(Protocol):
         """Decode rows.
 
         Raises:
-            CorruptDataError: the bytes contradict the layout or each other.
+            CorruptDataError: the bytes are inconsistent or do not match the layout.
             UnsupportedEncodingError: this library does not decode the encoding.
         """
 

@@ -2,10 +2,10 @@
 
 ::
 
-    per chunk   u64 rows that end in it | u64 levels it holds of a row that continues in the next chunk
+    per chunk   u64 number of rows that end in it | u64 number of its levels of a row that continues in the next chunk
 
-A row that ends exactly at the end of its chunk counts as ended and leaves no levels; so does the last row of the page.
-The sum of the ended rows over all chunks is the number of rows of the page.
+A row that ends exactly at the end of a chunk, such as the last row of the page, is counted as ending in the chunk; the
+second number is then 0. The sum of the first numbers of all chunks is the number of rows in the page.
 
 Source: the last buffer of pages with ``MiniBlockLayout.repetition_index_depth`` > 0; checked against pylance 14.0.2.
 """
@@ -33,7 +33,7 @@ class RepetitionIndex:
     """A parsed index.
 
     Attributes:
-        rows_ended: (num_chunks,) int64 number of rows that have ended by the end of this chunk.
+        rows_ended: (num_chunks,) int64 number of rows that end before or at the end of each chunk.
         continues: (num_chunks,) bool: whether a row continues in the next chunk.
     """
 
@@ -54,12 +54,12 @@ class RepetitionIndex:
             raise CorruptDataError(f"the repetition index counts more than the {num_rows} rows of the page")
         rows_ended = np.cumsum(entries[:, 0].astype(np.int64))
         if int(rows_ended[-1]) != num_rows:
-            raise CorruptDataError(f"the repetition index counts {int(rows_ended[-1])} rows, the page has {num_rows}")
+            raise CorruptDataError(f"the repetition index has {int(rows_ended[-1])} rows, but the page has {num_rows}")
         return cls(rows_ended, entries[:, 1] > 0)
 
     @property
     def rows_started(self) -> NDArray[np.int64]:
-        """(num_chunks,) number of rows that have started by the end of this chunk."""
+        """Number of rows that start before the end of each chunk, (num_chunks,)."""
         return self.rows_ended + self.continues
 
     def chunks_of_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -68,14 +68,14 @@ class RepetitionIndex:
         return first, np.searchsorted(self.rows_ended, rows, side="right")
 
     def chunks_of(self, start: int, stop: int) -> tuple[int, int, int]:
-        """Return the chunks that hold rows ``[start, stop)``; at least one row.
+        """Return the chunks that contain rows ``[start, stop)``, which must be at least one row.
 
         Returns:
             First chunk, the chunk after the last one, and the first row that *starts* in the first chunk.
         """
         first = int(np.searchsorted(self.rows_ended, start, side="left"))
         if start and self.rows_ended[first] == start and not self.continues[first]:
-            # The preceding row ends exactly at the end of that chunk.
+            # The preceding row ends exactly at the end of the chunk.
             first += 1
         if start == 0:
             first = 0

@@ -29,7 +29,7 @@ def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: 
         block: one value per visible level.
         start: first row.
         stop: end of the rows; the row at ``stop`` may start after the levels.
-        num_rows: number of rows if the levels are a whole page, else None.
+        num_rows: number of rows if the levels are those of a whole page; None otherwise.
 
     Raises:
         CorruptDataError: the rows or the number of values do not match the page.
@@ -63,7 +63,7 @@ def pick_rows(levels: Levels, rows: NDArray[np.int64], num_rows: int) -> Levels:
     Args:
         levels: levels of a whole page.
         rows: ascending row numbers, without duplicates.
-        num_rows: number of rows of the page.
+        num_rows: number of rows in the page.
 
     Raises:
         CorruptDataError: the levels do not match the number of rows of the page.
@@ -88,7 +88,7 @@ def _checked_num_levels(levels: Levels, num_rows: int) -> int:
         starts_row = levels.repetition == levels.layers.max_repetition
         num_found = int(np.count_nonzero(starts_row)) if bool(starts_row[:1].all()) else 0
     if num_found != num_rows:
-        raise CorruptDataError(f"the levels hold {num_found} whole rows, the page has {num_rows}")
+        raise CorruptDataError(f"the levels have {num_found} whole rows, but the page has {num_rows}")
     return levels.num_levels
 
 

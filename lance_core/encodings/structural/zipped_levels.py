@@ -1,7 +1,7 @@
 """Reading the control words of full-zip pages, and locating the levels of a row.
 
 The size of an entry depends on its own definition level, so the levels of a row can only be located one after another.
-All rows are walked in parallel, one level per step, as long as many rows are left; the last few are walked separately.
+All rows are walked in parallel, one level per step, while many rows are left; the last few rows are walked separately.
 
 Source: ``lance.encodings21.FullZipLayout``; checked against pylance 14.0.2.
 """
@@ -60,9 +60,9 @@ class ZippedForm:
         layers = Layers.parse(layout.layers, "full-zip page")
         details = layout.WhichOneof("details")
         if max(layout.bits_rep, layout.bits_def) > _MAX_LEVEL_BITS:
-            raise CorruptDataError(f"levels of {layout.bits_rep} and {layout.bits_def} bits, expected at most 16")
+            raise CorruptDataError(f"found levels of {layout.bits_rep} and {layout.bits_def} bits, expected at most 16")
         if (layout.bits_rep > 0) != (layers.max_repetition > 0):
-            raise CorruptDataError(f"{layout.bits_rep} bits of repetition do not match layers {list(layers.codes)}")
+            raise CorruptDataError(f"{layout.bits_rep}-bit repetition levels do not match layers {list(layers.codes)}")
         if details == "bits_per_value" and layout.bits_per_value % 8 == 0:
             value_bytes, length_bytes = layout.bits_per_value // 8, 0
         elif details == "bits_per_offset" and layout.bits_per_offset in (32, 64):
@@ -104,16 +104,16 @@ class ZippedForm:
         return Levels(self.layers, repetition, definition, len(words))
 
     def is_valid(self, levels: Levels) -> NDArray[np.bool_]:
-        """Return a mask of the levels that are values; only these have a length."""
+        """Return a mask of the levels that represent values; only these have a length."""
         return np.ones(levels.num_levels, np.bool_) if levels.definition is None else levels.definition == 0
 
     def value_lengths(
         self, data: NDArray[np.uint8], value_starts: NDArray[np.int64], levels: Levels
     ) -> NDArray[np.int64]:
-        """Read the (num_levels,) sizes of variable-width values in bytes; 0 for levels without a value.
+        """Read the sizes of variable-width values in bytes, (num_levels,); 0 for levels without a value.
 
         Raises:
-            CorruptDataError: a length lies outside the page, or is larger than the page.
+            CorruptDataError: a length is outside the page, or is larger than the page.
         """
         valid = self.is_valid(levels)
         lengths = np.zeros(levels.num_levels, np.int64)
@@ -125,21 +125,21 @@ def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -
     """Read little-endian numbers of ``width`` bytes at many positions.
 
     Raises:
-        CorruptDataError: a number lies outside the data, or exceeds the length of the data.
+        CorruptDataError: a number is outside the data, or is larger than the size of the data.
     """
     if len(starts) and int(starts[-1]) + width > len(data):
-        raise CorruptDataError(f"a length at byte {int(starts[-1])} exceeds its page of {len(data)} bytes")
+        raise CorruptDataError(f"a length at byte {int(starts[-1])} is not within its page of {len(data)} bytes")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     if int(numbers.max(initial=0)) > len(data):
-        raise CorruptDataError(f"a value of {int(numbers.max())} bytes exceeds its page of {len(data)} bytes")
+        raise CorruptDataError(f"a value of {int(numbers.max())} bytes is larger than its page of {len(data)} bytes")
     return numbers.astype(np.int64)
 
 
 def find_levels(
     form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the start of every level of some rows, in order.
+    """Return the start of every level of some rows, in row order.
 
     Args:
         form: layout of the entries.
@@ -148,7 +148,7 @@ def find_levels(
         stops: (num_rows,) end of each row.
 
     Raises:
-        CorruptDataError: an entry exceeds its row.
+        CorruptDataError: an entry extends past the end of its row.
     """
     found = []
     unfinished = starts < stops
@@ -157,7 +157,7 @@ def find_levels(
         found.append(at)
         at = at + _entry_sizes(form, data, at)
         if bool((at > stops).any()):
-            raise CorruptDataError("an entry of a full-zip page exceeds its row")
+            raise CorruptDataError("an entry of a full-zip page extends past the end of its row")
         unfinished = at < stops
         at, stops = at[unfinished], stops[unfinished]
     found += [_walk_row(form, data, start, stop) for start, stop in zip(at.tolist(), stops.tolist(), strict=True)]
@@ -175,9 +175,9 @@ def _entry_sizes(form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.i
 
 
 def read_control_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Read control words at many positions; bounds are checked as in :func:`read_words`, values are not."""
+    """Read control words at many positions. Positions are checked as in :func:`read_words`; values are not checked."""
     if len(starts) and int(starts.max()) + width > len(data):
-        raise CorruptDataError("a control word exceeds its page")
+        raise CorruptDataError("a control word extends past the end of its page")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     return numbers.astype(np.int64)
@@ -199,5 +199,5 @@ def _walk_row(form: ZippedForm, data: NDArray[np.uint8], start: int, stop: int) 
         elif definition == 0:
             at += length_bytes + int.from_bytes(row[at : at + length_bytes], "little")
     if at != len(row):
-        raise CorruptDataError("an entry of a full-zip page exceeds its row")
+        raise CorruptDataError("an entry of a full-zip page extends past the end of its row")
     return np.array(found, np.int64) + start

@@ -1,9 +1,9 @@
-"""Binary pages: strings and binaries of both widths.
+"""Binary pages: strings and binaries with 32-bit or 64-bit offsets.
 
 ::
 
     bytes of all values, row 0 first
-    page position ▸ (num_rows + 1) x i64     absolute positions in the file; the first is the position of the bytes
+    page position ▸ (num_rows + 1) x i64     positions in the file; the first is the position of the bytes
 
 Nulls are not marked: in a nullable field, every empty value is null.
 
@@ -40,23 +40,23 @@ def split_offsets(
         file_bytes: size of the file in bytes.
 
     Returns:
-        Length of each value; first byte of each run; end of each run.
+        The length of each value, the first byte of each run, and the end of each run.
 
     Raises:
-        CorruptDataError: offsets decrease or lie outside the file, or the values together are larger than the file.
+        CorruptDataError: offsets decrease or are outside the file, or the values together are larger than the file.
     """
     ends = np.cumsum(num_rows + 1)
     firsts, lasts = words[ends - num_rows - 1], words[ends - 1]
-    # Check every offset, not only the ends: differences of arbitrary words may wrap around and still ascend.
+    # Check every offset, not only the ends: differences of arbitrary words may wrap around and appear to ascend.
     if len(words) and not 0 <= int(words.min()) <= int(words.max()) <= file_bytes:
-        raise CorruptDataError(f"the offsets of a binary page lie outside the {file_bytes} bytes of the file")
+        raise CorruptDataError(f"the offsets of a binary page are outside the file of {file_bytes} bytes")
     lengths = np.diff(words)
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
     if len(lengths) and int(lengths.min()) < 0:
         raise CorruptDataError("the offsets of a binary page are not in ascending order")
     if int((lasts - firsts).sum()) > file_bytes:
-        raise CorruptDataError(f"the values of a binary column overlap: they are larger than the file ({file_bytes})")
+        raise CorruptDataError(f"values of a binary column overlap: they exceed the file size of {file_bytes} bytes")
     return lengths, firsts, lasts
 
 
@@ -85,11 +85,11 @@ def decode_binary(dtype: pa.DataType, nullable: bool, lengths: NDArray[np.int64]
 def encode_binary(
     array: pa.Array, validity: NDArray[np.bool_] | None, position: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Encode the bytes and the offsets of a page; the bytes are a view of the array's if no null has any.
+    """Encode the bytes and the offsets of a page; the bytes are a view of the array's memory if nulls have no bytes.
 
     Args:
         array: an array of one of the four variable-width types; any offset.
-        validity: (len(array),) mask of the rows to keep; it hides at least the array's own nulls.
+        validity: (len(array),) mask of the rows to keep; it must mask at least the array's own nulls.
         position: position of the bytes in the file.
     """
     block = block_from_array(array, validity)

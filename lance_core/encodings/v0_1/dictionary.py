@@ -1,7 +1,7 @@
 """Dictionary columns: pages of plain keys, and one list of values for the whole file.
 
 The values of several batches are joined: new values are appended, so that keys written earlier keep their meaning. A
-key cannot be null, so a row cannot be null either.
+key cannot be null, so rows cannot be null.
 
 **Source:** behavior of pylance 14.0.2, which writes the dictionary of the first batch only.
 """
@@ -24,7 +24,7 @@ __all__ = ["DictionaryUnion", "can_be_dictionary_value", "decode_dictionary"]
 
 
 def can_be_dictionary_value(dtype: pa.DataType) -> bool:
-    """Return whether a file can hold dictionaries of values of this type: integers, strings and binaries."""
+    """Return whether dictionaries of this value type are supported: integers, strings and binaries."""
     return bool(pa.types.is_integer(dtype) or is_variable_width(dtype))
 
 
@@ -48,9 +48,9 @@ class DictionaryUnion:
     """The dictionary of one column, growing batch by batch.
 
     Args:
-        dtype: the column's type.
-        where: the column's path, for messages.
-        values: initial values of the dictionary; none by default.
+        dtype: type of the column.
+        where: path of the column, for messages.
+        values: initial values of the dictionary; empty by default.
         is_fixed: whether no values may be added.
     """
 
@@ -66,14 +66,14 @@ class DictionaryUnion:
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
-        """Return the rows as keys into :attr:`values`, which grows as needed; a view if the dictionary is the same.
+        """Return the rows as keys into :attr:`values`, which grows as needed; a view if the dictionary is unchanged.
 
         Args:
             array: some rows.
             visible: mask of the rows that are not below a null struct, shape (len(array),); None for all.
 
         Raises:
-            SchemaMismatchError: a row is null or below a null.
+            SchemaMismatchError: a row is null or refers to a null value.
             InvalidInputError: there are too many values for the index type, or a fixed dictionary lacks a value.
         """
         validity = validity_of(array)
@@ -108,8 +108,8 @@ class DictionaryUnion:
     def _extend(self, new: pa.Array) -> None:
         if self._is_fixed:
             raise InvalidInputError(
-                f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 keep one "
-                "fixed dictionary per column; format 2.0 and later have no such limit",
+                f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 have one "
+                "fixed dictionary per column; format 2.0 and later have no such restriction",
                 column=self._where,
             )
         index_type = self._dtype.index_type

@@ -2,7 +2,7 @@
 
 The results are the same as those of :func:`~lance_core.encodings.v0_1.statistics.page_statistics` for each page.
 
-**Source:** see there.
+**Source:** see that function.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["grouped_statistics"]
 def grouped_statistics(
     array: pa.Array, validity: NDArray[np.bool_] | None, bounds: NDArray[np.int64]
 ) -> list[PageStatistics]:
-    """Return the statistics of the pages that hold rows ``[bounds[i], bounds[i + 1])``.
+    """Return the statistics of the pages, where page i has the rows ``[bounds[i], bounds[i + 1])``.
 
     Args:
         array: the rows of all pages, of a type that has statistics; any offset.
@@ -120,7 +120,7 @@ def _of_texts(array: pa.Array, validity: NDArray[np.bool_] | None, bounds: NDArr
             continue
         least, greatest = found["min"].as_buffer().to_pybytes(), found["max"].as_buffer().to_pybytes()
         if most > MAX_BOUND_BYTES:
-            # Cutting all values at the same byte preserves their order.
+            # Truncating all values at the same byte preserves their order.
             least, greatest = least[:MAX_BOUND_BYTES], following(greatest[:MAX_BOUND_BYTES])
         pages.append(PageStatistics(count, least, greatest))
     return pages

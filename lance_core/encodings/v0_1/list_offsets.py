@@ -39,7 +39,7 @@ def split_list_offsets(
         num_rows: number of rows of each run, shape (num_runs,).
 
     Returns:
-        Number of items of each list; first item of each run; end of each run.
+        The number of items in each list, the first item of each run, and the end of each run.
 
     Raises:
         CorruptDataError: offsets decrease or are negative.
@@ -59,7 +59,7 @@ def split_list_offsets(
 
 
 def decode_lists(dtype: pa.DataType, lengths: NDArray[np.int64], items: pa.Array) -> pa.Array:
-    """Build lists of the items; none of them is null.
+    """Build lists of items; no list is null.
 
     Args:
         dtype: the list type.
@@ -74,7 +74,7 @@ def decode_lists(dtype: pa.DataType, lengths: NDArray[np.int64], items: pa.Array
     if not pa.types.is_large_list(dtype):
         if len(items) > _MAX_INT32:
             raise NotSupportedError(
-                f"{len(items)} items are too many for one array of type {dtype}; read fewer rows at once"
+                f"{len(items)} items are too many for one array of type {dtype}; read fewer rows at a time"
             )
         offsets = offsets.astype(np.int32)
     return pa.Array.from_buffers(dtype, len(lengths), [None, pa.py_buffer(offsets)], children=[items])
@@ -85,7 +85,7 @@ def encode_lists(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[N
 
     Args:
         array: lists of either width; any offset.
-        validity: (len(array),) mask of the lists to keep; it hides at least the array's own nulls.
+        validity: (len(array),) mask of the lists to keep; it must mask at least the array's own nulls.
     """
     words = offset_dtype(array.type)
     if not len(array):

@@ -35,11 +35,11 @@ __all__ = ["PlainLayout", "decode_plain", "encode_plain", "plain_layout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainLayout:
-    """Width of the rows of a plain page in bits.
+    """Layout of the rows of a plain page.
 
     Attributes:
         dtype: type of a row.
-        item_type: type of the innermost items; ``dtype`` itself except for fixed-size lists.
+        item_type: type of the innermost items; ``dtype`` itself unless it is a fixed-size list.
         items_per_row: number of innermost items per row.
         bits_per_item: width of an item in bits.
     """
@@ -61,9 +61,9 @@ class PlainLayout:
         return num_bytes if num_bytes in (2, 4, 8, 16) else 8 if num_bytes == 32 else 1
 
     def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the bytes that hold rows ``[starts[i], stops[i])``, relative to the start of their page.
+        """Return the ranges of bytes that contain rows ``[starts[i], stops[i])``, relative to the start of their page.
 
-        The products must not overflow: callers first check row counts against the size of the file.
+        The caller must first check the row counts against the size of the file, so that the products cannot overflow.
         """
         width, rest = divmod(self.bits_per_row, 8)
         if not rest:
@@ -118,7 +118,7 @@ def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray
 
     Args:
         array: an array of a type supported by :func:`plain_layout`; any offset.
-        validity: (len(array),) mask of the rows to keep; it hides at least the array's own nulls.
+        validity: (len(array),) mask of the rows to keep; it must mask at least the array's own nulls.
     """
     while pa.types.is_fixed_size_list(array.type):
         dimension = array.type.list_size

@@ -3,13 +3,13 @@
 =====================  ==========================================================================================
 Type                   Bounds
 =====================  ==========================================================================================
-integers, dates,       minimum and maximum; if all values are null, those of the type
+integers, dates,       minimum and maximum; if all values are null, minimum and maximum of the type
 decimal128
 float, double          ignoring NaN; a minimum of 0 is -0.0, a maximum of 0 is +0.0; without values, -inf and inf
 bool                   minimum and maximum; if all values are null, False and True
-strings, binaries      byte order; values of more than 64 bytes are first cut, strings to whole characters. If any
-                       value was cut, the maximum is replaced by a value greater than all values that start with it;
-                       if there is none, or all values are null, the bound is null
+strings, binaries      byte order; values are first truncated to 64 bytes, strings to whole characters. If any value
+                       was truncated, the maximum is replaced by a value greater than all values with this prefix;
+                       if there is no such value, or all values are null, the bound is null
 =====================  ==========================================================================================
 
 Other types have no statistics.
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAX_BOUND_BYTES: Final = 64
-"""Longer values are cut before they are compared."""
+"""Longer values are truncated before they are compared."""
 
 _MAX_CHARACTER_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16
@@ -59,8 +59,8 @@ class PageStatistics:
 
     Attributes:
         null_count: number of nulls in the original data.
-        least: lower bound; bytes for strings, the raw integer for dates and decimals; None = unknown.
-        greatest: upper bound.
+        least: lower bound: bytes for strings, the raw integer for dates and decimals; None = unknown.
+        greatest: upper bound, in the same form.
     """
 
     null_count: int
@@ -124,11 +124,12 @@ def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tu
 def decimal_bounds(dtype: pa.DataType, words: pa.FixedSizeBinaryArray) -> pa.Array:
     """Decode the bounds of a decimal column from their bytes; null if a number has too many digits for the type.
 
-    The bounds of a page of nulls are the smallest and largest 128-bit integers, which no decimal type holds.
+    The bounds of a page of nulls are the smallest and largest 128-bit integers, which are out of range for every
+    decimal type.
 
     Args:
         dtype: a decimal128 type.
-        words: 16 bytes for each page, without nulls; any offset.
+        words: the bounds as 16 bytes for each page, without nulls; any offset.
     """
     start, stop = (row * _DECIMAL_BYTES for row in (words.offset, words.offset + len(words)))
     halves = bytes_of(words.buffers()[1])[start:stop].view("<u8").reshape(-1, 2)
@@ -190,14 +191,14 @@ def _text_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[b
 
 
 def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
-    """Cut the values to the limit; strings to the last whole character within it."""
+    """Truncate the values to the maximum length; strings to the last whole character within it."""
     offsets = np.frombuffer(values.buffers()[1], "<i8", len(values) + 1, 8 * values.offset)
     data, starts = bytes_of(values.buffers()[2]), offsets[:-1]
     lengths = np.minimum(np.diff(offsets), MAX_BOUND_BYTES)
     if is_text:
         is_long = np.diff(offsets) > MAX_BOUND_BYTES
         for _ in range(_MAX_CHARACTER_BYTES - 1):
-            # The byte after the cut continues a character.
+            # The byte after the limit continues a character.
             split = np.flatnonzero(is_long)[data[(starts + lengths)[is_long]] & 0xC0 == 0x80]
             lengths[split] -= 1
     kept = np.zeros(len(values) + 1, np.int64)
@@ -217,7 +218,7 @@ def next_text(value: bytes) -> bytes | None:
 
 
 def next_binary(value: bytes) -> bytes | None:
-    """Return the value plus one, as a number with the same number of bytes."""
+    """Return the value plus one, interpreted as a number with the same number of bytes."""
     number = int.from_bytes(value, "big") + 1
     return None if number >> (8 * len(value)) else number.to_bytes(len(value), "big")
 

@@ -1,14 +1,14 @@
 """Definitions shared by the page encodings of format 2.0.
 
-A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A tree is decoded in a dialog::
+A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A tree is decoded in rounds of requests::
 
     decoder  →  spans of bytes that it needs                  yield
     reader   →  those bytes, with the runs back to back       send
     …                                                         until the array is complete
 
 Most arms need one round; strings whose offsets must be read first need two. :func:`together` runs several decoders in
-parallel, so that a page takes as many rounds as its slowest part, not the sum of all parts. The first round requests
-everything that is known without reading.
+parallel, so that a page takes as many rounds as the part that needs the most. The first round requests
+all bytes whose location is known without reading.
 
 Source: ``lance.encodings.ArrayEncoding``; behavior of pylance 14.0.2.
 """
@@ -48,7 +48,7 @@ __all__ = [
 T = TypeVar("T")
 
 Steps: TypeAlias = "Generator[list[Spans], list[pa.Buffer], T]"
-"""Decoding in rounds: yields spans of the file's bytes, is sent one buffer for each, returns the result."""
+"""Decoding in rounds: yields spans of the file's bytes, is sent one buffer for each, and returns the result."""
 
 MAX_INT32: Final = (1 << 31) - 1
 
@@ -57,7 +57,7 @@ _TYPE_BYTES_LIMIT: Final = 1 << 40
 
 
 class Decode(Protocol):
-    """Decodes any arm; passed to the arms for their children."""
+    """Decodes any arm; passed to the arms for decoding their children."""
 
     def __call__(
         self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers
@@ -71,8 +71,8 @@ class Arm:
 
     Attributes:
         name: name of the arm in the protocol.
-        decode: ``(message, dtype, rows, page, decode) -> Steps[array]``: decodes the rows to an array of exactly that
-            type. Raises CorruptDataError if the message, the buffers and the type contradict each other.
+        decode: ``(message, dtype, rows, page, decode) -> Steps[array]``: decodes the rows to an array of exactly this
+            type. Raises CorruptDataError if the message, the buffers and the type are inconsistent.
     """
 
     name: str
@@ -80,11 +80,11 @@ class Arm:
 
 
 class PageBuffers:
-    """Locations of the buffers of one page. Also keeps the dictionary items that its decoders reuse.
+    """Locations of the buffers of one page. Also caches dictionary items for reuse by the decoders of the page.
 
     Args:
-        page: (offset in the file, size) of the page's buffers, bytes.
-        column: the same for the buffers of its column.
+        page: (offset in the file, size) of each buffer of the page, in bytes.
+        column: (offset in the file, size) of each buffer of the column.
     """
 
     __slots__ = ("_tables", "items")
@@ -104,10 +104,10 @@ class PageBuffers:
         return self._place(buffer)[1]
 
     def bytes(self, buffer: pb20.Buffer, wanted: Spans) -> Spans:
-        """Convert bytes of a buffer to bytes of the file.
+        """Convert byte positions in a buffer to byte positions in the file.
 
         Raises:
-            CorruptDataError: the buffer does not exist, or ends before them.
+            CorruptDataError: the buffer does not exist, or the bytes extend past its end.
             UnsupportedEncodingError: the buffer belongs to the whole file.
         """
         offset, size = self._place(buffer)
@@ -123,14 +123,14 @@ class PageBuffers:
     def _place(self, buffer: pb20.Buffer) -> tuple[int, int]:
         table = self._tables.get(buffer.buffer_type)
         if table is None:
-            raise UnsupportedEncodingError("buffers of the whole file are not read as part of a page")
+            raise UnsupportedEncodingError("pages that refer to buffers of the whole file are not supported")
         if buffer.buffer_index >= len(table):
-            raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; there are {len(table)}")
+            raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; there are {len(table)} buffers")
         return table[buffer.buffer_index]
 
 
 class PageBuilder:
-    """Buffers of a page that is being written, in the order in which its encoding numbers them."""
+    """Buffers of a page that is being written, ordered by their numbers in the encoding."""
 
     __slots__ = ("buffers",)
 
@@ -182,7 +182,7 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def may_be_invalid(dtype: pa.DataType) -> bool:
-    """Return whether some byte strings of the right size are not values of the type, at any depth."""
+    """Return whether, at any depth of the type, some byte strings of the right size are not valid values."""
     if pa.types.is_dictionary(dtype):
         return may_be_invalid(dtype.value_type)
     if dtype.num_fields:
@@ -196,17 +196,17 @@ def checked_values(array: pa.Array) -> pa.Array:
     """Return the array after checking that its bytes are valid for its type.
 
     Raises:
-        CorruptDataError: the bytes are not text, a decimal has too many digits, or a time is outside the day.
+        CorruptDataError: the bytes are not text, a decimal has too many digits, or a time is longer than a day.
     """
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise CorruptDataError(f"a column of type {array.type} holds invalid bytes: {error}") from error
+        raise CorruptDataError(f"a column of type {array.type} contains invalid bytes: {error}") from error
     return array
 
 
 def bits_per_row(dtype: pa.DataType) -> int:
-    """Return the bits per row in memory, without validity; for variable-width types, those of the offset."""
+    """Return the number of bits per row in memory, without validity; for variable-width types, that of an offset."""
     if pa.types.is_fixed_size_list(dtype):
         return min(_TYPE_BYTES_LIMIT, int(dtype.list_size) * bits_per_row(dtype.value_type))
     if pa.types.is_struct(dtype):
@@ -228,10 +228,10 @@ def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
         NotSupportedError: there are more nulls than any page can represent.
     """
     if num_rows * (bits_per_row(dtype) + 1) > 8 * _MAX_BLANK_BYTES:
-        raise NotSupportedError(f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows at once")
+        raise NotSupportedError(f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows")
     return pa.nulls(num_rows, dtype)
 
 
 def wrong_type(arm: str, dtype: pa.DataType) -> CorruptDataError:
-    """Return the error for a page that cannot hold a column of this type."""
+    """Return the error for a page whose encoding does not match the type of the column."""
     return CorruptDataError(f"a column of type {dtype} cannot be encoded as {arm}", expected=str(dtype), found=arm)

@@ -6,7 +6,7 @@
     bytes     the rows back to back
     null      null_adjustment is added to the end of a null row; adjustment = number of bytes + 1
 
-A row whose stored end is at least the adjustment is null, and may own bytes. A row starts where the previous one ends,
+A row whose stored end is at least the adjustment is null, but may have bytes. A row starts where the previous row ends,
 so reading a row takes two offsets. Offsets have 64 bits for every type.
 
 Source: ``lance.encodings.Binary``; behavior of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` into
@@ -76,10 +76,10 @@ def encode_strings(
 
 
 def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[Strings]:
-    """Read the strings of some rows. Their order is not checked here: Arrow checks it when it builds an array.
+    """Read the strings of some rows. The order of the offsets is not checked here: Arrow checks it later.
 
     Raises:
-        CorruptDataError: the offsets are invalid or beyond the end of the bytes.
+        CorruptDataError: the offsets are invalid or extend past the end of the bytes.
         UnsupportedEncodingError: the compression is not supported.
     """
     bytes_flat = unwrapped(message.bytes, "the bytes of strings")

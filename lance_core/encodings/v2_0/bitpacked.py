@@ -5,7 +5,7 @@
     value i    bits [i * width, (i + 1) * width) of the buffer
     signed     the highest stored bit is the sign
 
-No current writer of format 2.0 produces it.
+No current writer of format 2.0 uses this encoding.
 
 Source: ``lance.encodings.Bitpacked``; behavior of pylance 14.0.2.
 """
@@ -43,7 +43,7 @@ def unpack_words(
         first_bit: position of the first value.
         num_values: number of values.
         width: 1 to 64 bits.
-        signed: copy the highest bit of each value into all bits above it.
+        signed: whether to copy the highest bit of each value to all higher bits.
     """
     stop = first_bit + num_values * width
     bits = np.unpackbits(packed[: -(-stop // 8)], bitorder="little")[first_bit:stop].reshape(num_values, width)
@@ -61,7 +61,7 @@ def _decode(
     if not pa.types.is_primitive(dtype) or pa.types.is_boolean(dtype):
         raise wrong_type("bitpacked", dtype)
     if full != bits_per_row(dtype) or not 1 <= width <= full:
-        raise CorruptDataError(f"{width} bits for values of {full} bits in a column of type {dtype}")
+        raise CorruptDataError(f"{width} bits for {full}-bit values in a column of type {dtype}")
     all_rows = Spans.single(rows.start, rows.stop)
     covering = all_rows.scaled(width).covering(8)
     [packed] = yield [page.bytes(message.buffer, covering)]

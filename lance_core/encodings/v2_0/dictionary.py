@@ -1,12 +1,12 @@
-"""``dictionary``: indices into a table of distinct items, interpreted in two ways.
+"""``dictionary``: indices into a table of distinct items; their meaning depends on the column type.
 
 ::
 
     column of type dict:…       index i is item i; rows whose item is null are null
     column of any other type    index 0 is null, index i is item i - 1 (the writer created the dictionary)
 
-Only the column's type distinguishes the two. An Arrow dictionary keeps its order and its unused items. Its null rows
-get their own item: the first null among the items, or an additional one.
+Only the column's type distinguishes the two cases. An Arrow dictionary keeps its order and its unused items. Its null
+rows get their own item: the first null among the items, or an additional one.
 
 Source: ``lance.encodings.Dictionary``; behavior of pylance 14.0.2.
 """
@@ -69,7 +69,7 @@ def encode_automatic(
     Args:
         array: the rows; determines the type of the items.
         items: the distinct values, in order of first occurrence.
-        indices: (len(array),) index of each row's value plus one, 0 for nulls.
+        indices: (len(array),) index of the value of each row plus one; 0 for nulls.
         page: receives the buffers.
         encode: encodes the items.
     """
@@ -84,7 +84,7 @@ def _message(indices: pb20.ArrayEncoding, items: pb20.ArrayEncoding, num_items: 
 
 
 def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
-    """Return indices without nulls, and items of which one may be null."""
+    """Return indices without nulls, and items of which at most one is null."""
     indices, items = array.indices, array.dictionary
     if not indices.null_count and not items.null_count and len(array):
         return indices, items
@@ -105,7 +105,7 @@ def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
     largest = (1 << (width - pa.types.is_signed_integer(indices.type))) - 1
     if null_index > largest:
         raise NotSupportedError(
-            f"a dictionary of {null_index} items has no index left for null: indices of type {indices.type} end at "
+            f"a dictionary of {null_index} items has no index left for null: the maximum of type {indices.type} is "
             f"{largest}; use a wider index type, or format 2.1 or later",
             arrow_type=str(array.type),
         )
@@ -127,7 +127,7 @@ def _decode(
 
 
 def _read_indices(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers, decode: Decode) -> Steps[pa.Array]:
-    """Read unsigned indices; null if early releases stored the nulls of the rows in the indices."""
+    """Read unsigned indices; they are null for null rows if an early release stored the nulls in the indices."""
     inner = encoding
     if encoding.nullable.HasField("some_nulls"):
         inner = encoding.nullable.some_nulls.values
@@ -146,7 +146,7 @@ def _read_items(
         return page.items
     num_items = message.num_dictionary_items
     if num_items > _MAX_BLANK_ITEMS and message.items.nullable.HasField("all_nulls"):
-        raise CorruptDataError(f"a dictionary of {num_items} items holds only nulls")
+        raise CorruptDataError(f"all {num_items} items of a dictionary are null")
     items = yield from decode(message.items, value_type, Spans.single(0, num_items), page)
     page.items = items
     return items
@@ -170,15 +170,15 @@ def _explicit(dtype: pa.DictionaryType, indices: NDArray[Any], is_null: NDArray[
 
 
 def _expanded(items: pa.Array, indices: NDArray[Any]) -> pa.Array:
-    """Build rows of an automatic dictionary: 0 is null, other indices are the item index plus one."""
+    """Build rows of an automatic dictionary: index 0 is null, index i is item i - 1."""
     is_null = indices == 0
-    # There may be no items.
+    # The dictionary may have no items.
     _check_indices(indices, len(items), np.zeros(1, np.bool_))
     if items.type in (pa.string(), pa.binary()):
         lengths = np.concatenate(([0], np.asarray(pc.binary_length(items).fill_null(0), dtype=np.int64)))
         if int(lengths.max()) * len(indices) > MAX_INT32 and int(lengths[indices].sum()) > MAX_INT32:
             raise NotSupportedError(
-                f"more than 2 GiB are too much for one array of type {items.type}; read fewer rows at once"
+                f"more than 2 GiB are too much for one array of type {items.type}; read fewer rows at a time"
             )
     moved = indices - indices.dtype.type(1)
     return items.take(pa.array(moved, mask=is_null) if bool(is_null.any()) else pa.array(moved))
@@ -188,7 +188,9 @@ def _check_indices(indices: NDArray[Any], largest: int, is_null: NDArray[np.bool
     found = int(indices.max(initial=0))
     if found > largest and not bool(is_null.all()) and len(indices):
         raise CorruptDataError(
-            f"dictionary index {found} is out of range; the last is {largest}", expected=largest, found=found
+            f"dictionary index {found} is out of range; expected at most {largest}",
+            expected=largest,
+            found=found,
         )
 
 

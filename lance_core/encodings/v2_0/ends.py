@@ -36,8 +36,8 @@ class Ends:
     """Rows of variable length.
 
     Attributes:
-        offsets: (num_rows + 1,) int32 or int64 from 0: positions of the rows once ``wanted`` is joined. They ascend if
-            the file is valid; this is checked only for more than one run of rows.
+        offsets: (num_rows + 1,) int32 or int64, starting with 0: positions of the rows in the joined ``wanted``. They
+                ascend if the file is valid; this is checked only for more than one run of rows.
         validity: (num_rows,) mask, True = valid; None = no nulls.
         wanted: the bytes or items of the rows.
     """
@@ -65,7 +65,7 @@ def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: 
     """
     if not rows.total:
         return Ends(np.zeros(1, np.int32), None, Spans.single(0, 0))
-    # A row starts where the previous one ends.
+    # A row starts where the previous row ends.
     with_previous = Spans.of(np.maximum(rows.starts - 1, 0), rows.stops)
     stored = yield from read_offsets(encoding, with_previous, page)
     largest = int(stored.max())
@@ -75,7 +75,7 @@ def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: 
         stored = np.where(is_valid, stored, stored - np.uint64(adjustment))
         largest = int(stored.max())
     if largest >= MAX_POSITION:
-        raise CorruptDataError(f"offset {largest} exceeds the size of any file")
+        raise CorruptDataError(f"offset {largest} is larger than any file")
     num_runs = len(rows.starts)
     ends = np.empty(rows.total + num_runs, np.int32 if largest <= MAX_INT32 else np.int64)
     ends[: 1 - (rows.start > 0)] = 0
@@ -98,7 +98,7 @@ def _several_runs(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: 
     sizes = np.diff(ends)
     if bool((sizes < 0).any()):
         raise CorruptDataError("offsets are not in ascending order")
-    # Every run has an entry before its first row.
+    # Every run has an extra entry before its first row.
     lengths = rows.lengths
     fronts = np.cumsum(lengths + 1) - (lengths + 1)
     wanted = Spans.of(ends[fronts].astype(np.int64), ends[fronts + lengths].astype(np.int64))

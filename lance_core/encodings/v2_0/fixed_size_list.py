@@ -51,7 +51,7 @@ def _decode(
     if not pa.types.is_fixed_size_list(dtype):
         raise wrong_type("fixed_size_list", dtype)
     if message.dimension != dtype.list_size:
-        raise CorruptDataError(f"lists of {message.dimension} items in a column of type {dtype}")
+        raise CorruptDataError(f"found lists of {message.dimension} items in a column of type {dtype}")
     items = yield from decode(message.items, dtype.value_type, rows.scaled(message.dimension), page)
     return pa.Array.from_buffers(dtype, rows.total, [None], children=[items])
 

@@ -6,8 +6,8 @@
     bits_per_value 8 * k    k bytes each, little-endian
     compression             the whole buffer is compressed: zstd, lz4 (see kernels/codecs.py)
 
-Without compression, a row is read by its position. A compressed buffer is read as a whole, and decompressed up to the
-last wanted row.
+Rows of an uncompressed buffer are read individually. A compressed buffer is read as a whole, and decompressed up to the
+last requested row.
 
 Source: ``lance.encodings.Flat``; behavior of pylance 14.0.2.
 """
@@ -148,10 +148,10 @@ def fixed_width_array(dtype: pa.DataType, num_rows: int, values: pa.Buffer) -> p
     """
     bits = bits_per_row(dtype)
     if values.size < bitmap_bytes(num_rows * bits):
-        raise CorruptDataError(f"{num_rows} values of type {dtype} have {values.size} bytes")
+        raise CorruptDataError(f"{values.size} bytes are too few for {num_rows} values of type {dtype}")
     word = min(8, bits // 8 & -(bits // 8))
     if word > 1 and values.address % word:
-        # Files of early releases are not aligned.
+        # Buffers in files of early releases are not aligned.
         values = pa.py_buffer(np.frombuffer(values, np.uint8).copy())
     return pa.Array.from_buffers(dtype, num_rows, [None, values])
 
@@ -162,7 +162,7 @@ def _decode(
     if not (pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype)):
         raise wrong_type("flat", dtype)
     if message.bits_per_value != bits_per_row(dtype):
-        raise CorruptDataError(f"flat values of {message.bits_per_value} bits in a column of type {dtype}")
+        raise CorruptDataError(f"found flat values of {message.bits_per_value} bits in a column of type {dtype}")
     values = yield from read_flat(message, rows, page)
     return fixed_width_array(dtype, rows.total, values)
 
@@ -172,7 +172,7 @@ def _flat(bits: int, values: pa.Buffer, page: PageBuilder) -> pb20.ArrayEncoding
 
 
 def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint8]:
-    """Decompress the first bytes of a buffer, at least ``num_bytes`` if it has that many."""
+    """Decompress the first bytes of a buffer, at least ``num_bytes`` if the buffer has that many."""
     if scheme == "zstd":
         raw = zstd_head(packed.to_pybytes(), num_bytes)
     elif scheme == "lz4":
@@ -187,7 +187,7 @@ def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint
 def _rows_of(data: NDArray[Any], bits: int, rows: Spans) -> pa.Buffer:
     """Extract rows from values that are in memory."""
     if len(data) < bitmap_bytes(rows.stop * bits):
-        raise CorruptDataError(f"row {rows.stop} of {bits} bits is beyond the {len(data)} unpacked bytes")
+        raise CorruptDataError(f"row {rows.stop} of {bits} bits extends past the end of the {len(data)} unpacked bytes")
     if bits == 1:
         mask = unpack_bitmap(data, 0, rows.stop)
         return pa.py_buffer(pack_mask(mask[rows.positions()]))

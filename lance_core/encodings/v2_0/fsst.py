@@ -3,7 +3,7 @@
 ::
 
     binary         the encoded strings, including nulls
-    symbol_table   2312 bytes, see kernels/fsst_symbols.py; may indicate that the strings are uncompressed
+    symbol_table   2312 bytes, see kernels/fsst_symbols.py; may specify that the strings are uncompressed
 
 Source: ``lance.encodings.Fsst``; behavior of pylance 14.0.2.
 """
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 __all__ = ["ARM", "encode_fsst"]
 
 _MIN_BYTES: Final = 32 * 1024
-"""Fewer bytes are not worth a table; the page says so and keeps the strings as they are."""
+"""Minimum size of strings for compression; smaller pages contain uncompressed strings and a table that says so."""
 
 
 def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Encode strings with their own symbol table, or as plain ``binary`` if the reference would not read one.
+    """Encode strings with their own symbol table, or as plain ``binary`` if the reference could not read the table.
 
     Args:
         array: an array of one of the four variable-width types.

@@ -2,11 +2,11 @@
 
 ::
 
-    offsets                 one u64 per list: its end in the items of this page; no leading zero
+    offsets                 one u64 per list: its end, as a position in the items of this page; no leading zero
     null_offset_adjustment  number of items + 1, added to the end of a null list
     num_items               number of items of this page, including those under null lists
 
-The items of a page start where those of the preceding pages end.
+The items of a page start where the items of the preceding page end.
 
 Source: ``lance.encodings.List``; behavior of pylance 14.0.2.
 """
@@ -67,7 +67,7 @@ def read_lists(message: pb20.List, rows: Spans, page: PageBuffers) -> Steps[Ends
     """Read the positions of the items of some lists, relative to the first item of the page.
 
     Raises:
-        CorruptDataError: the offsets do not ascend, or are beyond the end of the items.
+        CorruptDataError: the offsets do not ascend, or extend past the end of the items.
     """
     ends = yield from read_ends(message.offsets, message.null_offset_adjustment, rows, page)
     if ends.wanted.stop > message.num_items:

@@ -34,7 +34,7 @@ __all__ = ["ARM", "encode_nullable", "no_nulls", "with_validity"]
 def encode_nullable(
     array: pa.Array, page: PageBuilder, encode_values: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """Wrap the encoding of the values, depending on whether there are nulls, not on whether there is a bitmap."""
+    """Wrap the encoding of the values. The result depends on whether there are nulls; a bitmap may have no nulls."""
     nullable = pb20.Nullable()
     num_nulls = array.null_count
     if num_nulls == len(array):
@@ -55,7 +55,7 @@ def no_nulls(values: pb20.ArrayEncoding) -> pb20.ArrayEncoding:
 
 
 def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
-    """Make every row null whose bit is 0, without copying the values.
+    """Make all rows null whose bit is 0, without copying the values.
 
     Args:
         array: an array without offset.

@@ -1,11 +1,11 @@
-"""``packed_struct``: the members of a struct, row by row in one buffer, without padding between them.
+"""``packed_struct``: the members of a struct, row by row in one buffer, without padding.
 
 ::
 
     row      member 0 | member 1 | …      each a whole number of bytes; a fixed-size list includes all of its items
-    inner    the encoding that each member would have alone; the column's type gives the same information
+    inner    the encoding of each member as a separate column; the column's type has the same information
 
-There are no nulls, neither in the struct nor in its members.
+Neither the struct nor its members can be null.
 
 Source: ``lance.encodings.PackedStruct``; behavior of pylance 14.0.2.
 """
@@ -61,7 +61,7 @@ def encode_packed(
     for index, member in enumerate(members):
         if has_nulls(member):
             raise NotSupportedError(
-                f"member {array.type.field(index).name!r} of a packed struct holds nulls, which format 2.0 cannot pack"
+                f"member {array.type.field(index).name!r} of a packed struct has nulls, which format 2.0 cannot pack"
             )
         inner.append(encode(member, PageBuilder()))
     widths = [bits_per_row(member.type) // 8 for member in members]
@@ -98,7 +98,7 @@ def _decode(
         raise wrong_type("packed_struct", dtype)
     members = [dtype.field(index) for index in range(dtype.num_fields)]
     if len(message.inner) != len(members):
-        raise CorruptDataError(f"{len(message.inner)} packed members in a column of type {dtype}")
+        raise CorruptDataError(f"found {len(message.inner)} packed members in a column of type {dtype}")
     if not all(is_packable(member.type) for member in members):
         raise wrong_type("packed_struct", dtype)
     widths = [bits_per_row(member.type) // 8 for member in members]

@@ -1,4 +1,4 @@
-"""Arrow arrays → pages of format 2.0: selects the arm of a column. There is little choice.
+"""Converts Arrow arrays to pages of format 2.0. The type of a column largely determines the encoding.
 
 ::
 
@@ -43,7 +43,7 @@ __all__ = ["ValueOptions", "encode_values"]
 _DICTIONARY_ROWS: Final = 100
 _DICTIONARY_ITEMS: Final = 100
 _SAMPLE_ROWS: Final = (1024, 32 * 1024)
-"""A column of many distinct values shows them early; counting all of them takes longer than writing the column."""
+"""Rows that are sampled first: many distinct values usually occur early, and counting all of them is slow."""
 
 _COMPRESSION_KEY: Final = "lance-encoding:compression"
 _LEVEL_KEY: Final = "lance-encoding:compression-level"
@@ -84,12 +84,12 @@ def encode_values(array: pa.Array, page: PageBuilder, options: ValueOptions) -> 
     """Encode one page of a column of values.
 
     Args:
-        array: its rows; not a list, and a struct only if it is packed.
+        array: rows of the column; not a list, and a struct only if it is packed.
         page: receives the buffers.
         options: options requested by the field's metadata.
 
     Raises:
-        NotSupportedError: the format cannot hold the values.
+        NotSupportedError: the format does not support the values.
     """
     dtype = array.type
     if pa.types.is_struct(dtype):
@@ -122,7 +122,7 @@ def _encode_plain(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
 
 
 def _few_values(array: pa.Array) -> tuple[pa.Array, NDArray[np.uint8]] | None:
-    """Return the distinct values in order of first occurrence, and for each row the index of its value + 1, or 0."""
+    """Return the distinct values in order of first occurrence, and each row's item index plus one, or 0 for nulls."""
     if len(array) < _DICTIONARY_ROWS:
         return None
     for num_rows in _SAMPLE_ROWS:

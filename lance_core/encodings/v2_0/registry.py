@@ -51,7 +51,7 @@ ARMS: Final[Mapping[str, Arm]] = MappingProxyType(
         "fixed_size_binary": fixed_size_binary.ARM,
     }
 )
-"""Arms that stand for values, by the name of their oneof field."""
+"""Arms that represent values, keyed by the name of their oneof field."""
 
 STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -59,7 +59,7 @@ STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
         "struct": "the header column of a struct: encodings/v2_0/struct.py",
     }
 )
-"""Arms that stand for whole columns, whose values are in the columns behind them."""
+"""Arms that represent whole columns, whose values are in the following columns."""
 
 _PREVIEW: Final = "belongs to previews of format 2.1 and occurs in no page of format 2.0"
 
@@ -77,7 +77,7 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "byte_stream_split": _PREVIEW,
     }
 )
-"""Arms that are known and refused, and why."""
+"""Maps arms that are known but rejected to the reason."""
 
 
 def selected_arm(encoding: pb20.ArrayEncoding) -> str:
@@ -85,12 +85,12 @@ def selected_arm(encoding: pb20.ArrayEncoding) -> str:
 
     Raises:
         CorruptDataError: no arm is set.
-        UnsupportedEncodingError: the arm is unknown to this library's protocol, or is rejected.
+        UnsupportedEncodingError: the arm is not in this library's version of the protocol, or is rejected.
     """
     arm = encoding.WhichOneof("array_encoding")
     if arm is None:
         if len(UnknownFieldSet(encoding)):
-            raise UnsupportedEncodingError("an array encoding is of a kind unknown to this library")
+            raise UnsupportedEncodingError("an array encoding has a kind that this library does not know")
         raise CorruptDataError("an array encoding has no kind")
     if arm in REFUSED:
         raise UnsupportedEncodingError(f"encoding {arm!r} is not supported: it {REFUSED[arm]}", arm=arm)
@@ -116,13 +116,13 @@ def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, 
         encoding: encoding of the page.
         dtype: Arrow type of the column.
         rows: the wanted rows, relative to the start of the page.
-        page: locations of its buffers.
+        page: locations of the buffers of the page.
 
     Returns:
         An array of exactly ``dtype``; it uses the bytes of the page if the layout allows it.
 
     Raises:
-        CorruptDataError: the page contradicts the type or itself.
+        CorruptDataError: the page is inconsistent or does not match the type.
         UnsupportedEncodingError: the arm is not supported.
     """
     arm = selected_arm(encoding)

@@ -3,7 +3,7 @@
 A scan requests one run of rows, a take requests many short ones; a decoder treats both alike. From level to level,
 spans change their unit (rows to items, items to bytes) but never their order.
 
-Source: none; a bookkeeping record.
+Source: our own design.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_POSITION", "Spans"]
 
 MAX_POSITION: Final = 1 << 62
-"""No position of a file is as large; sums of two stay below 2^63."""
+"""Upper limit of positions in a file: the sum of two positions is less than 2^63."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +29,9 @@ class Spans:
     """Half-open runs in ascending order that do not overlap; a run may be empty.
 
     Attributes:
-        starts: (num_spans,) int64; at least one.
-        stops: (num_spans,) int64.
-        total: sum of the lengths.
+        starts: start of each run, (num_spans,) int64; at least one run.
+        stops: end of each run, (num_spans,) int64.
+        total: sum of the lengths of the runs.
     """
 
     starts: NDArray[np.int64]
@@ -75,27 +75,27 @@ class Spans:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """(num_spans,) int64."""
+        """Length of each run, (num_spans,) int64."""
         return self.stops - self.starts
 
     def scaled(self, factor: int) -> Spans:
-        """Return the same runs in a unit of which ``factor`` make up one position.
+        """Return the same runs in a smaller unit: each position becomes ``factor`` positions.
 
         Raises:
-            CorruptDataError: a position exceeds the size of any file.
+            CorruptDataError: a position is larger than any file.
         """
         if self.stop * factor >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} in units of {factor} exceeds the size of any file")
+            raise CorruptDataError(f"position {self.stop} in units of {factor} is larger than any file")
         return Spans(self.starts * factor, self.stops * factor, self.total * factor)
 
     def shifted(self, offset: int) -> Spans:
         """Return the same runs, shifted by ``offset``.
 
         Raises:
-            CorruptDataError: a position exceeds the size of any file.
+            CorruptDataError: a position is larger than any file.
         """
         if self.stop + offset >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} + {offset} exceeds the size of any file")
+            raise CorruptDataError(f"position {self.stop} + {offset} is larger than any file")
         return Spans(self.starts + offset, self.stops + offset, self.total)
 
     def positions(self) -> NDArray[np.int64]:
@@ -119,17 +119,17 @@ class Spans:
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def covering(self, unit: int) -> Spans:
-        """Return the coarser positions, each ``unit`` positions wide, that the runs touch."""
+        """Return the runs in a larger unit of ``unit`` positions, extended to whole units."""
         starts, stops = self.starts // unit, -(-self.stops // unit)
         if len(starts) > 1:
-            # Adjacent runs may share a coarse position.
+            # Neighboring runs may be in the same unit.
             new = np.concatenate(([True], starts[1:] > stops[:-1]))
             starts = starts[new]
             stops = stops[np.concatenate((new[1:], [True]))]
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def index_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the indices of positions, all of which are in the runs, in the concatenation of the runs."""
+        """Return the index of each position in the concatenation of the runs; all positions must be in the runs."""
         if self.is_single:
             return positions - self.start
         lengths = self.lengths

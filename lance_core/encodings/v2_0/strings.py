@@ -29,7 +29,7 @@ class Strings:
 
     Attributes:
         offsets: (num_rows + 1,) int32 or int64, ascending, positions in ``data``.
-        data: the bytes; may include others before and after.
+        data: the bytes of the strings, possibly with other bytes before and after.
         validity: (num_rows,) mask, True = valid; None = no nulls.
     """
 
@@ -66,10 +66,10 @@ def array_from_strings(strings: Strings, dtype: pa.DataType, arm: str) -> pa.Arr
     else:
         if int(offsets[-1]) > MAX_INT32:
             raise NotSupportedError(
-                f"{int(offsets[-1])} bytes are too many for one array of type {dtype}; read fewer rows at once"
+                f"{int(offsets[-1])} bytes are too many for one array of type {dtype}; read fewer rows at a time"
             )
         offsets = offsets.astype(np.int32, copy=False)
     bitmap = None if strings.validity is None else pa.py_buffer(pack_mask(strings.validity))
     array = pa.Array.from_buffers(dtype, len(offsets) - 1, [bitmap, pa.py_buffer(offsets), strings.data])
-    # Offsets that do not ascend would crash later users of the array.
+    # Offsets that do not ascend would cause crashes when the array is used.
     return checked_values(array)

@@ -54,11 +54,11 @@ class StructuralFieldWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) collected but not yet written."""
+        """Size in memory of the data collected but not yet written, in bytes."""
         return self._cache.num_bytes
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write the values that lie outside the pages; :meth:`write` then uses their descriptors."""
+        """Write the values that belong outside the pages; :meth:`write` then uses their descriptors."""
         if self._blobs is not None:
             self._described = self._blobs.place(array, sink)
 

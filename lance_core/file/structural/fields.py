@@ -37,10 +37,10 @@ __all__ = ["StructuralSource", "structural_sources"]
 
 _MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
-"""Larger pages are decoded piece by piece."""
+"""Larger pages are decoded in several segments."""
 
 _MERGED_BYTES: Final = 2 * 1024 * 1024
-"""Smaller neighbors are decoded together."""
+"""Neighboring segments smaller than this are decoded together."""
 
 
 def structural_sources(
@@ -51,7 +51,8 @@ def structural_sources(
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        column_indices: field id → column, for every leaf of ``fields``; None = as recorded in the file's own schema.
+        column_indices: maps the field id of every leaf of ``fields`` to its column; None = as recorded in the file's
+            own schema.
 
     Raises:
         InvalidInputError: a leaf has no column.
@@ -84,7 +85,7 @@ class StructuralSource:
 
     Args:
         field: the field.
-        columns: its leaves, depth first.
+        columns: the leaves of the field, depth first.
         states: cached information about pages of the file.
         is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
     """
@@ -101,7 +102,7 @@ class StructuralSource:
 
     @property
     def field(self) -> Field:
-        """The field; arrays are of ``arrow_type(field)``."""
+        """The field; its arrays have type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
@@ -121,7 +122,7 @@ class StructuralSource:
         return cast("PageSegment", segment).memory
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[PageSegment]:
-        """Split the rows into segments of the wanted size: parts of pages, or small pages joined."""
+        """Split the rows into segments of the requested size: parts of pages, or several small pages."""
         pieces = plan_segments(
             self._columns,
             segment.start,

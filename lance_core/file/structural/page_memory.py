@@ -1,7 +1,7 @@
 """Estimates the memory of a page's decoded values from its description alone.
 
-Fixed-width values and dictionary values are estimated from their number. Strings take about the size in which they are
-stored, and several times as much if they are compressed.
+Fixed-width values and dictionary values are estimated from their number. Strings take about their
+stored size, or several times as much if they are compressed.
 
 **Source:** ``lance.encodings21.PageLayout``.
 """
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["can_be_cut", "page_memory"]
 
 _EXPANSION: Final = 4
-"""What compressed texts are taken to grow by: text of all kinds packs two to four times with FSST and zstd."""
+"""Assumed ratio of decoded to stored size for compressed strings; FSST and zstd shrink most text by 2 to 4 times."""
 
 _OFFSET_BITS: Final = 32
-"""Of a text, and of a list: that is counted once for each item, as lists of one item ask for the most."""
+"""Bits per offset of a string or list. For lists, one offset is counted per item, the worst case: one item per list."""
 
 _SHORT_OFFSETS: Final = (pa.string(), pa.binary())
 

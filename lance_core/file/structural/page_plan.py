@@ -1,7 +1,7 @@
-"""Read planning: which rows of which pages make up a range of a top-level field. Pure arithmetic.
+"""Read planning: which rows of which pages contain a range of rows of a top-level field. Pure arithmetic.
 
-The leaves of one field have their own pages, which need not line up. A row range is therefore cut into *segments* at
-every page boundary of every leaf: within a segment, each leaf needs only one page.
+Every leaf of a field has its own pages, and pages of different leaves need not have the same boundaries. A row range is
+therefore cut into *segments* at every page boundary of every leaf: within a segment, each leaf needs only one page.
 
 **Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behavior of pylance 14.0.2.
 """
@@ -37,7 +37,7 @@ class LeafColumn:
 
     Attributes:
         field: the leaf.
-        index: the column's number in the file.
+        index: number of the column in the file.
         where: file and column, for messages.
         slots_per_row: factor between rows and ``Page.length``; more than 1 inside a fixed-size list of structs.
         pages: the pages that have rows, in row order.
@@ -51,7 +51,7 @@ class LeafColumn:
 
     @cached_property
     def row_starts(self) -> NDArray[np.int64]:
-        """File row at which each page starts, followed by the number of rows of the file, shape (num_pages + 1,)."""
+        """First row of each page, followed by the number of rows in the file, shape (num_pages + 1,)."""
         lengths = [page.length // self.slots_per_row for page in self.pages]
         return np.array(list(itertools.accumulate(lengths, initial=0)), np.int64)
 
@@ -62,9 +62,9 @@ class PageSlice:
 
     Attributes:
         column: the leaf.
-        page_index: the first page's number among the leaf's pages that have rows.
+        page_index: index of the first page among the leaf's pages that have rows.
         start: first wanted slot, relative to the start of the first page.
-        stop: end of the wanted slots, relative to the same start.
+        stop: end of the wanted slots, relative to the start of the first page.
         num_pages: number of pages; at least one slot of each is wanted.
     """
 
@@ -81,7 +81,7 @@ class PageSlice:
 
     @property
     def num_slots(self) -> int:
-        """Slots of all the pages."""
+        """Number of slots in all the pages."""
         return sum([page.length for page in self.pages])
 
     @property
@@ -91,13 +91,13 @@ class PageSlice:
 
     @property
     def num_bytes(self) -> int:
-        """Encoded bytes, proportional to the wanted slots."""
+        """Estimated encoded size in bytes, proportional to the number of wanted slots."""
         num_bytes = sum([page.num_bytes for page in self.pages])
         return num_bytes * (self.stop - self.start) // self.num_slots if num_bytes else 0
 
     @property
     def memory(self) -> int:
-        """Approximate decoded bytes, proportional to the wanted slots."""
+        """Estimated decoded size in bytes, proportional to the number of wanted slots."""
         dtype = arrow_type(self.column.field)
         return sum(page_memory(page, dtype) for page in self.pages) * (self.stop - self.start) // self.num_slots
 
@@ -110,7 +110,7 @@ class PageSegment:
         start: first row.
         stop: end of the rows.
         slices: one per leaf, depth first.
-        num_bytes: encoded bytes of the pages, proportional to the wanted rows.
+        num_bytes: estimated encoded size in bytes, proportional to the number of wanted rows.
     """
 
     start: int
@@ -120,7 +120,7 @@ class PageSegment:
 
     @property
     def memory(self) -> int:
-        """Approximate decoded bytes."""
+        """Estimated decoded size in bytes."""
         return sum(part.memory for part in self.slices)
 
 
@@ -131,13 +131,13 @@ def leaf_columns(
 
     Args:
         field: a top-level field.
-        indices: column number per leaf, depth first.
-        metadatas: pages per leaf, depth first.
-        num_rows: rows of the file.
+        indices: column number of each leaf, depth first.
+        metadatas: column metadata of each leaf, depth first.
+        num_rows: number of rows in the file.
         path: path of the file, for messages.
 
     Raises:
-        CorruptDataError: the pages of a column do not add up to the rows of the file.
+        CorruptDataError: the total number of rows in the pages of a column is not that of the file.
     """
     columns = []
     for (leaf, slots), index, metadata in zip(_slots_per_row(field, 1), indices, metadatas, strict=True):
@@ -159,7 +159,7 @@ def leaf_columns(
 
 
 _PIECES_PER_PAGE: Final = 1024
-"""Maximum number of pieces into which a page is cut for small batches: each piece reads the page's index again."""
+"""Maximum number of pieces into which a page is cut for small batches: reading a piece reads the page's index again."""
 
 
 def plan_segments(
@@ -178,12 +178,13 @@ def plan_segments(
         columns: the leaves of one field.
         start: first row.
         stop: end of the rows.
-        max_rows: maximum rows per segment; pages can claim any number of rows with no bytes at all.
-        max_bytes: approximate maximum of encoded bytes per segment with more than one row.
+        max_rows: maximum number of rows per segment; a page without any bytes can have any number of rows.
+        max_bytes: approximate maximum encoded size of a segment with more than one row.
         batch_rows: number of rows needed at a time. Pages in which a few bytes may expand to very many, and whose rows
             can be decoded individually, are cut into pieces of this size; pages whose values are returned as stored in
-            the file are not cut any smaller.
-        pace: cuts further, and specifies where batches start; None = at ``start``.
+            the file are not.
+        pace: limits that cut segments further, and the row at which batches start; None = no limits, and batches start
+            at ``start``.
     """
     if start >= stop:
         return []

@@ -39,7 +39,7 @@ __all__ = ["merge_key", "read_page", "read_pages_as_one"]
 T = TypeVar("T")
 
 _MAX_SPREAD: Final = 2
-"""Buffers of several pages are mapped as one extent if that is at most this many times as long as they are."""
+"""Buffers of several pages are mapped as one extent if it is at most this many times as long as the buffers."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this far apart are fetched together; a request costs more than such a gap."""
@@ -52,13 +52,13 @@ def read_page(
 
     Args:
         column: the leaf.
-        page_index: the page's number among the leaf's pages that have rows.
-        rows: rows of the page, in the unit of its length.
+        page_index: index of the page among the leaf's pages that have rows.
+        rows: rows of the page, in the unit of ``Page.length``.
         states: cached information about pages of this file.
         is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
 
     Raises:
-        CorruptDataError: the page contradicts itself.
+        CorruptDataError: the page is inconsistent.
         UnsupportedEncodingError: the page uses an unsupported encoding.
     """
     page = column.pages[page_index]
@@ -74,7 +74,7 @@ def read_page(
 
 
 def merge_key(page: Page) -> bytes | None:
-    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = never."""
+    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = not at all."""
     layout = page.layout
     return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
 
@@ -114,7 +114,7 @@ def read_pages_as_one(
         opened = yield from together([_opened(column, page, states, is_mapped=is_mapped) for page in page_indices])
         starts = [page.buffers[1].start for page in pages]
         state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
-        # Its parts are positions in the file.
+        # The parts of the extent are given by positions in the file.
         whole = ByteRange(0, max(page.buffers[1].stop for page in pages))
         return (yield from _on_file(read_leaf(column.field, state, rows), (whole, whole), is_mapped=is_mapped))
 
@@ -131,7 +131,7 @@ def _decoded_as_one(
     Args:
         column: the leaf.
         pages: the pages.
-        views: the bytes of all their buffers.
+        views: the bytes of all buffers of the pages.
         rows: as in :func:`read_pages_as_one`.
         span: start and bytes of a part of the file that contains all of them.
     """
@@ -172,7 +172,7 @@ def _opened(
 def _on_file(
     steps: PageSteps[T], buffers: Sequence[ByteRange], *, is_mapped: bool, copies: bool = False
 ) -> ReadSteps[T]:
-    """Run the steps of a page on the file that holds it."""
+    """Run the steps of a page on the file that contains it."""
     try:
         wanted = next(steps)
         while True:
@@ -210,7 +210,7 @@ def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[lis
 
 
 class _Located:
-    """Adds the page to the message of an error."""
+    """Adds the location of the page to the message of an error."""
 
     __slots__ = ("_column", "_page_index")
 

@@ -60,4 +60,4 @@ def _shown(value: pa.Scalar) -> str:
         return repr(value.as_py())
     except (OverflowError, ValueError):
         # The bounds of a page of nulls are those of the type, which Python cannot represent as a date.
-        return f"{value.value} since 1970"
+        return f"{value.type} value {value.value}"

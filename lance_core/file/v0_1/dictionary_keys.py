@@ -32,11 +32,11 @@ class DictionaryKeys:
 
     Args:
         schema: the fields.
-        values: field id -> initial values of a dictionary.
+        values: maps field ids to the initial values of their dictionaries.
         are_fixed: whether no values may be added to the given dictionaries.
 
     Raises:
-        UnsupportedVersionError: a dictionary has values that the format cannot hold.
+        UnsupportedVersionError: the format does not support the value type of a dictionary.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class DictionaryKeys:
 
     @property
     def values(self) -> dict[int, pa.Array]:
-        """Field id -> values, by ascending id."""
+        """Maps each field id to its dictionary values, by ascending id."""
         return {field_id: self._unions[field_id].values for field_id in sorted(self._unions)}
 
     def replaced(self, field: Field, array: pa.Array) -> pa.Array:
@@ -96,7 +96,7 @@ def _require_storable(field: Field, dtype: pa.DictionaryType) -> None:
         could = LanceFileVersion.V2_0.value
         raise UnsupportedVersionError(
             f"column {field.name!r}: a dictionary of {dtype.value_type} needs data storage version {could} or later; "
-            f"format {LanceFileVersion.V0_1.value} has dictionaries of integers, strings and binaries",
+            f"format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string and binary values",
             column=field.name,
             version=LanceFileVersion.V0_1.value,
         )

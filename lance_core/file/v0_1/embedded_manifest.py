@@ -46,7 +46,7 @@ class EmbeddedManifest:
 
     Attributes:
         schema: the fields, with their table-wide ids.
-        dictionaries: by field id, for the fields that have one.
+        dictionaries: locations of the dictionaries, keyed by field id.
     """
 
     schema: Schema
@@ -57,7 +57,7 @@ class EmbeddedManifest:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the bytes are not a manifest, or its fields are not a tree.
+            CorruptDataError: the bytes are not a manifest, or its fields do not form a tree.
             NotSupportedError: this library does not support a field.
         """
         try:

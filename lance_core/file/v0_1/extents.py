@@ -1,7 +1,7 @@
 """Extents: many small byte spans of a file, fetched with few reads and joined with few copies.
 
-A column of a 0.1 file is scattered over thousands of small pages. Spans that are close together are read together; all
-arithmetic is on arrays of positions.
+A column of a 0.1 file is scattered over thousands of small pages. Spans that are close together are read together. All
+calculations use arrays of positions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Extents", "merged_spans"]
 
 _MAX_GAP_BYTES: Final = 8 * 1024
-"""Spans that are no farther apart are read together."""
+"""Spans that are at most this far apart are read together."""
 
 
 class Extents:
@@ -80,7 +80,7 @@ class Extents:
     def _place(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the part that holds each span, -1 for none, and the start of that part."""
+        """Return the index of the part that contains each span, or -1, and the start of that part."""
         places = np.full(len(starts), -1, np.int64)
         origins = np.zeros(len(starts), np.int64)
         for first_part, part_starts, part_stops in self._rounds:

@@ -1,4 +1,4 @@
-"""Reading the fields of a 0.1 file: rows → segments → runs of many batches → one array.
+"""Reading the fields of a 0.1 file: rows are cut into segments, and the runs of a segment are decoded as one array.
 
 Batches typically have a thousand rows, so a segment joins hundreds of them: one round of reads and one decoding step
 for all. A segment may also be a part of a batch, because batches may have any size.
@@ -34,10 +34,10 @@ __all__ = ["LegacyFieldSource", "v0_1_sources"]
 _SEGMENT_BYTES: Final = 8 * 1024 * 1024
 _SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _SEGMENT_BATCHES: Final = 4096
-"""A segment is cut where it reaches any of these."""
+"""Approximate maximum size of a segment: it is cut if it exceeds any of these three limits."""
 
 _TAKE_BYTES: Final = 256 * 1024 * 1024
-"""Estimated bytes of taken rows that are decoded as one array."""
+"""Maximum estimated size, in bytes, of individually read rows that are decoded as one array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class LegacyFieldSource:
         return segment.num_bytes
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """Split the rows into segments of the wanted size."""
+        """Split the rows into segments of the requested size."""
         return self._segments(segment.start, segment.stop, pace.batch_rows, pace)
 
     def _segments(self, start: int, stop: int, batch_rows: int | None, pace: Pace | None = None) -> list[Segment]:
@@ -97,7 +97,7 @@ class LegacyFieldSource:
         return [_Segment(first, last, num_bytes) for first, last, num_bytes in bounds]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the pages of the batches that lie completely in the segment."""
+        """Return the pages of the batches that are completely in the segment."""
         return self._whole_pages(self._runs(np.array([segment.start]), np.array([segment.stop])))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
@@ -151,7 +151,7 @@ class LegacyFieldSource:
 
     @cached_property
     def _bytes_before(self) -> NDArray[np.int64]:
-        """(num_batches + 1,) number of bytes of the field's pages before each batch."""
+        """Total size of the field's pages before each batch in bytes, shape (num_batches + 1,)."""
         starts, stops = self._spans
         return np.concatenate([[0], np.cumsum((stops - starts).sum(axis=0))])
 

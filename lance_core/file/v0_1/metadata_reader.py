@@ -1,6 +1,6 @@
 """LegacyMetadataReader: everything in a 0.1 file except its values.
 
-The page table does not record which field ids it has. They range from the first id that the table's manifest lists for
+The page table does not record its field ids. They range from the first id that the table's manifest lists for
 the file to the largest one, or from 0 in files of early releases; the sections after the page table show which case
 applies. Fields whose ids changed when the table was corrected (:mod:`lance_core.table.old_writers`) are found by their
 position among the fields of the file.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["LegacyMetadataReader"]
 
 _MOST_AHEAD: Final = 16 * 1024 * 1024
-"""The part after the values is read at once if it has at most this many bytes."""
+"""If the part after the values has at most this many bytes, it is read with one request."""
 
 _SECTION: Final = "metadata of format 0.1"
 
@@ -57,8 +57,9 @@ class LegacyMetadataReader:
     Attributes:
         batch_offsets: (num_batches + 1,) int64, first row of each batch, then the number of rows.
         schema: the fields that the file itself describes; empty in a file without a schema.
-        own_ids: field id of the table -> field id of the file, for the fields that the table reads from it.
-        statistics_schema: fields of the statistics, with their own ids; None without statistics.
+        own_ids: maps field ids of the table to field ids of the file, for the fields that the table reads from the
+            file.
+        statistics_schema: fields of the statistics, with their separate ids; None if the file has no statistics.
         page_table: the pages of all fields.
         pages: decodes the pages.
         spans: locations of the pages.
@@ -106,12 +107,12 @@ class LegacyMetadataReader:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows in the file."""
         return int(self.batch_offsets[-1])
 
     @property
     def num_batches(self) -> int:
-        """Row groups of the file."""
+        """Number of row groups in the file."""
         return len(self.batch_offsets) - 1
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
@@ -129,7 +130,7 @@ class LegacyMetadataReader:
             raise CorruptDataError(f"data file {self.path} has no field {unknown[0]}", path=self.path)
 
     def dictionary(self, field: Field) -> pa.Array:
-        """Return the values of a dictionary field; they are read once.
+        """Return the values of a dictionary field; they are read on the first call.
 
         Raises:
             CorruptDataError: the file has no dictionary for the field.
@@ -141,11 +142,11 @@ class LegacyMetadataReader:
         if place is None:
             raise self._corrupt(f"field {field.name!r} has no dictionary")
         values = self.pages.values(field, place.position, place.num_values, Extents(self.read))
-        # No lock, because another thread could hold it while the process forks; the first of several results is kept.
+        # No lock: another thread could hold it during a fork. If several threads read, the first result is kept.
         return self._values.setdefault(field.id, values)
 
     def statistics_pages(self) -> PageReader | None:
-        """Return a decoder of the statistics (one batch, with a row per batch of the file); None without statistics."""
+        """Return a decoder of the statistics (one batch, with a row per batch of the file); None if there are none."""
         if self._statistics_table is None:
             return None
         return PageReader(self._statistics_table, self.num_bytes, self.path)
@@ -215,7 +216,7 @@ class LegacyMetadataReader:
         return {field_id: own_id for field_id, own_id in zip(self._listed_ids, own, strict=True) if field_id >= 0}
 
     def _id_ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield the first and last field id that the page table may have, most likely first."""
+        """Yield possible pairs of the first and last field id in the page table, the most likely pair first."""
         own = self.schema.field_ids()
         if self._field_ids:
             yield self._field_ids[0], max(self._field_ids)
@@ -228,7 +229,7 @@ class LegacyMetadataReader:
     def _page_table_end(self) -> tuple[int, bool]:
         """Return the start of the section after the page table, and whether it is certain."""
         if self._statistics_table is not None:
-            # The first column of the statistics is a count, which has no bytes before its position.
+            # The first column of the statistics is a count, whose page starts at its recorded position.
             return int(self._statistics_table.positions[self._statistics_table.lengths > 0].min(initial=2**62)), True
         ends = [self._message.manifest_position or self._position]
         ends += [place.position for place in self._manifest.dictionaries.values()]
@@ -267,7 +268,7 @@ class LegacyMetadataReader:
 
     def _range(self, start: int, stop: int, what: str) -> ByteRange:
         if not 0 <= start <= stop <= self.num_bytes:
-            raise self._corrupt(f"{what} at [{start}, {stop}) is not in the {self.num_bytes} bytes of the file")
+            raise self._corrupt(f"{what} at [{start}, {stop}) is outside the file, which has {self.num_bytes} bytes")
         return ByteRange(start, stop)
 
     def _corrupt(self, reason: str) -> CorruptDataError:

@@ -1,7 +1,7 @@
 """PageReader: reads rows of a field, gathered from the pages of many batches at once.
 
-A *run* is a range of rows within one batch. A scan has one run per batch, a take one per range of wanted rows. The runs
-of a list's items follow from its offsets, so every level of nesting takes one more round of reads.
+A *run* is a range of rows within one batch. A scan has one run per batch, a take one per range of requested rows. The
+runs of a list's items are computed from its offsets, so every level of nesting takes one more round of reads.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
@@ -41,9 +41,9 @@ class Runs:
     """Ranges of rows, each within one batch.
 
     Attributes:
-        batches: batch of each run, shape (num_runs,).
-        starts: first row, relative to the start of the batch.
-        stops: end of the rows.
+        batches: index of the batch of each run, shape (num_runs,).
+        starts: first row of each run, relative to the start of the batch.
+        stops: end of the rows of each run.
     """
 
     batches: Positions
@@ -52,7 +52,7 @@ class Runs:
 
     @property
     def num_rows(self) -> Positions:
-        """Rows of each run."""
+        """Number of rows in each run."""
         return self.stops - self.starts
 
     def filled(self) -> Runs:
@@ -84,8 +84,8 @@ class PageReader:
         """Read the rows of the runs as one array of ``arrow_type(field)``.
 
         Raises:
-            CorruptDataError: the pages contradict each other or the size of the file.
-            NotSupportedError: this format does not hold the type.
+            CorruptDataError: the pages are inconsistent, or extend past the end of the file.
+            NotSupportedError: this format does not support the type.
         """
         runs = runs.filled()
         dtype = arrow_type(field)
@@ -112,7 +112,7 @@ class PageReader:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
     def values(self, field: Field, position: int, num_values: int, extents: Extents) -> pa.Array:
-        """Read a single page outside the table: the values of a dictionary; empty values are null.
+        """Read a page that is not in the page table: the values of a dictionary. Empty values are read as null.
 
         Raises:
             CorruptDataError: the page is not inside the file.
@@ -121,7 +121,7 @@ class PageReader:
         one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([num_values], np.int64)).filled()
         if not 0 <= position <= self._file_bytes or not 0 <= num_values <= self._file_bytes:
             raise CorruptDataError(
-                f"{self._path}: a dictionary of {num_values} values at position {position} exceeds the file",
+                f"{self._path}: a dictionary of {num_values} values at position {position} is outside the file",
                 path=self._path,
             )
         positions = np.full(len(one.batches), position, np.int64)
@@ -135,7 +135,7 @@ class PageReader:
         lengths = lengths[runs.batches]
         if bool((runs.stops > lengths - field.is_list).any()):
             raise CorruptDataError(
-                f"{self._path}: a page of field {field.name!r} (id {field.id}) has fewer values than the batch needs",
+                f"{self._path}: a page of field {field.name!r} (id {field.id}) has fewer values than its batch needs",
                 path=self._path,
             )
         return positions[runs.batches], lengths
@@ -166,19 +166,19 @@ class PageReader:
     def _words(
         self, runs: Runs, positions: Positions, dtype: np.dtype[np.signedinteger], extents: Extents
     ) -> NDArray[np.signedinteger]:
-        """Return the offsets of the rows of each run, one more than its number of rows."""
+        """Return the offsets of the rows of each run: one offset more than the run has rows."""
         self._check_size(runs.stops + 1, 8 * dtype.itemsize)
         starts = positions + runs.starts * dtype.itemsize
         data = extents.gather(*self._inside(starts, positions + (runs.stops + 1) * dtype.itemsize))
         return (data.copy() if data.ctypes.data % dtype.itemsize else data).view(dtype)
 
     def _check_size(self, num_values: Positions, bits: int) -> None:
-        """Check that the file can hold this many values of a width, so that later multiplications cannot overflow."""
+        """Check that this many values of a width can fit in the file, so that later multiplications cannot overflow."""
         if len(num_values) and int(num_values.max()) * bits > 8 * self._file_bytes:
             raise CorruptDataError(f"a page of {int(num_values.max())} values of {bits} bits is larger than the file")
 
     def _inside(self, starts: Positions, stops: Positions) -> tuple[Positions, Positions]:
-        """Check that the spans are inside the file and together no larger than the file, and return them."""
+        """Check that the spans are inside the file and their total size does not exceed the file size; return them."""
         if len(stops) and int(stops.max()) > self._file_bytes:
             raise CorruptDataError(f"a page ends at byte {int(stops.max())}, but the file has {self._file_bytes} bytes")
         if int((stops - starts).sum()) > self._file_bytes + len(stops):

@@ -1,7 +1,7 @@
-"""PageSpans: the byte ranges of whole pages, as far as they are known without reading.
+"""PageSpans: the byte ranges of whole pages, to the extent that they are known without reading.
 
-A binary page is assumed to start after the last page that ends before its offsets. The offsets confirm this guess; it
-saves a request, and reveals the size of the values before any of them is read.
+A binary page is assumed to start after the last page that ends before its offsets. The offsets confirm this guess. The
+guess saves a request, and provides the size of the values before any of them is read.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """
@@ -36,7 +36,7 @@ class PageSpans:
     """Start and end of the pages of a file. Safe for concurrent use by several threads.
 
     Args:
-        table: positions and lengths.
+        table: positions and lengths of the pages.
         schema: all known fields of the file.
         file_bytes: size of the file.
     """
@@ -50,11 +50,12 @@ class PageSpans:
     def of(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the starts and ends of the pages of a field and its descendants, each (num_pages_fields, num_batches).
 
-        The spans are inside the file whatever the table records; the page reader reports pages that are not.
+        The spans are always inside the file, even if the table is damaged; the page reader reports pages outside the
+        file.
 
         Raises:
             CorruptDataError: the table has no row for a field.
-            NotSupportedError: this format does not hold the type.
+            NotSupportedError: this format does not support the type.
         """
         spans = [self._spans(node) for node in _with_pages(field)]
         if not spans:
@@ -71,14 +72,14 @@ class PageSpans:
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
-        """Ends of all pages of the file, ascending; the first is the start of the file."""
+        """Ends of all pages of the file, ascending; the first element is the start of the file."""
         ends = [np.zeros(1, np.int64)]
         for top in self._schema.fields:
             for node in _with_pages(top):
                 try:
                     ends.append(self._known(node)[1])
                 except (CorruptDataError, NotSupportedError):
-                    # A field that cannot be read; reading it reports the reason.
+                    # This field cannot be read; the error is raised when it is read.
                     continue
         return np.sort(np.concatenate(ends))
 

@@ -30,7 +30,7 @@ class PageTable:
         first_id: field id of the first row.
         positions: (num_ids, num_batches) int64, within the file.
         lengths: (num_ids, num_batches) int64, in values; not negative.
-        own_ids: field id of the table -> field id of the file, if they differ.
+        own_ids: maps field ids of the table to field ids of the file where they differ.
     """
 
     first_id: int
@@ -48,12 +48,12 @@ class PageTable:
         """Parse the bytes of a page table.
 
         Raises:
-            CorruptDataError: an entry lies outside the file.
+            CorruptDataError: an entry refers to a position outside the file.
         """
         entries = np.frombuffer(data, ENTRY).reshape(num_ids, num_batches, 2)
         positions, lengths = entries[:, :, 0], entries[:, :, 1]
         if entries.size and (int(entries.min()) < 0 or int(positions.max()) > file_bytes):
-            raise CorruptDataError(f"an entry of the page table lies outside the {file_bytes} bytes of the file")
+            raise CorruptDataError(f"an entry of the page table is not within the {file_bytes} bytes of the file")
         return cls(first_id=first_id, positions=positions, lengths=lengths)
 
     def pages(self, field_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

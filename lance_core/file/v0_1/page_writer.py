@@ -1,7 +1,7 @@
-"""PageWriter: encodes the pages of many batches, with numpy and Arrow called once for all; fields are depth first.
+"""PageWriter: encodes the pages of many batches, depth first, with one numpy or Arrow call for all batches.
 
-A page cannot represent nulls. Values under nulls are omitted or zeroed, so that they read back as zero, as empty, or as
-null again where empty means null.
+A page cannot represent nulls. Values under nulls are omitted or zeroed: they are read back as zero or as empty, or as
+null for types in which an empty value means null.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
@@ -38,7 +38,7 @@ _Offset = TypeVar("_Offset", np.int32, np.int64)
 
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _MOST_BYTES: Final = 16
-"""Of one value, or of two offsets."""
+"""Maximum size of one value or two offsets in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class PageWriter:
     Attributes:
         position: position of the next byte in the file.
         parts: bytes that have not been written yet.
-        entries: field id -> pieces of (num_pages, 2) positions and lengths, in batch order.
-        statistics: field id -> statistics of its pages, in batch order.
+        entries: maps field ids to arrays of positions and lengths, each (num_pages, 2), in batch order.
+        statistics: maps field ids to the statistics of their pages, in batch order.
     """
 
     def __init__(self, position: int) -> None:
@@ -102,13 +102,13 @@ class PageWriter:
         *,
         with_statistics: bool = False,
     ) -> None:
-        """Add the pages of top-level fields and their descendants: all of one group, then all of the next.
+        """Add the pages of top-level fields and their descendants: all pages of one group, then all pages of the next.
 
         Args:
             fields: the top-level fields.
-            arrays: their rows, with dictionaries replaced by keys.
+            arrays: the rows of the fields, with dictionaries replaced by keys.
             bounds: (num_groups + 1,) ascending rows from 0 to the number of rows; no group is empty.
-            with_statistics: whether to collect statistics of their pages and of the pages of struct members.
+            with_statistics: whether to collect statistics of the pages of the fields and of struct members.
         """
         found = [
             pages
@@ -132,7 +132,7 @@ class PageWriter:
             self.append(interleave(columns)[0])
 
     def write_values(self, values: pa.Array) -> int:
-        """Add a page that belongs to no field and return its position."""
+        """Add a page that does not belong to any field, and return its position."""
         validity = validity_of(values)
         if is_variable_width(values.type):
             data, offsets = encode_binary(values, validity, self.position)
@@ -141,7 +141,7 @@ class PageWriter:
         return self.append(encode_plain(values, validity))
 
     def append(self, data: NDArray[np.generic]) -> int:
-        """Add bytes, whose memory is referenced, and return their position."""
+        """Add bytes without copying them, and return their position."""
         position = self.position
         if data.size:
             self.parts.append(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
@@ -191,7 +191,7 @@ class PageWriter:
 def _each_with_its_end(
     offsets: NDArray[_Offset], bounds: NDArray[np.int64], starts: NDArray[_Offset]
 ) -> NDArray[_Offset]:
-    """Return the offsets of each group, including its end, shifted so that the first is ``starts[i]``."""
+    """Return the offsets of each group, including its end, shifted so that the first offset is ``starts[i]``."""
     sizes = np.diff(bounds) + 1
     groups = np.arange(len(sizes))
     # The end of a group is also the start of the next one.

@@ -1,7 +1,7 @@
 """Statistics of a 0.1 file: a miniature file inside the file, with one row per batch.
 
 Every field with statistics is a struct named after its id, with the members ``null_count``, ``min_value`` and
-``max_value``; both bounds are nullable, regardless of the field. The ids of these structs start again at 0.
+``max_value``; both bounds are nullable, even if the field is not. The ids of these structs start again at 0.
 
 **Source:** ``lance.file.Metadata.StatisticsMetadata``; behavior of pylance 14.0.2.
 """
@@ -48,8 +48,8 @@ def read_statistics(
         field_ids: the relevant fields; None for all that have statistics.
 
     Returns:
-        Field id → structs of ``null_count``, ``min_value`` and ``max_value``, one per batch; a null bound is unknown.
-        Fields without statistics are omitted.
+        Maps each field id to structs of ``null_count``, ``min_value`` and ``max_value``, one per batch; a null bound
+        means unknown. Fields without statistics are omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.
@@ -61,7 +61,7 @@ def read_statistics(
     extents = Extents(metadata.read)
     one_batch = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([metadata.num_batches], np.int64))
     for top in metadata.statistics_schema.fields:
-        # A name that is not an id belongs to something unknown to this reader.
+        # Ignore structs that this reader does not know: their names are not ids.
         field_id = int(top.name) if top.name.isdecimal() and len(top.name) < 10 else -1
         members = {child.name for child in top.children}
         if not {NULL_COUNT, LEAST, GREATEST} <= members or (field_ids is not None and field_id not in field_ids):
@@ -74,11 +74,11 @@ def read_statistics(
 def statistics_record(
     schema: Schema, statistics: Mapping[int, Sequence[PageStatistics]]
 ) -> tuple[Schema, list[pa.StructArray]] | None:
-    """Return the fields and columns that hold the statistics of a file; None if it has none.
+    """Return the fields and columns that contain the statistics of a file; None if the file has no statistics.
 
     Args:
         schema: schema of the file.
-        statistics: field id → statistics of its pages, one per batch.
+        statistics: maps field ids to the statistics of their pages, one entry per batch.
     """
     wanted = [node for top in schema.fields for node in fields_with_statistics(top) if has_statistics(arrow_type(node))]
     if not wanted or not statistics:

@@ -2,7 +2,7 @@
 
 Groups are written as soon as they are complete. Only one group, two numbers per page, the statistics and the
 dictionaries stay in memory. The file is identical, byte for byte, to the one that pylance 14.0.2 writes for the same
-rows, as long as no value lies under a null.
+rows, if there are no values under nulls.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behavior of pylance 14.0.2.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["LegacyFileWriter"]
 
 _FLUSH_BYTES: Final = 1024 * 1024
-"""Pages are handed to the stream together when they have this many bytes."""
+"""Pages are written to the stream together once their total size reaches this many bytes."""
 
 _RUN_BYTES: Final = 4 << 20
 """Groups are handed out together up to this size: enough to hide the cost of a call, few enough for the CPU caches."""
@@ -52,14 +52,14 @@ class LegacyFileWriter(DataFileWriter):
     Args:
         stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
-        max_rows_per_group: rows of every batch of the file except the last.
-        dictionaries: field id -> the table's values of dictionary columns, shared by all files of the table; any other
-            value is rejected. Columns without an entry get a dictionary of the values that occur.
-        dictionaries_grow: whether new values are appended to the given ones instead of being rejected.
+        max_rows_per_group: number of rows in every batch of the file except the last.
+        dictionaries: maps field ids to the dictionary values that all files of the table share; any other value is
+            rejected. Columns without an entry get a dictionary of the values that occur.
+        dictionaries_grow: whether new values are appended to the given dictionaries instead of being rejected.
 
     Raises:
         InvalidInputError: the group size is not positive.
-        UnsupportedVersionError: the format cannot hold a type of the schema.
+        UnsupportedVersionError: the format does not support a type of the schema.
     """
 
     def __init__(
@@ -93,21 +93,21 @@ class LegacyFileWriter(DataFileWriter):
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written so far plus bytes (in memory) still collected: an estimate of the file size."""
+        """Estimate of the file size: number of bytes written so far plus the memory size of the collected rows."""
         return self._pages.position + self._groups.num_bytes
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> values of the dictionary columns so far."""
+        """Maps field ids to the values of the dictionary columns so far."""
         return self._keys.values
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows. The batch's memory is referenced until its group is complete.
 
         Raises:
-            SchemaMismatchError: the batch does not match the schema, or has a null in a dictionary column, where it
-                would turn into a value.
-            InvalidInputError: there are more rows than a file can have, or a dictionary gets too many values.
+            SchemaMismatchError: the batch does not match the schema, or has a null in a dictionary column, which would
+                be stored as a value.
+            InvalidInputError: the file would have too many rows, or a dictionary too many values.
             StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
@@ -115,7 +115,7 @@ class LegacyFileWriter(DataFileWriter):
         if batch.num_rows == 0:
             return
         if self._num_rows + batch.num_rows > MAX_ROWS:
-            raise InvalidInputError(f"a file of format 0.1 holds at most {MAX_ROWS} rows")
+            raise InvalidInputError(f"a file of format 0.1 can have at most {MAX_ROWS} rows")
         columns = [self._keys.replaced(top, array) for top, array in zip(self._schema.fields, arrays, strict=True)]
         self._is_open = False
         for groups in self._groups.add(columns, batch.num_rows):
@@ -140,7 +140,7 @@ class LegacyFileWriter(DataFileWriter):
         """Write the collected rows, the tables, the messages and the footer, and commit the stream.
 
         Raises:
-            InvalidInputError: the writer is finished, aborted, or failed earlier.
+            InvalidInputError: the writer was finished or aborted, or an earlier write failed.
             StorageError: the stream failed.
         """
         self._require_open()
@@ -153,8 +153,8 @@ class LegacyFileWriter(DataFileWriter):
         return WrittenFile(
             num_rows=self._num_rows,
             num_bytes=self._pages.position,
-            # Ascending, because readers assume that the first is the smallest; a column that was cast keeps its old
-            # position.
+            # Sorted ascending, because readers assume that the first id is the smallest; a column that was cast
+            # keeps its old position.
             field_ids=tuple(sorted(self._schema.field_ids())),
             column_indices=(),
         )
@@ -167,7 +167,7 @@ class LegacyFileWriter(DataFileWriter):
         self._stream.abort()
 
     def _write_groups(self, columns: list[pa.Array]) -> None:
-        """Write rows that start with a new group; the last group may have fewer rows."""
+        """Write rows, beginning with a new group; the last group may have fewer rows than the others."""
         num_rows = len(columns[0])
         bounds = np.append(np.arange(0, num_rows, self._group_rows), num_rows)
         self._pages.write(self._schema.fields, columns, bounds, with_statistics=True)

@@ -1,8 +1,8 @@
 """ArrayQueue: collects arrays of a column until a page is full.
 
 A page is written when the collected arrays exceed a limit. If the page consists of a single array, it is cut into parts
-with equal numbers of rows, each of about ``max_page_bytes``. An array above the limit is not copied together with
-others.
+with equal numbers of rows, each of about ``max_page_bytes``. An array above the limit is not joined with
+others, which would copy it.
 
 Source: page sizes as written by pylance 14.0.2; page boundaries are not part of the format.
 """

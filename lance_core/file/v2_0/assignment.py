@@ -1,10 +1,10 @@
 """Assignment of the columns of a 2.0 file to fields.
 
 The fields are visited depth first, parents before children, and each takes the next column, including struct headers
-and list offsets. Members of a packed struct have no column. A string of releases 0.12 and 0.13 takes two.
+and list offsets. Members of a packed struct have no column. A string field written by releases 0.12 and 0.13 takes two.
 
-A manifest records the column of every field id that has one. For a file that is opened alone, the schema is walked;
-ambiguous cases are resolved by inspecting the pages.
+A manifest records the column of every field id that has one. For a file that is opened without a manifest, the columns
+are counted through the schema; ambiguous cases are resolved by inspecting the pages.
 
 Source: ``lance.table.DataFile.column_indices``; behavior of pylance 14.0.2.
 """
@@ -45,7 +45,7 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
         column_indices: columns recorded in a manifest; None = no manifest.
 
     Raises:
-        CorruptDataError: the schema needs more or fewer columns than the file has, or a column that it does not have.
+        CorruptDataError: the file does not have the columns that the schema requires.
     """
     num_columns = metadata.footer.num_columns
     if column_indices is not None:
@@ -69,9 +69,10 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
 
 
 def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_indices: Mapping[int, int] | None) -> bool:
-    """Return whether the pages of any of some blob leaves describe values that lie outside the pages.
+    """Return whether the pages of at least one blob leaf describe values outside the pages.
 
-    Releases before 0.20 do not support blobs and wrote the bytes into pages; the column metadata tell the cases apart.
+    Releases before 0.20 do not support blobs and wrote the bytes into pages; the column metadata distinguishes the
+    cases.
     """
     assigned = assigned_columns(metadata, column_indices)
     columns = metadata.columns([assigned[leaf.id] for leaf in blobs if leaf.id in assigned])
@@ -79,7 +80,7 @@ def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_ind
 
 
 def first_arm(column: ColumnMetadata) -> str | None:
-    """Return the encoding of the first page that has rows, else of the first page; None if there are no pages."""
+    """Return the encoding of the first page that has rows, or else of the first page; None if there are no pages."""
     page = next((page for page in column.pages if page.length), column.pages[0] if column.pages else None)
     return None if page is None else page.array_encoding.WhichOneof("array_encoding")
 
@@ -91,7 +92,7 @@ class _Walk:
         self.columns: dict[int, int] = {}
         self.position = 0
         self._metadata = metadata
-        # Only in this case are there fields with two columns.
+        # Only in this case do some fields have two columns.
         self._has_old_strings = metadata.footer.num_columns > _plain_count(metadata.schema)
 
     def visit(self, field: Field) -> None:
@@ -114,7 +115,7 @@ class _Walk:
     def _is_packed(self, field: Field, index: int) -> bool:
         if not any(key in field.metadata for key in PACKED_KEYS):
             return False
-        # The reference packs the struct whatever the value of the key; a struct header always has a page.
+        # The reference packs the struct if the key exists, regardless of its value; a struct header always has a page.
         return self._arm(index) in (None, "packed_struct")
 
     def _arm(self, index: int) -> str | None:

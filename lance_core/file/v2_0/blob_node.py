@@ -34,7 +34,7 @@ __all__ = ["BlobNode"]
 
 @dataclass(frozen=True, slots=True)
 class BlobNode:
-    """Values outside the pages.
+    """A field whose values are outside the pages.
 
     Attributes:
         dtype: one of the four variable-width types.

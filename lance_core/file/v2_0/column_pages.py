@@ -1,4 +1,4 @@
-"""ColumnPages: the pages of one column, and how to find those that hold some rows.
+"""ColumnPages: the pages of one column, and how to find the pages that contain given rows.
 
 Pages of length 0 are skipped wherever they occur.
 
@@ -62,12 +62,12 @@ class ColumnPages:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the column."""
+        """Number of rows in the column."""
         return int(self.edges[-1])
 
     @property
     def num_bytes(self) -> int:
-        """Encoded bytes of all pages."""
+        """Total encoded size of all pages in bytes."""
         return sum(page.num_bytes for page in self.pages)
 
     def check_rows(self, expected: int) -> None:
@@ -84,7 +84,7 @@ class ColumnPages:
             )
 
     def split(self, rows: Spans) -> list[tuple[int, Spans]]:
-        """Return the pages that hold the rows, each with its rows relative to the start of the page."""
+        """Return the pages that contain the rows, each with its rows relative to the start of the page."""
         if rows.stop > self.num_rows:
             raise CorruptDataError(
                 f"{self.where}: row {rows.stop} was requested, but the column has {self.num_rows} rows"
@@ -102,12 +102,12 @@ class ColumnPages:
         return parts
 
     def decode(self, rows: Spans, step: _DecodePage[T]) -> Steps[list[T]]:
-        """Decode the rows page by page, with all pages in the same rounds."""
+        """Decode the rows page by page; all pages share the same rounds of reads."""
         parts = [self._page(index, inside, step) for index, inside in self.split(rows)]
         return (yield from together(parts))
 
     def bytes_of(self, rows: Spans) -> int:
-        """Estimate the encoded bytes of a run of rows, proportional to the pages."""
+        """Estimate the encoded size of a run of rows in bytes, proportional to the size of its pages."""
         return sum(
             self.pages[index].num_bytes * inside.total // self.pages[index].length
             for index, inside in (self.split(rows) if rows.total else [])
@@ -124,7 +124,7 @@ def joined(arrays: Sequence[pa.Array]) -> pa.Array:
     """Join the arrays into one.
 
     Raises:
-        NotSupportedError: Arrow cannot hold that much in one array.
+        NotSupportedError: the data is too large for one Arrow array.
     """
     if len(arrays) == 1:
         return arrays[0]

@@ -55,7 +55,7 @@ class ColumnWriter(Protocol):
         """Number of bytes collected."""
 
     def check(self, array: pa.Array) -> None:
-        """Raise an error for values that the format cannot hold."""
+        """Raise an error for values that the format does not support."""
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
         """Write blobs."""
@@ -221,7 +221,7 @@ class StructWriter:
 
 
 def written_page(page: PageBuilder, encoding: pb20.ArrayEncoding, num_rows: int, sink: BufferSink) -> Page:
-    """Write the buffers of a page and return its record."""
+    """Write the buffers of a page and return the ``Page`` that describes it."""
     return Page(
         buffers=tuple(sink.write_aligned(buffer) for buffer in page.buffers),
         length=num_rows,
@@ -236,7 +236,7 @@ def finished_column(field: Field, pages: list[Page], *, is_blob: bool = False) -
 
 
 def needs_later(path: str, what: str) -> UnsupportedVersionError:
-    """Return the error for values that only later formats can hold."""
+    """Return the error for values that only later formats support."""
     return UnsupportedVersionError(
         f"column {path!r}: {what} needs data storage version 2.1 or 2.2, found 2.0", column=path, version="2.0"
     )

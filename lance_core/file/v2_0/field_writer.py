@@ -34,8 +34,8 @@ class V20FieldWriter:
         file: the file that the field is written to.
 
     Raises:
-        UnsupportedVersionError: format 2.0 cannot hold a type; the message names the version that can.
-        InvalidInputError: the encoding metadata are invalid.
+        UnsupportedVersionError: format 2.0 does not support a type; the message names the version that does.
+        InvalidInputError: the encoding metadata is invalid.
     """
 
     def __init__(self, field: Field, file: FileInProgress) -> None:
@@ -44,14 +44,14 @@ class V20FieldWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) collected but not yet written."""
+        """Size in memory of the data collected but not yet written, in bytes."""
         return self._column.num_bytes
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Check the rows of a batch, then write the values that lie outside the pages.
+        """Check the rows of a batch, then write the values that belong outside the pages.
 
         Raises:
-            UnsupportedVersionError: the rows have nulls that format 2.0 cannot hold; nothing was written.
+            UnsupportedVersionError: the rows have nulls that format 2.0 does not support; nothing was written.
         """
         self._column.check(array)
         self._column.write_blobs(array, sink)

@@ -1,8 +1,8 @@
 """Reading the fields of a 2.0 file.
 
-A field is cut into segments at the boundaries of its pages, so that a segment decodes from one page of every column
-whose rows are the field's own, mostly without a copy; larger segments are cut further. Individual rows are decoded from
-exactly the bytes that they need.
+A field is cut into segments at page boundaries, so that a segment needs only one page of every column whose rows are
+rows of the field, and usually decodes without a copy; larger segments are cut further. To decode individual rows, only
+the bytes that they need are read.
 
 Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 __all__ = ["v2_0_sources"]
 
 _SEGMENT_BYTES: Final = 16 * 1024 * 1024
-"""Encoded or decoded bytes of a segment, about."""
+"""Approximate maximum encoded or decoded size of a segment in bytes."""
 
 _SEGMENT_ROWS: Final = 1024 * 1024
-"""Pages can claim any number of rows with hardly a byte."""
+"""Maximum number of rows per segment: a page with few bytes can have any number of rows."""
 
 _ROWS_UNIT: Final = 1024
 """Segments inside a page start at multiples of this many rows, so that bitmaps start at whole bytes."""
@@ -64,7 +64,7 @@ def v2_0_sources(
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned to some of their members.
-        column_indices: field id → column, as recorded in a manifest; None = derived from the file's own schema.
+        column_indices: maps field ids to columns, as recorded in a manifest; None = derived from the file's own schema.
 
     Raises:
         CorruptDataError: the columns do not match the schema or each other.
@@ -89,7 +89,7 @@ class RowSegment:
     Attributes:
         start: first row.
         stop: end of the rows.
-        num_bytes: encoded bytes, proportional to the rows.
+        num_bytes: estimated encoded size in bytes, proportional to the number of rows.
     """
 
     start: int
@@ -125,13 +125,13 @@ class _Source:
         return self._segments(start, stop) if start < stop else []
 
     def memory_of(self, segment: Segment) -> int:
-        """Estimate the bytes that the decoded rows take, in memory or in the mapped file."""
+        """Estimate the size of the decoded rows in bytes, in memory or in the mapped file."""
         num_rows = segment.stop - segment.start
         expanded = max(segment.num_bytes * self._expansion, num_rows * self._bits_per_row // 8)
         return max(expanded, int(num_rows * self._dictionary_bytes))
 
     def cut(self, segment: Segment, pace: Pace) -> list[RowSegment]:
-        """Split the rows into segments of the wanted size."""
+        """Split the rows into segments of the requested size."""
         num_rows = segment.stop - segment.start
         num_pieces = -(-self.memory_of(segment) // pace.max_memory)
         return self._segments(segment.start, segment.stop, min(num_pieces, -(-num_rows // pace.batch_rows)))

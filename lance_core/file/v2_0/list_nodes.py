@@ -58,7 +58,7 @@ class ListNode:
         """Match offsets and items.
 
         Raises:
-            CorruptDataError: the pages record more or fewer items than there are.
+            CorruptDataError: the number of items recorded in the pages differs from the number of items in the file.
         """
         counts = []
         for index, page in enumerate(pages.pages):
@@ -94,7 +94,7 @@ class ListNode:
         return [_list_array(self.dtype, ends, joined(items))]
 
     def read_ends(self, rows: Spans) -> Steps[Ends]:
-        """Read the positions of the items of some lists, counted over all pages."""
+        """Read where the items of some lists start and end, counted over all pages."""
         split = self.pages.split(rows)
         parts: list[Ends] = yield from self.pages.decode(rows, _read_list_page)
         if not parts:
@@ -165,7 +165,7 @@ def _list_array(dtype: pa.DataType, ends: Ends, items: pa.Array) -> pa.Array:
     else:
         if int(offsets[-1]) > MAX_INT32:
             raise NotSupportedError(
-                f"{int(offsets[-1])} items are too many for one array of type {dtype}; read fewer rows at once"
+                f"{int(offsets[-1])} items are too many for one array of type {dtype}; read fewer rows at a time"
             )
         offsets = offsets.astype(np.int32, copy=False)
     bitmap = None if ends.validity is None else pa.py_buffer(pack_mask(ends.validity))

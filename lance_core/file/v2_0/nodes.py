@@ -5,7 +5,7 @@
     ValueNode     one column; every page is a tree of encodings
     StructNode    the members side by side
     PackedNode    one column that holds all members
-    ListNode      offsets column; the items are the rows of the child node       list_nodes.py
+    ListNode      offsets column; its items are the rows of the child node       list_nodes.py
     BytesNode     old strings: a list column over a column of single bytes       list_nodes.py
     BlobNode      (position, size) pairs; the values lie outside the pages       blob_node.py
 
@@ -35,7 +35,7 @@ __all__ = ["Node", "PackedNode", "StructNode", "ValueNode"]
 
 
 class Node(Protocol):
-    """Rows of one field."""
+    """Reads the rows of one field."""
 
     @property
     def columns(self) -> Sequence[ColumnPages]:
@@ -43,17 +43,17 @@ class Node(Protocol):
 
     @property
     def below(self) -> Sequence[ColumnPages]:
-        """Columns that hold items."""
+        """Columns that contain items."""
 
     def check_rows(self, expected: int) -> None:
-        """Check that the rows of every column match the rest of the file.
+        """Check that every column has the expected number of rows.
 
         Raises:
             CorruptDataError: the numbers differ.
         """
 
     def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
-        """Decode the rows as consecutive arrays; for no rows, one empty array."""
+        """Decode the rows as consecutive arrays; without rows, return one empty array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class ValueNode:
     """A field with one column.
 
     Attributes:
-        dtype: its Arrow type.
-        pages: its pages.
+        dtype: Arrow type of the field.
+        pages: the pages of the field.
     """
 
     dtype: pa.DataType
@@ -95,12 +95,12 @@ class ValueNode:
 
 @dataclass(frozen=True, slots=True)
 class PackedNode:
-    """A packed struct, from which some members may be omitted.
+    """A packed struct, of which only some members may be read.
 
     Attributes:
         dtype: the wanted type.
         stored: the members as stored in the file.
-        chosen: positions of the wanted members.
+        chosen: indices of the wanted members.
     """
 
     dtype: pa.DataType

@@ -22,7 +22,7 @@ __all__ = ["dictionary_bytes_per_row", "expansion"]
 M = TypeVar("M", bound=Message)
 
 _EXPANSION: Final = 4
-"""What compressed values are taken to grow by."""
+"""Assumed ratio of decoded to stored size for compressed values."""
 
 
 def expansion(columns: Sequence[ColumnPages]) -> int:
@@ -32,7 +32,7 @@ def expansion(columns: Sequence[ColumnPages]) -> int:
 
 
 def dictionary_bytes_per_row(columns: Sequence[ColumnPages]) -> float:
-    """Estimate the average bytes of a dictionary item, the maximum over all pages; 0 = there is no dictionary."""
+    """Estimate the average bytes of a dictionary item: the maximum over all pages, or 0 if there is no dictionary."""
     most = 0.0
     for column in columns:
         for page in column.pages:

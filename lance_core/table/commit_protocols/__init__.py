@@ -3,6 +3,6 @@
 =================  ====================================================================================================
 ``conditional``    the store creates the manifest only if it is absent; the default
 ``locked``         the caller's lock is held while the manifest is checked and written
-``external``       another store decides who creates a version; the manifest follows, and any reader can finish a commit
+``external``       another store decides who creates a version; any reader can then finish the commit
 =================  ====================================================================================================
 """

@@ -1,4 +1,4 @@
-"""The CommitProtocol: decides between concurrent writers for the version log."""
+"""The CommitProtocol: decides which of several concurrent writers creates a version."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class VersionPlaces(Protocol):
 
     @property
     def root(self) -> str:
-        """The table's path in the store."""
+        """Path of the table in the store."""
         ...
 
     def path(self, name: ManifestName) -> str:
@@ -40,7 +40,7 @@ class CommitProtocol(Protocol):
     """
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return the latest version, after finishing its commit if needed; None if a listing must decide."""
+        """Return the latest version, after finishing its commit if needed; None if a listing must determine it."""
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
@@ -48,15 +48,15 @@ class CommitProtocol(Protocol):
         return False
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Return whether a staged manifest will never be published, by its path below the root; False if unknown."""
+        """Return whether the staged manifest at a path below the root will never be published; False if unknown."""
         return False
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Register a version that was created in another way.
+        """Register a version that was created without this protocol.
 
         Args:
             places: the location of the table.
-            name: the name of the version, which exists.
+            name: the name of the existing version.
             newest: returns the newest listed version.
         """
         return
@@ -65,13 +65,13 @@ class CommitProtocol(Protocol):
         """Check that versions can be created, before anything is written.
 
         Raises:
-            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
-            StorageError: it could not be determined.
+            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both succeed.
+            StorageError: it could not be determined whether creation is atomic.
         """
         ...
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create a file that is not a version unless it exists; raises as :meth:`create`."""
+        """Create a file that is not a version, unless it exists; raises the same errors as :meth:`create`."""
         ...
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
@@ -81,10 +81,10 @@ class CommitProtocol(Protocol):
             places: the location of the table.
             name: the name of the manifest.
             data: the manifest.
-            depends_on: files to which it refers and that must be durable first.
+            depends_on: files that the manifest refers to and that must be durable first.
 
         Raises:
-            NotSupportedError: two writers could both win.
+            NotSupportedError: two writers could both succeed.
             StorageError: a storage operation failed; the caller must find out whether the version exists.
         """
         ...

@@ -1,4 +1,4 @@
-"""ConditionalCreate: the store itself lets one writer create a manifest."""
+"""ConditionalCreate: the store itself ensures that only one writer creates a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ExternalCommit: an external manifest store decides who creates a version; the manifest follows.
+"""ExternalCommit: an external manifest store decides which writer creates a version; then the manifest is written.
 
 ::
 
@@ -13,7 +13,8 @@
 Exactly one writer succeeds in S2. A writer that loses removes its staged object, to which no row refers, and finishes
 the winner's commit, so that it can be read and compared. Any process can perform S3 to S5, any number of times, because
 the bytes are always the same. The staged object is removed only when the row no longer refers to it. If S2 does not
-respond, nothing is removed: reading the version back finds the row, finishes it, and shows who created it.
+respond, nothing is removed: reading the version back finds the row, finishes it, and determines which writer created
+it.
 
 A table without rows was created without the store and is listed like any other. Opening one of its versions by number
 inserts the row of that version.
@@ -53,7 +54,7 @@ class ExternalCommit:
     """Commits through an external manifest store.
 
     Args:
-        manifests: the store.
+        manifests: the external manifest store.
     """
 
     def __init__(self, manifests: ManifestStore) -> None:
@@ -82,7 +83,8 @@ class ExternalCommit:
         """Insert the row of a version that was created without the store, as the reference does when it opens one.
 
         The row of the newest version is inserted first, because the highest row counts as the latest version; the
-        reference inserts only the opened one, which makes the table appear older than it is. Failures are ignored.
+        reference inserts only the opened version, so that the table appears to be at an older version. Failures are
+        ignored.
         """
         with suppress(LanceError):
             if self._manifests.find(places.root, name.version) is not None:
@@ -97,7 +99,7 @@ class ExternalCommit:
         """Do nothing: the manifest store decides, so the object store needs no conditional create."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create the file unless it exists, as safely as the object store allows."""
+        """Create the file unless it exists, with the guarantees that the object store provides."""
         return create_other_file(places.store, path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
@@ -137,7 +139,7 @@ class ExternalCommit:
         self._manifests.forget(places.root)
 
     def _concede(self, places: VersionPlaces, staged: ManifestRow, winner: ManifestRow | None) -> None:
-        """Remove what was staged for a version that another writer created, and finish that writer's commit."""
+        """Remove the object staged for a version that another writer created, and finish that writer's commit."""
         with suppress(LanceError):
             places.store.delete(_path_of(places, staged))
         if winner is not None:
@@ -167,7 +169,7 @@ class ExternalCommit:
         return name
 
     def _finished_by_another(self, places: VersionPlaces, row: ManifestRow, error: NotFoundError) -> ManifestName:
-        """Return the name of a version whose staged object is missing: the commit may have been completed since."""
+        """Return the name of a version without a staged object if another process has finished its commit."""
         again = self._manifests.find(places.root, row.version)
         if again is not None and again.path.endswith(_ENDING):
             return _name_of(again)
@@ -180,7 +182,7 @@ class ExternalCommit:
             return name
         raise CorruptDataError(
             f"{places.root}: version {row.version} is reserved in the manifest store, but its staged manifest "
-            f"{row.path} is missing; delete the row to return to the version before it",
+            f"{row.path} is missing; delete the row to return to the previous version",
             path=_path_of(places, row),
             version=row.version,
         ) from error

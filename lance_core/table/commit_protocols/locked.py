@@ -1,8 +1,8 @@
 """LockedCreate: the caller's lock excludes other writers while a manifest is checked and written.
 
 This is for stores without a conditional create. The lock is a callable that takes the version and returns a context
-manager; it may raise ``CommitConflictError`` if another writer holds or has created that version. The context manager's
-``__exit__`` receives an exception after a lost race, and none after a commit.
+manager; it may raise ``CommitConflictError`` if another writer has locked or created that version. The context
+manager's ``__exit__`` receives an exception if another writer was faster, and none after a commit.
 
 Every writer of the table must use the same lock: writers without it are not detected.
 
@@ -34,10 +34,10 @@ class LockedCreate(CommitProtocol):
     """Writes under a lock.
 
     Args:
-        lock: takes the version, returns a context manager.
+        lock: a function that takes the version and returns a context manager.
 
     Raises:
-        InvalidTypeError: the lock cannot be called.
+        InvalidTypeError: the lock is not callable.
     """
 
     def __init__(self, lock: Callable[[int], AbstractContextManager[object]]) -> None:
@@ -50,11 +50,11 @@ class LockedCreate(CommitProtocol):
         """Do nothing: the lock decides, so the object store needs no conditional create."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create the file unless it exists, as safely as the object store allows."""
+        """Create the file unless it exists, with the guarantees that the object store provides."""
         return create_other_file(places.store, path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Acquire the lock, check that the version is absent, and write it."""
+        """Acquire the lock, check that the version does not exist, and write it."""
         path = places.path(name)
         outcome = PutOutcome.EXISTS
         try:

@@ -1,8 +1,8 @@
-"""Creation of a file that is not a version, such as a tag, when the store does not decide about versions.
+"""Creation of files that are not versions, such as tags, for protocols in which the store does not decide commits.
 
-If the store supports conditional creates, it is still asked to create the file for exactly one writer. Otherwise the
-file is checked, written and read back: two simultaneous writers may then both be told that they created the file, and
-one file remains, as always with the reference. Versions are never created this way.
+If the store supports conditional creates, exactly one writer creates the file. Otherwise, the file is checked, written
+and read back: two simultaneous writers may then both get ``CREATED``, and one of their files remains, as with the
+reference in all cases. Versions are never created this way.
 """
 
 from __future__ import annotations

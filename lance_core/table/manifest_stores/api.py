@@ -13,12 +13,12 @@ __all__ = ["ManifestRow", "ManifestStore"]
 
 @dataclass(frozen=True, slots=True)
 class ManifestRow:
-    """One version.
+    """The row of one version.
 
     Attributes:
         version: the version number.
-        path: the path of its manifest, below the table's root.
-        num_bytes: the size of the manifest; 0 if unknown.
+        path: the path of the manifest, below the table's root.
+        num_bytes: the size of the manifest in bytes; 0 if unknown.
     """
 
     version: int
@@ -27,10 +27,10 @@ class ManifestRow:
 
 
 class ManifestStore(Protocol):
-    """A database of versions. Reads see every write that was acknowledged before."""
+    """A database of versions. Reads see all writes that were acknowledged earlier."""
 
     def latest(self, root: str) -> ManifestRow | None:
-        """Return the row of a table's highest version; None when it has no row."""
+        """Return the row of a table's highest version; None if the table has no rows."""
         ...
 
     def find(self, root: str, version: int) -> ManifestRow | None:
@@ -38,15 +38,15 @@ class ManifestStore(Protocol):
         ...
 
     def reserve(self, root: str, row: ManifestRow) -> bool:
-        """Insert a row unless the version has one. True for one of several concurrent callers."""
+        """Insert a row unless the version has one. Return True for exactly one of several concurrent callers."""
         ...
 
     def finish(self, root: str, row: ManifestRow) -> None:
-        """Replace the row of a version that has one."""
+        """Replace the existing row of a version."""
         ...
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if it still names the same path."""
+        """Remove a row if its path has not changed."""
         ...
 
     def forget(self, root: str) -> None:

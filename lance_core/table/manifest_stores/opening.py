@@ -2,11 +2,12 @@
 
 ===================================================  ==================================================================
 ``s3+ddb://bucket/path?ddbTableName=T``              DynamoDB table T, shared with the reference
-``{scheme}+sql://…/path``, ``…?sqlTableName=T``      table T (``lance_manifests``) of the database in the storage option
-                                                     ``sql_url``, or in the environment's ``LANCE_SQL_URL``
+``{scheme}+sql://…/path``, ``…?sqlTableName=T``      table T (``lance_manifests`` by default) of the database whose URL
+                                                     is in ``sql_url`` or ``LANCE_SQL_URL``, see below
 ===================================================  ==================================================================
 
-The URL of the database is not part of the URI: it may contain a password, and URIs are logged and stored.
+The URL of the database is set by the storage option ``sql_url`` or the environment variable ``LANCE_SQL_URL``. It is
+not part of the URI, because it may contain a password, and URIs are logged and stored.
 
 Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are specific to this library.
 """
@@ -35,10 +36,10 @@ _URL_VARIABLE: Final = "LANCE_SQL_URL"
 
 
 def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> ManifestStore | None:
-    """Return the external manifest store of a URI; None if it has none.
+    """Return the external manifest store of a URI; None if the URI does not specify one.
 
     Raises:
-        InvalidInputError: the query is invalid for the scheme, or the database is missing.
+        InvalidInputError: the query is invalid for the scheme, or the URL of the database is missing.
         UnsupportedSchemeError: DynamoDB was requested for a store other than S3.
         NotSupportedError: a package is not installed.
     """
@@ -51,14 +52,14 @@ def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> 
         url = lowered_options(storage_options).get(_URL_OPTION) or os.environ.get(_URL_VARIABLE)
         if not url:
             raise InvalidInputError(
-                f"{scheme}+sql:// needs the database: set the storage option {_URL_OPTION!r} or {_URL_VARIABLE}"
+                f"{scheme}+sql:// needs a database: set the storage option {_URL_OPTION!r} or {_URL_VARIABLE}"
             )
         return SqlManifests(url, _parameter(query, "sqlTableName", DEFAULT_TABLE), canonical_scheme(scheme))
     return None
 
 
 def _parameter(query: str, name: str, default: str | None) -> str:
-    """Return the only parameter that the query may have."""
+    """Return the value of the only parameter that the query may have."""
     found = parse_qsl(query, keep_blank_values=True)
     if not found and default is not None:
         return default

@@ -1,8 +1,8 @@
 """SqlManifests: rows of versions in a table of a relational database, through SQLAlchemy.
 
 =============  ========================================================================================================
-``base_uri``    text, first part of the primary key: scheme and path of the dataset, in one spelling (s3, gs, az, file)
-``version``     integer, second part
+``base_uri``    text, first part of the primary key: path of the dataset with a canonical scheme (s3, gs, az, file)
+``version``     integer, second part of the primary key
 ``path``        text: path of the manifest, below the dataset's root
 ``size``        integer: size of the manifest
 ``committer``   text: ``lance-core``
@@ -11,7 +11,7 @@
 The primary key ensures that exactly one writer inserts a version. The table is created if it is missing. Tested with
 PostgreSQL and SQLite.
 
-Source: the external manifest store of the Lance documentation; this implementation is specific to this library.
+Source: the external manifest store in the Lance documentation; this implementation is specific to this library.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SqlManifests:
     """Rows in a table of a relational database.
 
     Args:
-        url: the SQLAlchemy URL of the database; never shown.
+        url: the SQLAlchemy URL of the database; never included in messages.
         table: the name of the table.
         scheme: the canonical scheme of the datasets' URIs.
 
@@ -71,7 +71,7 @@ class SqlManifests:
         self._place = f"table {table} of {_shown(url)}"
 
     def __repr__(self) -> str:
-        """Show the table, and the database without its password."""
+        """Include the table name, and the database URL without user and password."""
         return f"SqlManifests({self._place!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
@@ -97,7 +97,7 @@ class SqlManifests:
         return True
 
     def finish(self, root: str, row: ManifestRow) -> None:
-        """Replace the row of a version that has one."""
+        """Replace the existing row of a version."""
         table = self._table
         statement = (
             self._sql.update(table)
@@ -107,7 +107,7 @@ class SqlManifests:
         self._run("update", lambda connection: connection.execute(statement))
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if it still names the same path."""
+        """Remove a row if its path has not changed."""
         table = self._table
         statement = self._sql.delete(table).where(
             table.c.base_uri == self._base(root), table.c.version == row.version, table.c.path == row.path
@@ -169,7 +169,7 @@ class SqlManifests:
         if "authentication failed" in text or str(getattr(cause, "sqlstate", None) or "").startswith("28"):
             return AccessDeniedError(message, path=self._place)
         database = isinstance(error, self._sql.exc.DBAPIError)
-        # The error of an unanswered COMMIT has no statement: the database may still execute it.
+        # The error of a COMMIT without a response has no statement: the database may still execute the commit.
         return StorageError(message, path=self._place, retryable=database, in_flight=begun)
 
     def _create_table(self, engine: Any) -> None:
@@ -179,14 +179,14 @@ class SqlManifests:
         try:
             self._table.metadata.create_all(engine)
         except self._sql.exc.DBAPIError:
-            # Another process may have been first.
+            # Another process may have created the table first.
             if not self._sql.inspect(engine).has_table(self._name):
                 raise
         _created.add(known)
 
 
 class _LostError(LanceError):
-    """The version has a row; never leaves this module."""
+    """The version already has a row; never raised outside this module."""
 
 
 def _sqlalchemy() -> Any:
@@ -201,7 +201,7 @@ def _sqlalchemy() -> Any:
 
 
 def _engine(sql: Any, url: str) -> Any:
-    """Return this process's engine. An engine from before a fork is not used: its connections belong to the parent."""
+    """Return the engine of this process, never one created before a fork, whose connections belong to the parent."""
     known = (os.getpid(), url)
     with _lock:
         engine = _engines.get(known)

@@ -48,10 +48,10 @@ def test_tables_round_trip() -> None:
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        ((128, 32), r"global buffer 0 is \[128, 160\), data ends at 159"),
+        ((128, 32), r"global buffer 0 is at \[128, 160\), but the data ends at 159"),
         ((127, 31), "not at a multiple of 64"),
-        ((2**63, 1), "beyond"),
-        ((1, 2**63), "beyond"),
+        ((2**63, 1), r"position or size of at least 2\^62"),
+        ((1, 2**63), r"position or size of at least 2\^62"),
     ],
 )
 def test_misplaced_buffers_are_corrupt_data(pair: tuple[int, int], message: str) -> None:
@@ -67,7 +67,7 @@ def test_a_table_of_another_size_is_corrupt_data() -> None:
 def test_descriptor_that_is_no_message_or_claims_too_many_rows() -> None:
     with pytest.raises(CorruptDataError, match="not a FileDescriptor"):
         FileDescriptor.parse(b"\x0a\xff", "f")
-    with pytest.raises(CorruptDataError, match="claims"):
+    with pytest.raises(CorruptDataError, match="expected at most"):
         FileDescriptor.parse(b"\x10" + b"\xff" * 9 + b"\x01", "f")
 
 

@@ -210,7 +210,7 @@ def test_after_a_failed_write_the_file_cannot_be_finished() -> None:
     writer = open_writer(_FullStream(MemoryStore(), "f"), schema_from_arrow(NUMBERS), WriteConfig(data_cache_bytes=0))
     with pytest.raises(StorageError, match="disk full"):
         writer.write_batch(_numbers(0, 10))
-    with pytest.raises(InvalidInputError, match="or failed"):
+    with pytest.raises(InvalidInputError, match="earlier write failed"):
         writer.finish()
     writer.abort()
 

@@ -52,7 +52,7 @@ def test_unknown_names_are_refused_with_suggestions() -> None:
         project(SCHEMA, ["persn"])
     with pytest.raises(InvalidInputError, match=r"person\.nam.*did you mean 'person\.name'"):
         project(SCHEMA, ["person.nam"])
-    with pytest.raises(InvalidInputError, match="known: "):
+    with pytest.raises(InvalidInputError, match="known columns: "):
         project(SCHEMA, ["qqqqqq"])
     with pytest.raises(InvalidInputError, match="requested twice"):
         project(SCHEMA, ["id", "id"])

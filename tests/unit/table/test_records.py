@@ -147,7 +147,7 @@ def _manifest(**values: object) -> Manifest:
 
 def test_a_data_file_of_another_version_makes_the_table_unreadable() -> None:
     old = pb_table.DataFile(path="x", file_major_version=2, file_minor_version=1)
-    with pytest.raises(CorruptDataError, match=r"of format 2\.1, the table of 2\.2"):
+    with pytest.raises(CorruptDataError, match=r"has format 2\.1, but the table has format 2\.2"):
         _manifest(fragments=[{"files": [old]}]).check_readable()
     _manifest(fragments=[{"files": [old]}], reader_feature_flags=256, writer_feature_flags=256).check_readable()
 

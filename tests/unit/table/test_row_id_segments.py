@@ -147,12 +147,12 @@ def test_segments_without_ids(segment: pb_rowids.U64Segment) -> None:
 @pytest.mark.parametrize(
     ("segment", "match"),
     [
-        (pb_rowids.U64Segment(array=array(7, 3, 7)), "contains one twice"),
+        (pb_rowids.U64Segment(array=array(7, 3, 7)), "has duplicate ids"),
         (pb_rowids.U64Segment(sorted_array=array(3, 3)), "not strictly ascending"),
         (pb_rowids.U64Segment(sorted_array=array(5, 3)), "not strictly ascending"),
         (holes(0, 10, array(4, 4)), "twice"),
-        (holes(4, 10, array(3)), "holes 3 to 3 exceed"),
-        (holes(4, 10, array(10)), "holes 10 to 10 exceed"),
+        (holes(4, 10, array(3)), "holes 3 to 3 are not within"),
+        (holes(4, 10, array(10)), "holes 10 to 10 are not within"),
         (
             pb_rowids.U64Segment(
                 array=pb_rowids.EncodedU64Array(

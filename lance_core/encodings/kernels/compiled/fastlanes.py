@@ -1,7 +1,7 @@
-"""FastLanes, compiled: blocks of any width in one pass, written directly to the output. See ``kernels/fastlanes.py``.
+"""FastLanes, compiled: packs and unpacks blocks of any width in one pass. See ``kernels/fastlanes.py``.
 
 A row of a block is 128 bytes for every type, so all types are processed as 64-bit words, several values at a time:
-shifting a word moves bits between neighboring values, and a mask repeated across the word removes them again.
+shifting a word moves bits into neighboring values, and a mask, repeated across the word, removes these bits.
 
 Source: Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["RAW", "pack", "unpack"]
 
 RAW: Final = -1
-"""Width of a block that is not packed: its values follow each other as they are."""
+"""Width that stands for a block that is not packed: its values are stored unchanged."""
 
 _WORD_BYTES: Final = 8
 _BLOCK_VALUES: Final = 1024
@@ -38,16 +38,16 @@ def unpack(
 ) -> None:
     """Unpack many consecutive blocks.
 
-    The caller has checked that every block lies within the data: ``128 * width`` bytes, or the bytes of its values if
+    The caller has checked that every block is within the data: ``128 * width`` bytes, or the bytes of its values if
     the width is :data:`RAW`.
 
     Args:
-        data: holds the blocks.
+        data: bytes that contain the blocks.
         starts: (num_blocks,) start of each block in bytes; all have the same remainder modulo eight.
-        widths: (num_blocks,) 0 to ``value_bits``, or :data:`RAW`.
-        num_values: (num_blocks,) 1 to 1024: number of values wanted from the block.
+        widths: (num_blocks,) bit width of each block: 0 to ``value_bits``, or :data:`RAW`.
+        num_values: (num_blocks,) number of values to unpack from each block, 1 to 1024.
         value_bits: 8, 16, 32 or 64.
-        out: receives the bytes of all values; starts at a multiple of eight.
+        out: output for the bytes of all values; its address is a multiple of eight.
     """
     residue = int(starts[0]) % _WORD_BYTES if len(starts) else 0
     words = np.ndarray(((len(data) - residue) // _WORD_BYTES,), np.dtype("<u8"), data, residue)
@@ -78,7 +78,7 @@ def _low_bits(num_bits: Any) -> Any:
 def _first_word(row: Any, value_bits: Any) -> Any:
     """Return the start of a row of values in its block, in words."""
     group = row >> 3
-    # 0 4 2 6 1 5 3 7: the group's bits in reverse.
+    # 0 4 2 6 1 5 3 7: the bits of the group number in reverse order.
     order = ((group & 1) << 2) | (group & 2) | (group >> 2)
     return (order * 16 + (row & 7) * 128) * value_bits // 64
 
@@ -122,7 +122,7 @@ def _unpack_block(words: Any, first: Any, width: Any, value_bits: Any, out: Any,
     mask = repeated * _low_bits(width)
     for row in range(value_bits):
         column, shift = row * width // value_bits, row * width % value_bits
-        # Unsigned positions: a negative one would count from the end, and that check costs as much as the work itself.
+        # Unsigned positions need no check for negative indices, which would take as long as the work itself.
         source = np.uint64(first + column * _ROW_WORDS)
         target = np.uint64(to + _first_word(row, value_bits))
         right = np.uint64(shift)

@@ -1,6 +1,6 @@
 """The decorator of all compiled kernels, and views that let one instruction move eight bytes.
 
-Compiled code is kept on disk (next to the source, or in the user's cache directory if the package is read-only), so
+Compiled code is cached on disk (next to the source, or in the user's cache directory if the package is read-only), so
 that only the first process on a machine compiles. If no directory is writable, every process compiles.
 """
 
@@ -28,13 +28,13 @@ def kernel(function: F) -> F:
     try:
         compiled: F = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:
-        # numba found no directory for the compiled code.
+        # numba found no writable directory for the compiled code.
         compiled = numba.njit(nogil=True)(function)
     return compiled
 
 
 def inlined(function: F) -> F:
-    """Compile a function into each kernel that calls it. It takes numbers; arrays would be ref-counted per call."""
+    """Inline a function into each kernel that calls it. Its parameters must be numbers: arrays would be slow."""
     compiled: F = numba.njit(inline="always")(function)
     return compiled
 
@@ -43,10 +43,10 @@ def check() -> None:
     """Compile and run a small function.
 
     Raises:
-        Exception: of any class, if numba does not work here.
+        Exception: any exception, if numba does not work on this system.
     """
     if _sum_of(np.arange(5)) != 10:
-        raise RuntimeError("a compiled kernel returned a wrong count")
+        raise RuntimeError("a compiled kernel returned a wrong result")
 
 
 @kernel
@@ -65,6 +65,6 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def words_at(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return a view of the 8-byte word at every byte: entry i is bytes ``[i, i + 8)``, (max(0, num_bytes - 7),)."""
+    """Return a view of the 8-byte words at all positions: entry i is bytes ``[i, i + 8)``, (max(0, num_bytes - 7),)."""
     num_words = max(0, len(data) - WORD_BYTES + 1)
     return np.ndarray((num_words,), np.dtype("<u8"), data, strides=(1,)) if num_words else np.empty(0, np.dtype("<u8"))

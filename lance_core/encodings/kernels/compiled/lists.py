@@ -15,7 +15,7 @@ __all__ = ["peel", "peel_full"]
 
 
 def peel_full(repetition: NDArray[np.uint16], offsets: NDArray[Any], outer_repetition: NDArray[np.uint16]) -> None:
-    """Peel lists of which none is null or empty.
+    """Peel a layer in which no list is null or empty.
 
     Both outputs have one element more than the layer has entries. The last element of ``outer_repetition`` is scratch.
     """
@@ -24,10 +24,10 @@ def peel_full(repetition: NDArray[np.uint16], offsets: NDArray[Any], outer_repet
 
 @kernel
 def _peel_full(repetition: Any, offsets: Any, outer_repetition: Any) -> None:
-    # Unsigned positions: a negative one would count from the end, and that check costs as much as the work itself.
+    # Unsigned positions need no check for negative indices, which would take as long as the work itself.
     entry = np.uint64(0)
     for level in range(len(repetition)):
-        # Written at every level and kept only where an entry starts: cheaper than an unpredictable branch.
+        # Written for every level, but overwritten unless an entry starts: this is faster than an unpredictable branch.
         offsets[entry] = level
         outer_repetition[entry] = np.uint16(repetition[level] - np.uint16(1))
         entry += np.uint64(repetition[level] != 0)
@@ -46,10 +46,10 @@ def peel(
     outer_repetition: NDArray[np.uint16],
     outer_definition: NDArray[np.uint16],
 ) -> int:
-    """Peel lists that may be null or empty, with equally many levels of both kinds; return the number of slots.
+    """Peel lists that may be null or empty; return the number of slots. Both kinds of levels have the same length.
 
     All outputs have one element more than the layer has entries. In ``offsets`` and ``is_valid``, one element per slot
-    and the end are filled. Everything after that is scratch.
+    and the end are set. All further elements are scratch.
     """
     levels = (read_only(repetition), read_only(definition), null_level, empty_level, highest_own, highest_slot)
     return int(_peel(*levels, offsets, is_valid, outer_repetition, outer_definition))
@@ -71,7 +71,7 @@ def _peel(
     entry = np.uint64(0)
     slot = np.uint64(0)
     num_children = 0
-    # A level that the layer does not have is 0; no entry below is -1.
+    # A level that the layer does not have is 0; -1 means that there is no entry below.
     null = null_level if null_level != 0 else -1
     empty = empty_level if empty_level != 0 else -1
     for level in range(len(repetition)):

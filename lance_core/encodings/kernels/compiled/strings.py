@@ -24,14 +24,14 @@ def join_chunks(
 ) -> NDArray[np.uint8] | None:
     """Join the strings of many chunks; return None if the offsets of a chunk decrease or are out of range.
 
-    The caller has checked that each chunk lies within the data and is large enough for its offsets.
+    The caller has checked that each chunk is within the data and is large enough for its offsets.
 
     Args:
-        data: holds the chunks.
+        data: bytes that contain the chunks.
         starts: (num_chunks,) start of each chunk in bytes.
         sizes: (num_chunks,) size of each chunk in bytes.
         num_values: (num_chunks,) number of strings in each chunk.
-        offset_bytes: 4 or 8.
+        offset_bytes: size of an offset in bytes, 4 or 8.
         out_offsets: (sum of num_values + 1,) int32 or int64, written by this function.
 
     Returns:
@@ -53,7 +53,7 @@ def join_chunks(
 def _join_offsets(
     words: Any, starts: Any, sizes: Any, num_values: Any, width: Any, out_offsets: Any, pieces: Any
 ) -> Any:
-    """Check and shift the offsets, and record the start and the number of the bytes of each chunk."""
+    """Check and shift the offsets, and record the start and size of the bytes of each chunk."""
     total = 0
     to = 0
     out_offsets[0] = 0

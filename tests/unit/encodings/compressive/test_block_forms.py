@@ -38,7 +38,7 @@ def test_no_scalar_is_refused(value):
 
 
 def test_a_scalar_stores_nothing():
-    with pytest.raises(CorruptDataError, match="constant: a block stores bytes"):
+    with pytest.raises(CorruptDataError, match="constant: a block has bytes"):
         DECODER.block(constant(b"\1"), block_of(b"abc", 3))
 
 

@@ -142,8 +142,8 @@ def test_contradictions_are_corrupt():
     cases = {
         "has 1 buffers, expected 2": [data],
         "does not cover the 270 bytes": [data[:270], index],
-        "does not fit 4 rows": [data, index[:-1]],
-        "exceeds its row|does not end|exceeds its page": [data[:1] + b"\xff" + data[2:], index],
+        "does not match 4 rows": [data, index[:-1]],
+        "end of its row|does not end|its page": [data[:1] + b"\xff" + data[2:], index],
         "does not cover the 274 bytes": [data, b"\x01" + index[1:]],
         "rows, expected 4|exceeds": [b"\x00" + data[1:], index],
     }
