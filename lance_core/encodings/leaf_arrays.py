@@ -275,4 +275,4 @@ def _mismatch(dtype: pa.DataType, block: DataBlock) -> CorruptDataError:
     found = type(block).__name__
     if isinstance(block, FixedWidthBlock):
         found += f" of {block.bits_per_value} bits"
-    return CorruptDataError(f"a column of type {dtype} cannot consist of a {found}", expected=str(dtype), found=found)
+    return CorruptDataError(f"cannot decode a column of type {dtype} from a {found}", expected=str(dtype), found=found)

@@ -49,7 +49,7 @@ class StringSizes:
     __slots__ = ("_is_block", "_width")
 
     def __init__(self, width: int, *, is_block: bool) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._width = width
         self._is_block = is_block
 

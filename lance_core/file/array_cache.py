@@ -40,7 +40,7 @@ class ArrayCache:
     __slots__ = ("_arrays", "_limit", "_max_page_bytes", "_next_row", "_num_small", "num_bytes", "num_rows")
 
     def __init__(self, limit: int, max_page_bytes: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self.num_bytes = 0
         self.num_rows = 0
         self._limit = limit

@@ -35,7 +35,7 @@ class BatchAlignment:
     __slots__ = ("_accepted", "_as_is", "_has_required", "_order", "_schema", "_types")
 
     def __init__(self, schema: Schema) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._schema = schema
         self._types = [arrow_type(top) for top in schema.fields]
         self._has_required = [any(not node.nullable for node in top.walk()) for top in schema.fields]

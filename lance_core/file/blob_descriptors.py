@@ -88,7 +88,7 @@ class BlobDescriptorArrayBuilder:
     """
 
     def __init__(self, column: str) -> None:
-        """See the class."""
+        """See the class docstring."""
         if not isinstance(column, str):
             raise InvalidTypeError(f"column must be a str, found {column!r}", argument="column")
         self._field = prepared_arrow_field(column)

@@ -68,7 +68,7 @@ class BlobPlacement:
     """
 
     def __init__(self, top: Field, table: TableContext | None, pack_bytes: int | None = None) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._declared = top
         self._is_of_table = table is not None
         self.stored = stored_field(top)

@@ -62,7 +62,7 @@ class Sidecars:
     """
 
     def __init__(self, store: ObjectStore, data_file: str) -> None:
-        """See the class. Nothing is written yet."""
+        """See the class docstring. Nothing is written yet."""
         self._store = store
         self._data_file = data_file
         self._streams: list[WriteStream] = []

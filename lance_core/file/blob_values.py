@@ -89,7 +89,7 @@ class BlobBytesSource:
     """
 
     def __init__(self, described: FieldSource, field: Field, num_bytes: int, path: str) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._described = described
         self._field = field
         self._num_bytes = num_bytes

@@ -92,7 +92,7 @@ class PackedBlobWriter:
     """Writes values into a shared sidecar. Created by ``LanceFileSession.open_packed_blob_writer``."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._sidecar = _Sidecar(store, data_file, blob_id)
         self._parts: list[pa.StructArray] = []
         self._sizes: list[int] = []
@@ -195,7 +195,7 @@ class DedicatedBlobWriter:
     """Writes one value into its own sidecar. Created by ``LanceFileSession.open_dedicated_blob_writer``."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._sidecar = _Sidecar(store, data_file, blob_id)
 
     @property

@@ -105,7 +105,7 @@ class LanceFileReader:
         table_id: list[str] | None = None,
         _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class; a session passes ``_place`` instead of a path."""
+        """See the class docstring; a session passes ``_place`` instead of a path."""
         refuse_namespace(namespace_client, table_id)
         names = column_names(columns)
         store, location = _place or resolve(checked_path(path), checked_storage_options(storage_options))

@@ -80,7 +80,7 @@ class LanceFileWriter:
         keep_original_array: bool | None = None,
         _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class; a session passes ``_place`` instead of a path."""
+        """See the class docstring; a session passes ``_place`` instead of a path."""
         refuse_namespace(namespace_client, table_id)
         arrow = checked_schema(schema)
         self._store, self._location = _place or resolve(checked_path(path), checked_storage_options(storage_options))

@@ -61,7 +61,7 @@ class LanceFileSession:
         namespace_client: object | None = None,
         table_id: list[str] | None = None,
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         refuse_namespace(namespace_client, table_id)
         self._store, self._base = resolve(base_path, storage_options)
 

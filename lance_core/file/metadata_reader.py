@@ -53,7 +53,7 @@ class MetadataReader:
     """
 
     def __init__(self, tail: FileTail, page_states: PageCache[Any] | None = None) -> None:
-        """See the class."""
+        """See the class docstring."""
         self.path = tail.path
         self.num_bytes = tail.num_bytes
         self._tail = tail

@@ -35,7 +35,7 @@ class PageQueue:
     """Pages of one file that are being encoded. Use from one thread only."""
 
     def __init__(self) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._num_threads = min(_MAX_THREADS, _num_cores())
         self._pool: ThreadPoolExecutor | None = None
         self._under_way: deque[_Job] = deque()

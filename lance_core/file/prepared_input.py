@@ -47,7 +47,7 @@ class PreparedInput:
     """
 
     def __init__(self, given: pa.Schema, *, table: Schema | None = None, upgrades_blobs: bool = False) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._given = given
         # Every iteration over a schema creates new fields; changes are detected by identity.
         columns, fields = list(given), []

@@ -67,7 +67,7 @@ class FileReader:
     """
 
     def __init__(self, tail: FileTail, metadata: FileMetadata) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._tail = tail
         self._metadata = metadata
         self._known: list[tuple[tuple[Field, ...], Mapping[int, int] | None, list[FieldSource]]] = []

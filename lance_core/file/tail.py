@@ -47,7 +47,7 @@ class FileTail:
     """
 
     def __init__(self, store: ObjectStore, path: str, num_bytes: int | None = None) -> None:
-        """See the class."""
+        """See the class docstring."""
         self.path = path
         self.num_bytes = store.head(path).num_bytes if num_bytes is None else num_bytes
         self.start = self.num_bytes

@@ -68,7 +68,7 @@ class FileWriter(DataFileWriter):
         field_writers: FieldWriters,
         table: TableContext | None = None,
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._stream = stream
         self._is_of_table = table is not None
         self._version = config.version

@@ -244,7 +244,7 @@ def _check_blob(field: Field, path: str) -> None:
         return
     else:
         key = BLOB_KEY if BLOB_KEY in field.metadata else BLOB_V2
-        problem = f"of type {field.logical_type} cannot hold blobs: use large_binary, or leave out {key}"
+        problem = f"of type {field.logical_type} cannot contain blobs; use large_binary, or omit {key}"
     raise NotSupportedError(f"column {path!r} {problem}", column=path)
 
 

@@ -56,7 +56,7 @@ class DataFile:
 
     Attributes:
         path: path of the file, relative to ``data/`` of its base.
-        field_ids: the table's ids of the stored fields.
+        field_ids: ids, in the table's schema, of the fields stored in the file.
         column_indices: column of the file for each entry of ``field_ids``; empty in format 0.1.
         file_version: format version of the file.
         num_bytes: size of the file in bytes; 0 if not recorded.

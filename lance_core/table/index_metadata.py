@@ -34,7 +34,8 @@ FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
 """System index: records where compactions moved rows, for indices that have not been rewritten yet."""
 
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
-"""System index: the shards of the write-ahead log, and the newest generation of each in the table."""
+"""System index: the shards of the write-ahead log, and the newest generation of each that has been compacted into the
+table."""
 
 _SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, MEM_WAL_INDEX})
 

@@ -38,7 +38,7 @@ class RowIdSequence:
         sets: the ids of each segment that has ids.
 
     Attributes:
-        sets: see the argument.
+        sets: the ids of each segment that has ids.
         stops: the position after the last id of each set, shape (num_sets,).
     """
 

@@ -60,8 +60,8 @@ def open_page(
             raise CorruptDataError(f"a repetition index of {sizes[1]} bytes does not match {num_rows} rows")
     elif layout.num_items != num_rows or sizes[0] != num_rows * form.fixed_bytes:
         raise CorruptDataError(
-            f"a full-zip page of {num_rows} rows has {layout.num_items} items in {sizes[0]} bytes, "
-            f"{form.fixed_bytes} each"
+            f"a full-zip page of {num_rows} rows has {layout.num_items} items in {sizes[0]} bytes; "
+            f"expected {num_rows} items of {form.fixed_bytes} bytes each"
         )
     yield from ()
     return FullZipState(layout, form, num_rows, sizes[0], index_width, decoder)

@@ -48,7 +48,9 @@ class RepetitionIndex:
             CorruptDataError: the size is wrong, or the index does not match the rows of the page.
         """
         if len(data) != num_chunks * _ENTRY_BYTES:
-            raise CorruptDataError(f"the repetition index has {len(data)} bytes for {num_chunks} chunks")
+            raise CorruptDataError(
+                f"the repetition index has {len(data)} bytes; expected {_ENTRY_BYTES} for each of {num_chunks} chunks"
+            )
         entries = data.view("<u8").reshape(num_chunks, 2)
         if int(entries.max(initial=0)) > num_rows and int(entries[:, 0].max(initial=0)) > num_rows:
             raise CorruptDataError(f"the repetition index counts more than the {num_rows} rows of the page")

@@ -59,7 +59,7 @@ class DictionaryUnion:
     def __init__(
         self, dtype: pa.DictionaryType, where: str, values: pa.Array | None = None, *, is_fixed: bool = False
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._dtype = dtype
         self._where = where
         self._is_fixed = is_fixed

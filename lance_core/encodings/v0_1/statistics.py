@@ -59,7 +59,7 @@ class PageStatistics:
 
     Attributes:
         null_count: number of nulls in the original data.
-        least: lower bound: bytes for strings, the raw integer for dates and decimals; None = unknown.
+        least: lower bound, as bytes for strings and as the raw integer for dates and decimals; None = unknown.
         greatest: upper bound, in the same form.
     """
 

@@ -90,7 +90,7 @@ class PageBuffers:
     __slots__ = ("_tables", "items")
 
     def __init__(self, page: Sequence[tuple[int, int]], column: Sequence[tuple[int, int]] = ()) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._tables = {pb20.Buffer.page: page, pb20.Buffer.column: column}
         self.items: pa.Array | None = None
 

@@ -36,7 +36,7 @@ class StructuralFieldWriter:
     """
 
     def __init__(self, field: Field, file: FileInProgress) -> None:
-        """See the class."""
+        """See the class docstring."""
         require_writable_field(field)
         for leaf in field.leaves():
             options_of(leaf, field)

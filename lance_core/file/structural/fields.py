@@ -93,7 +93,7 @@ class StructuralSource:
     def __init__(
         self, field: Field, columns: Sequence[LeafColumn], states: PageCache[PageState], *, is_mapped: bool
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._field = field
         self._columns = columns
         self._states = states

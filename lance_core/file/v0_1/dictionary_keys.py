@@ -42,7 +42,7 @@ class DictionaryKeys:
     def __init__(
         self, schema: Schema, values: Mapping[int, pa.Array] | None = None, *, are_fixed: bool = False
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         given = values or {}
         self._unions: dict[int, DictionaryUnion] = {}
         for top in schema.fields:

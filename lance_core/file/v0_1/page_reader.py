@@ -74,7 +74,7 @@ class PageReader:
     def __init__(
         self, table: PageTable, file_bytes: int, path: str, dictionary: Callable[[Field], pa.Array] | None = None
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._table = table
         self._file_bytes = file_bytes
         self._path = path

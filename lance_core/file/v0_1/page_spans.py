@@ -42,7 +42,7 @@ class PageSpans:
     """
 
     def __init__(self, table: PageTable, schema: Schema, file_bytes: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._table = table
         self._schema = schema
         self._file_bytes = file_bytes

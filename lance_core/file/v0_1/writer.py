@@ -71,7 +71,7 @@ class LegacyFileWriter(DataFileWriter):
         dictionaries: Mapping[int, pa.Array] | None = None,
         dictionaries_grow: bool = False,
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         if max_rows_per_group < 1:
             raise InvalidInputError(f"max_rows_per_group must be positive, found {max_rows_per_group}")
         check_storable(schema, LanceFileVersion.V0_1)

@@ -35,7 +35,7 @@ class ArrayQueue:
     __slots__ = ("_arrays", "_limit", "_max_page_bytes", "_num_small", "num_bytes")
 
     def __init__(self, limit: int, max_page_bytes: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self.num_bytes = 0
         self._limit = limit
         self._max_page_bytes = max_page_bytes

@@ -46,7 +46,7 @@ class ColumnPages:
     __slots__ = ("_buffers", "edges", "pages", "where")
 
     def __init__(self, metadata: ColumnMetadata, where: str) -> None:
-        """See the class."""
+        """See the class docstring."""
         self.where = where
         self.pages = tuple(page for page in metadata.pages if page.length)
         if sum(page.length for page in self.pages) >= MAX_POSITION:

@@ -34,12 +34,12 @@ class V20FieldWriter:
         file: the file that the field is written to.
 
     Raises:
-        UnsupportedVersionError: format 2.0 does not support a type; the message names the version that does.
+        UnsupportedVersionError: format 2.0 does not support a type; the message contains the version that does.
         InvalidInputError: the encoding metadata is invalid.
     """
 
     def __init__(self, field: Field, file: FileInProgress) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._column = _column_writer(field, file.cache_bytes, file.config.max_page_bytes, field.name)
 
     @property
@@ -74,7 +74,7 @@ def _column_writer(field: Field, cache_bytes: int, max_page_bytes: int, path: st
     if field.is_blob:
         if not pa.types.is_large_binary(dtype):
             raise NotSupportedError(
-                f"column {path!r} of type {dtype} cannot hold blobs in format 2.0: use large_binary"
+                f"column {path!r} of type {dtype} cannot contain blobs in format 2.0; use large_binary"
             )
         return BlobWriter(field, cache_bytes, max_page_bytes)
     if field.is_packed:

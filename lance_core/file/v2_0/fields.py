@@ -247,7 +247,7 @@ class _Tree:
         if dtype == _DESCRIPTOR_TYPE:
             return descriptors
         if not is_variable_width(dtype):
-            raise CorruptDataError(f"{pages.where}: a column of type {dtype} cannot hold blobs")
+            raise CorruptDataError(f"{pages.where}: a column of type {dtype} cannot contain blobs")
         return BlobNode(dtype, descriptors, self._metadata.num_bytes)
 
     def _old_string(self, field: Field, pages: ColumnPages) -> ListNode:

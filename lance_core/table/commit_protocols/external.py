@@ -8,7 +8,7 @@
              S4  row   version -> {final}                   FINAL
              S5  delete {final}-{uuid}
 
-    reader   asks the store for the row; if it is not final, finishes it with S3 to S5 on behalf of its writer
+    reader   reads the row from the store; if it is not final, finishes the commit with S3 to S5 for its writer
 
 Exactly one writer succeeds in S2. A writer that loses removes its staged object, to which no row refers, and finishes
 the winner's commit, so that it can be read and compared. Any process can perform S3 to S5, any number of times, because
