@@ -43,7 +43,7 @@ from lance_core.table.branches import list_branches
 from lance_core.table.data_file import stored_fields
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestName
-from lance_core.table.refs import list_tags
+from lance_core.table.tags import list_tags
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.parts import RewriteGroup

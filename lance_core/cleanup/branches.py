@@ -25,7 +25,7 @@ from lance_core.table.paths import (
     parse_detached_name,
     parse_manifest_name,
 )
-from lance_core.table.refs import list_tags
+from lance_core.table.tags import list_tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,8 +2,9 @@
 
 A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed when a version to be removed
 references its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
-(*unverified*: an uncommitted write takes less time). Everything else is kept: leftovers that other processes may still
-need (*possibly needed*), and files that are not part of a table (*unrecognized*).
+(*unverified*: an uncommitted write takes less time). Everything else is kept: files of kept versions, files that no
+version references yet (*protected*), leftovers that other processes may still need (*possibly needed*), and files that
+are not part of a table (*unrecognized*). ``guard.py`` checks again for new references when files are removed.
 
 A file that no version references is removed only if the reference would also find it: in ``_indices`` and ``_fri`` it
 checks every file, in ``data`` and ``_blobs`` every file of that age, and in other directories only files that are not

@@ -24,7 +24,7 @@ from lance_core.cleanup.ownership import held_directories, owner_of, owners_of
 from lance_core.errors import DatasetNotFoundError, InvalidCleanupError, VersionNotFoundError
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import is_detached_version
-from lance_core.table.refs import list_tags
+from lance_core.table.tags import list_tags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

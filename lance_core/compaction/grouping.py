@@ -91,7 +91,7 @@ class FragmentFigures:
 
 class _Candidacy(Enum):
     NO = "no"
-    WITH_NEIGHBOURS = "with neighbors"
+    WITH_NEIGHBORS = "with neighbors"
     ITSELF = "itself"
 
 
@@ -149,7 +149,7 @@ def _candidacy(fragment: FragmentFigures, settings: CompactionSettings) -> _Cand
     max_bytes = settings.byte_target
     is_small = fragment.physical_rows < settings.target_rows_per_fragment
     if is_small and (max_bytes is None or fragment.num_bytes < max_bytes):
-        return _Candidacy.WITH_NEIGHBOURS
+        return _Candidacy.WITH_NEIGHBORS
     return _Candidacy.NO
 
 

@@ -1,6 +1,8 @@
 """Pages of strings and binaries: constant, dictionary, in chunks, or zipped; plain, compressed, or as symbols.
 
-Source: ``lance.encodings21.PageLayout``; policy in ``policy/strings.py``.
+:func:`encode_strings` chooses among them in this order; ``policy/strings.py`` has the rules with their limits.
+
+Source: ``lance.encodings21.PageLayout``.
 """
 
 from __future__ import annotations

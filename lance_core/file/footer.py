@@ -1,4 +1,4 @@
-"""Footer: the last 40 bytes of a data file.
+"""Footer: the last 40 bytes of a data file of version 2.0 or later; ``v0_1/metadata_reader.py`` has the end of others.
 
 If only the footer is damaged, the damage must be detectable from the footer alone. Every number is therefore checked
 against its neighbors: the sections must be in order, and both tables must have exactly the size that their number of

@@ -1,6 +1,6 @@
 """S3Settings: settings for accessing a bucket, from storage options and the environment.
 
-Options have the names of the reference; names are case-insensitive, if several names of an option are set, the first
+Options have the names of the reference; names are case-insensitive; if several names of an option are set, the first
 one is used, and an option takes precedence over the environment. Unknown names are ignored, as in the reference, so one
 dictionary may configure several stores.
 

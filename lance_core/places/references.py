@@ -25,7 +25,7 @@ from lance_core.errors import (
 from lance_core.public.arguments import whole_number
 from lance_core.table.lines import line_of, main_line
 from lance_core.table.paths import ManifestName
-from lance_core.table.refs import TagRecord, check_tag_name, tag_path
+from lance_core.table.tags import TagRecord, check_tag_name, tag_path
 
 if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest

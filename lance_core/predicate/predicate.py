@@ -1,4 +1,8 @@
-"""Predicate: selects rows of a batch."""
+"""Predicate: selects the rows of a batch for which a condition is true.
+
+A row for which the condition is null is not selected. How nulls propagate through comparisons, AND and OR is defined
+in ``kernels.py``.
+"""
 
 from __future__ import annotations
 

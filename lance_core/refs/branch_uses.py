@@ -16,7 +16,7 @@ from lance_core.cleanup.branches import Line, manifests_of_others
 from lance_core.errors import RefConflictError, VersionNotFoundError
 from lance_core.table.branches import branch_root
 from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY
-from lance_core.table.refs import list_tags
+from lance_core.table.tags import list_tags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

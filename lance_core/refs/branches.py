@@ -3,8 +3,8 @@
 A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record; the record,
 which only one writer can create, decides between two writers. A writer that crashes between the two steps leaves behind
 versions without a record; creating the same branch from the same version again adds the record, and deleting the branch
-removes the versions. After
-publishing a record, the writer checks whether the branch, or the branch from which it was created, is being deleted.
+removes the versions. After publishing a record, the writer checks whether the branch, or the branch from which it was
+created, is being deleted.
 
 Names, arguments and results follow the reference, which has neither of these safeguards.
 """

@@ -29,7 +29,7 @@ from lance_core.refs.branch_removal import require_same_branch
 from lance_core.table.branches import branch_at
 from lance_core.table.lines import line_of, main_line, read_record
 from lance_core.table.ref_creation import create_ref, known_to_exist
-from lance_core.table.refs import TagRecord, check_tag_name, list_tags, tag_path
+from lance_core.table.tags import TagRecord, check_tag_name, list_tags, tag_path
 
 if TYPE_CHECKING:
     import builtins

@@ -308,7 +308,9 @@ def _split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
     while logical_type.startswith(_FIXED_SIZE_LIST, start):
         depth, start = depth + 1, start + len(_FIXED_SIZE_LIST)
         if depth > MAX_LIST_DEPTH:
-            raise NotSupportedError(f"logical type {_shown(logical_type)} is nested more than {MAX_LIST_DEPTH} deep")
+            raise NotSupportedError(
+                f"logical type {_shown(logical_type)} is nested more than {MAX_LIST_DEPTH} levels deep"
+            )
     item, *dimensions = logical_type[start:].rsplit(":", depth)
     try:
         if len(dimensions) != depth:

@@ -25,7 +25,7 @@ from urllib.parse import quote, unquote
 from lance_core.errors import InvalidRefError, InvalidTypeError
 from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, BRANCHES_DIRECTORY, ROOT_DIRECTORIES, VERSIONS_DIRECTORY
 from lance_core.table.ref_files import REF_SUFFIX, RefDocument, ref_files, ref_json
-from lance_core.table.refs import MAIN_BRANCH
+from lance_core.table.tags import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

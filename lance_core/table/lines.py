@@ -16,7 +16,7 @@ from lance_core.errors import (
 )
 from lance_core.table.branches import BranchRecord, branch_path, branch_root, check_branch_name, main_root
 from lance_core.table.paths import ManifestName
-from lance_core.table.refs import MAIN_BRANCH
+from lance_core.table.tags import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

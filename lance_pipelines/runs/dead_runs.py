@@ -9,7 +9,8 @@ A run has an id only once it was launched, and ``dagster job execute`` has no ho
 a run that is killed before its first step has no recorded process.
 
 Only runs recorded in the same process namespace of the same machine are checked: elsewhere the ids mean other
-processes. For all other runs ``silent_runs.py`` has a time limit.
+processes. Sensors and runs wait for all other runs only as long as ``silent_runs.py`` says. Pool slots of such runs are
+released by Dagster's daemon, by the limits of ``run_monitoring`` in ``dagster.yaml``.
 """
 
 import logging

@@ -493,7 +493,7 @@ def test_non_candidates_between_stay_and_results_move_to_the_end(uri: str) -> No
     assert sizes(uri) == [100, 10, 100, 20]
 
 
-def test_results_that_become_neighbours_are_joined_at_once(uri: str) -> None:
+def test_results_that_become_neighbors_are_joined_at_once(uri: str) -> None:
     make(uri, 100, 10, 10, 100, 10)
     dataset = lance_core.dataset(uri)
     dataset.optimize.compact_files(target_rows_per_fragment=100)

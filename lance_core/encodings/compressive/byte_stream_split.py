@@ -39,7 +39,7 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
     # Neighboring chunks of equal size are processed together; usually all chunks except the last have the same size.
     merged = [
         merge_planes(planes.select(slice(start, stop)).rows(size), bits // 8).reshape(-1)
-        for start, stop, size in _equal_neighbours(planes.sizes.tolist())
+        for start, stop, size in _equal_neighbors(planes.sizes.tolist())
     ]
     data = np.concatenate(merged) if merged else np.empty(0, np.uint8)
     return FixedWidthBlock(chunks.total_values, bits, data)
@@ -60,7 +60,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
     return EncodedChunks(encoding, num_values, ((planes,),))
 
 
-def _equal_neighbours(sizes: list[int]) -> list[tuple[int, int, int]]:
+def _equal_neighbors(sizes: list[int]) -> list[tuple[int, int, int]]:
     """Return runs of equal sizes as (start, stop, size)."""
     if not sizes:
         return []

@@ -1,11 +1,14 @@
 """Strings and binaries: stored in chunks or one by one, and how they are compressed.
 
+``encodings/string_pages.py: encode_strings`` applies these rules in order, after those for pages of one value
+(``policy/constants.py``) and of few distinct values (``policy/dictionary.py``).
+
 * Short strings are stored in chunks, which are compressed with zstd if this reduces the size of a sample by at least
   10 %.
-  * Text that FSST compresses better than zstd is stored as symbols, for example words of a small vocabulary that recur
+* Text that FSST compresses better than zstd is stored as symbols, for example words of a small vocabulary that recur
   far apart.
-  * Long strings are zipped, and each is compressed separately under the same condition.
-  * Metadata takes precedence: ``compression`` = ``none``, ``zstd``, ``lz4`` or ``fsst``, and ``structural-encoding``.
+* Long strings are zipped. Each is compressed separately with zstd, again if this saves at least 10 % of a sample.
+* Metadata takes precedence: ``compression`` = ``none``, ``zstd``, ``lz4`` or ``fsst``, and ``structural-encoding``.
 
 Source: our own policy; measurements in ``docs/decisions/0011-what-the-writer-chooses.md``.
 """

@@ -127,7 +127,7 @@ def test_a_single_fragment_with_deletions_is_worth_its_budget() -> None:
     assert plan_tasks(table(10, 10, 10, deleted={1: 5}), settings) == [(1,)]
 
 
-def test_what_becomes_neighbours_is_planned_together() -> None:
+def test_what_becomes_neighbors_is_planned_together() -> None:
     settings = CompactionSettings(target_rows_per_fragment=100)
     # New fragments go to the end: 1 + 2 beside 4, and the results for 1 and 3 beside each other.
     assert plan_tasks(table(100, 10, 10, 100, 10), settings) == [(1, 2, 4)]

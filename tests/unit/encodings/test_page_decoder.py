@@ -109,7 +109,7 @@ def test_leaves_of_a_struct_must_agree():
         assemble(field, leaves[:1])
 
 
-def test_structs_without_members_leave_their_neighbours_alone():
+def test_structs_without_members_leave_their_neighbors_alone():
     # As pylance 14.0.2 writes it: without the layer of the struct around.
     field = field_of(pa.struct([("e", pa.struct([])), ("a", pa.int32())]))
     scalar = pb21.ConstantLayout(layers=[1, 1], inline_value=b"\1\0\0\0")

@@ -42,7 +42,7 @@ def test_many_small_fragments_are_due() -> None:
     assert verdict == Due("9 small fragments >= 9")
 
 
-def test_small_fragments_without_small_neighbours_do_not_count() -> None:
+def test_small_fragments_without_small_neighbors_do_not_count() -> None:
     scattered = replace(HEALTH, mergeable_fragments=2)
     verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=4), scattered)
     assert verdict == NotDue("9 small fragments, of which 2 have small neighbors < 4")

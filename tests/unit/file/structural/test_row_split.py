@@ -99,7 +99,7 @@ def _merged(columns: list[LeafColumn], keys: dict[int, list[bytes | None]], star
     return [(s.start, s.stop, [(p.page_index, p.num_pages, p.start, p.stop) for p in s.slices]) for s in merged]
 
 
-def test_small_neighbours_are_merged() -> None:
+def test_small_neighbors_are_merged() -> None:
     columns = _columns(pa.int8(), 40, (10, 10, 10, 10))
     keys = {0: [b"x", b"x", b"x", b"y"]}
     assert _merged(columns, keys, 3, 35, 1000) == [(3, 30, [(0, 3, 3, 30)]), (30, 35, [(3, 1, 0, 5)])]

@@ -4,7 +4,7 @@ import pytest
 
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidRefError, InvalidTypeError
 from lance_core.io.memory_store import MemoryStore
-from lance_core.table.refs import TagRecord, check_tag_name, list_tags, tag_path
+from lance_core.table.tags import TagRecord, check_tag_name, list_tags, tag_path
 
 SECOND = 1_000_000_000
 
