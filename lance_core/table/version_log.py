@@ -252,9 +252,13 @@ class VersionLog:
         finally:
             remove_objects(self._store, [mark])
 
-    def held_versions(self) -> set[int]:
-        """The versions that somebody holds. Raises ``StorageError`` when the store failed."""
-        now, held = int(time.time()), set()
+    def held_versions(self, now: float) -> set[int]:
+        """The versions that somebody holds. Raises ``StorageError`` when the store failed.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        held = set()
         for name in self._file_names():
             hold = parse_hold_name(name)
             if hold is not None and abs(now - hold.since) < _LONGEST_HOLD_SECONDS:

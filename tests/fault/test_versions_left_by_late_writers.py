@@ -247,7 +247,7 @@ def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
     server: S3Server, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As a cleanup of another implementation, which knows nothing of what is held.
-    monkeypatch.setattr(VersionLog, "held_versions", lambda log: set())
+    monkeypatch.setattr(VersionLog, "held_versions", lambda log, now: set())
     options = {**server.options(), "dynamodb_endpoint": server.endpoint, "sql_url": f"sqlite:///{tmp_path}/m.db"}
     uri = server.uri(f"restored-{kind}", "s3+ddb" if kind == "dynamodb" else "s3+sql")
     if kind == "dynamodb":

@@ -115,7 +115,7 @@ def test_a_tag_on_a_detached_version_of_a_branch_holds_files_of_the_main_line(tm
 def test_a_tag_that_comes_during_the_cleanup_holds_its_detached_version(detached: tuple[Path, int]) -> None:
     root, version = detached
     dataset = lance_core.dataset(root)
-    guard = Guard(Line.of(dataset.log, ""), known={1, 2}, removed=(), branch_manifests=())
+    guard = Guard(Line.of(dataset.log, ""), known={1, 2}, removed=(), branch_manifests=(), planned_at=0.0)
     guard.look()
     assert guard.spared_owners == set()
     dataset.tags.create("late", version)
@@ -129,7 +129,7 @@ def test_a_tag_that_comes_too_late_is_told_of(detached: tuple[Path, int]) -> Non
     root, version = detached
     dataset = lance_core.dataset(root)
     files = dataset.checkout_version(version).manifest.message.fragments[-1].files
-    guard = Guard(Line.of(dataset.log, ""), known={1, 2}, removed=(), branch_manifests=())
+    guard = Guard(Line.of(dataset.log, ""), known={1, 2}, removed=(), branch_manifests=(), planned_at=0.0)
     guard.record_gone(f"data/{files[0].path}")
     dataset.tags.create("late", version)
     guard.look()

@@ -12,6 +12,7 @@ there, and as damaged otherwise.
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from lance_core.api.cleanup.branches import manifests_of_others, read_branches
@@ -39,6 +40,7 @@ class Guard:
         known: the versions that the plan has taken into account.
         removed: those of them that go.
         branch_manifests: the branches' versions that the plan has taken into account.
+        planned_at: seconds since the epoch.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Guard:
         known: Iterable[int],
         removed: Iterable[ManifestName],
         branch_manifests: Iterable[BranchManifest],
+        planned_at: float,
     ) -> None:
         """Nothing is read."""
         self._line = line
@@ -55,6 +58,7 @@ class Guard:
         self._known = set(known)
         self._removed = {name.version: name for name in removed}
         self._branch_manifests = set(branch_manifests)
+        self._planned_at = planned_at
         self._gone_owners: set[str] = set()
         self._gone_versions: set[int] = set()
         self._asked_for: set[int] = set()
@@ -88,7 +92,7 @@ class Guard:
         for tag, version in tagged_versions(self._line).items():
             self._ask_for(version, f"tag {tag!r}")
             self._look_at_detached(version, f"tag {tag!r}")
-        for version in self._log.held_versions():
+        for version in self._log.held_versions(max(self._planned_at, time.time())):
             self._look_at_held(version)
         self._look_at_branches()
         # Last: what a restored version names is in the new manifest, whatever was spared or removed before.

@@ -179,6 +179,7 @@ class CleanupPlan:
             known={*self.kept_versions, *(name.version for name in self.removed_versions)},
             removed=self.removed_versions,
             branch_manifests=self.branch_manifests,
+            planned_at=self.planned_at,
         )
         return Removal(self.log, guard, self.policy).run(self.removable)
 
