@@ -15,6 +15,8 @@ from typing import Any
 
 import pyarrow as pa
 
+import lance_core
+
 KEYS_OF_A_WRITER = 1_000_000
 
 
@@ -57,8 +59,12 @@ class _Worker:
         key = self._next
         self._next += 1
         rows = pa.table({"key": pa.array([key], pa.int64()), "value": pa.array([key * 7], pa.int64())})
-        if self._do("append", key, lambda: self._library.write_dataset(rows, self._uri, mode="append")):
+        if self._do("append", key, lambda: self._library.write_dataset(rows, self._target(), mode="append")):
             self._mine.append(key)
+
+    def _target(self) -> Any:
+        # The reference replaces the table by the new rows when its listing, beside a cleanup, shows it no version.
+        return self._uri if self._library is lance_core else self._open()
 
     def _delete(self) -> None:
         key = self._mine.pop(self._random.randrange(len(self._mine)))
