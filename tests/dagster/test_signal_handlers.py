@@ -47,7 +47,7 @@ def test_a_pool_ends_when_the_tests_run_in_the_background(handler: signal.Handle
         start_new_session=True,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     assert done.returncode == 0, done.stdout

@@ -53,8 +53,8 @@ def test_at_most_one_of_many_makes_a_branch(uri: str, versions: list[int]) -> No
         barrier.wait()
         try:
             return handle.create_branch("b", version).version
-        except (RefAlreadyExistsError, CommitOutcomeUnknownError) as error:
-            # Unknown when the version that was met had given way before it could be read.
+        except (RefAlreadyExistsError, RefConflictError, CommitOutcomeUnknownError) as error:
+            # A conflict when the version that was met gave way; unknown when it did so before it could be read.
             return error
 
     with ThreadPoolExecutor(NUM_WRITERS) as pool:
