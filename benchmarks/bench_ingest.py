@@ -32,8 +32,8 @@ import pyarrow.parquet as pq
 
 import lance_core
 from lance_pipelines.ingest.declaration import (
-    DEFAULT_MAX_BYTES_PER_FILE,
-    DEFAULT_MAX_ROWS_PER_FILE,
+    DECLARED_MAX_BYTES_PER_FILE,
+    DECLARED_MAX_ROWS_PER_FILE,
     SourceFormat,
     SourceSpec,
 )
@@ -153,8 +153,8 @@ def write_lance(frame: DataFrame, output: Path, vectors: dict[str, int], num_row
         dataset_uri=str(output),
         mode="overwrite",
         target=target,
-        max_rows_per_file=DEFAULT_MAX_ROWS_PER_FILE,
-        max_bytes_per_file=DEFAULT_MAX_BYTES_PER_FILE,
+        max_rows_per_file=DECLARED_MAX_ROWS_PER_FILE,
+        max_bytes_per_file=DECLARED_MAX_BYTES_PER_FILE,
         file_token=secrets.token_hex(8),
     )
     fragments = [lance_core.FragmentMetadata.from_json(json.dumps(document)) for document in written.fragments]

@@ -7,8 +7,10 @@
     lance_core.write_dataset(table, "/data/points")
     lance_core.dataset("/data/points").to_table(columns=["x", "y"])
 
-Names, arguments and defaults follow pylance. What is named here is public; everything else is internal. Each name is
-imported on first use, so that a program which needs only the errors does not pay for the readers.
+Names, arguments and defaults follow pylance. The public API consists of the names in this module, the modules
+``errors``, ``metadata`` and ``optimize``, and the names that ``blob``, ``commit``, ``dataset``, ``file``, ``fragment``
+and ``types`` export, which correspond to the pylance modules of the same names. Everything else is internal. Each name
+is imported on first use, so that a program that needs only the errors does not load the readers.
 """
 
 from __future__ import annotations
@@ -18,23 +20,17 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lance_core import optimize
-    from lance_core.api.blob_files import BlobColumn, BlobFile
-    from lance_core.api.cleanup.records import (
+    from lance_core.api.dataset import LanceDataset
+    from lance_core.api.fragment import LanceFragment
+    from lance_core.api.open_dataset import dataset
+    from lance_core.api.write_dataset import write_dataset, write_fragments
+    from lance_core.blobs.files import BlobColumn, BlobFile
+    from lance_core.cleanup.records import (
         CleanupCandidateFile,
         CleanupExplanation,
         CleanupReferencedBranch,
         CleanupStats,
     )
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.dataset_base_path import DatasetBasePath
-    from lance_core.api.fragment import LanceFragment
-    from lance_core.api.fragment_metadata import DataFile, DeletionFile, FragmentMetadata
-    from lance_core.api.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
-    from lance_core.api.migration import migrate_manifest_paths_v2
-    from lance_core.api.open_dataset import dataset
-    from lance_core.api.operations import LanceOperation, Transaction
-    from lance_core.api.scanner import LanceScanner
-    from lance_core.api.write_dataset import write_dataset, write_fragments
     from lance_core.errors import (
         AccessDeniedError,
         AlreadyExistsError,
@@ -75,8 +71,15 @@ if TYPE_CHECKING:
     from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
     from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
     from lance_core.file.lance_session import LanceFileSession
+    from lance_core.public.data_file_metadata import DataFile
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
+    from lance_core.public.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
+    from lance_core.refs.migration import migrate_manifest_paths_v2
+    from lance_core.scan.scanner import LanceScanner
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
     from lance_core.schema.field import Field, Schema
+    from lance_core.transactions.public_transaction import LanceOperation, Transaction
     from lance_core.versions import LanceFileVersion
 
 __all__ = [
@@ -158,44 +161,50 @@ __all__ = [
 
 __version__: str
 
+# ``lance_core.dataset`` is a function; the module of the same name exists for ``from lance_core.dataset import …``.
+# The first import of a module binds its name in the package. Doing that here, and deleting the name, ensures that no
+# later import replaces the function with the module.
+import_module("lance_core.dataset")
+del globals()["dataset"]
+
 _ERRORS: Final = "lance_core.errors"
 _HOMES: Final = {
     "Blob": "lance_core.schema.blob_types",
     "BlobArray": "lance_core.schema.blob_types",
-    "BlobColumn": "lance_core.api.blob_files",
+    "BlobColumn": "lance_core.blobs.files",
     "BlobDescriptor": "lance_core.file.blob_descriptors",
     "BlobDescriptorArrayBuilder": "lance_core.file.blob_descriptors",
-    "BlobFile": "lance_core.api.blob_files",
+    "BlobFile": "lance_core.blobs.files",
     "BlobType": "lance_core.schema.blob_types",
-    "CleanupCandidateFile": "lance_core.api.cleanup.records",
-    "CleanupExplanation": "lance_core.api.cleanup.records",
-    "CleanupReferencedBranch": "lance_core.api.cleanup.records",
-    "CleanupStats": "lance_core.api.cleanup.records",
-    "DataFile": "lance_core.api.fragment_metadata",
-    "DatasetBasePath": "lance_core.api.dataset_base_path",
+    "CleanupCandidateFile": "lance_core.cleanup.records",
+    "CleanupExplanation": "lance_core.cleanup.records",
+    "CleanupReferencedBranch": "lance_core.cleanup.records",
+    "CleanupStats": "lance_core.cleanup.records",
+    "DataFile": "lance_core.public.fragment_metadata",
+    "DatasetBasePath": "lance_core.public.dataset_base_path",
     "DedicatedBlobWriter": "lance_core.file.blob_writers",
-    "DeletionFile": "lance_core.api.fragment_metadata",
+    "DeletionFile": "lance_core.public.fragment_metadata",
     "Field": "lance_core.schema.field",
-    "FragmentMetadata": "lance_core.api.fragment_metadata",
-    "Index": "lance_core.api.index_records",
-    "IndexDescription": "lance_core.api.index_records",
-    "IndexFile": "lance_core.api.index_records",
-    "IndexSegmentDescription": "lance_core.api.index_records",
+    "FragmentMetadata": "lance_core.public.fragment_metadata",
+    "Index": "lance_core.public.index_records",
+    "IndexDescription": "lance_core.public.index_records",
+    "IndexFile": "lance_core.public.index_records",
+    "IndexSegmentDescription": "lance_core.public.index_records",
     "LanceDataset": "lance_core.api.dataset",
     "LanceFileReader": "lance_core.file.lance_file",
     "LanceFileSession": "lance_core.file.lance_session",
     "LanceFileVersion": "lance_core.versions",
     "LanceFileWriter": "lance_core.file.lance_file",
     "LanceFragment": "lance_core.api.fragment",
-    "LanceOperation": "lance_core.api.operations",
-    "LanceScanner": "lance_core.api.scanner",
+    "LanceOperation": "lance_core.transactions.public_transaction",
+    "LanceScanner": "lance_core.scan.scanner",
     "PackedBlobWriter": "lance_core.file.blob_writers",
     "Schema": "lance_core.schema.field",
-    "Transaction": "lance_core.api.operations",
+    "Transaction": "lance_core.transactions.public_transaction",
     "blob_array": "lance_core.schema.blob_types",
     "blob_field": "lance_core.schema.blob_types",
     "dataset": "lance_core.api.open_dataset",
-    "migrate_manifest_paths_v2": "lance_core.api.migration",
+    "migrate_manifest_paths_v2": "lance_core.refs.migration",
     "write_dataset": "lance_core.api.write_dataset",
     "write_fragments": "lance_core.api.write_dataset",
 }
@@ -216,5 +225,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
+    """Return the public names."""
     return sorted(__all__)

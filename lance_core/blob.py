@@ -1,11 +1,11 @@
-"""Blob columns: values to write, file objects to read, and the writers of values that are placed by hand.
+"""Blob columns: values to write, file objects to read, and writers of sidecar files.
 
 Names follow ``lance.blob``.
 """
 
 from __future__ import annotations
 
-from lance_core.api.blob_files import DEFAULT_BLOB_BUFFER_SIZE, BlobColumn, BlobFile
+from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobColumn, BlobFile
 from lance_core.file.blob_descriptors import BlobDescriptor, BlobDescriptorArrayBuilder
 from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field

@@ -1,9 +1,8 @@
-"""The command ``lance-core``: look into data files and datasets.
+"""The command ``lance-core``: inspect data files and datasets.
 
-``lance-core describe FILE`` prints what a data file is made of, ``lance-core inspect DATASET`` the versions, fragments
-and files of a dataset. Both only read. ``lance-core doctor DATASET`` tells what killed writers left, and mends it when
-it is told to. What they cannot read, and output that cannot be written, is told in one line on the standard error
-output, with exit code 2.
+``lance-core describe FILE`` prints the structure of a data file, ``lance-core inspect DATASET`` the versions, fragments
+and files of a dataset. Both only read. ``lance-core doctor DATASET`` reports problems left behind by crashed writers
+and, on request, repairs them. A failure prints one line on standard error and exits with code 2.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 EXIT_REFUSED: Final = 2
-"""The arguments are wrong, what they name cannot be read, or the output not written; also argparse's own."""
+"""Exit code for invalid arguments, unreadable input, and failure to write the output; argparse uses the same code."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: what follows its name; by default those of the process.
+        arguments: the command-line arguments; by default those of the process.
 
     Returns:
-        The exit code: 0, or 2 after an error that is explained on the standard error output.
+        The exit code: 0, or 2 after an error. The error is printed on standard error.
     """
     from lance_core.errors import LanceError
 
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _printed(lines: Iterable[str]) -> int:
     output = sys.stdout
     if output is None:
-        return _refused("the standard output is closed")
+        return _refused("standard output is closed")
     if isinstance(output, io.TextIOWrapper):
         output.reconfigure(errors="backslashreplace")
     for line in lines:
@@ -62,12 +61,12 @@ def _printed(lines: Iterable[str]) -> int:
 
 
 def _given_up(output: TextIO, error: OSError) -> int:
-    # Python must not try to write the rest when it ends.
+    # Python must not try to write the rest when it exits.
     _redirect_to_nothing(output)
     if isinstance(error, BrokenPipeError):
-        # Whoever reads has seen enough.
+        # The process that reads the output has closed the pipe.
         return 0
-    return _refused(f"the output cannot be written: {error.strerror}")
+    return _refused(f"cannot write the output: {error.strerror}")
 
 
 def _refused(reason: str) -> int:
@@ -87,42 +86,44 @@ def _redirect_to_nothing(stream: TextIO) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lance-core", description="Look into Lance data files and datasets.")
+    parser = argparse.ArgumentParser(prog="lance-core", description="Inspect and repair Lance data files and datasets.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    describe = commands.add_parser("describe", help="print what one data file is made of")
+    describe = commands.add_parser("describe", help="print the structure of one data file")
     describe.add_argument("file", metavar="FILE", help="path or URI of a .lance data file")
     inspect = commands.add_parser("inspect", help="print the versions, fragments and files of a dataset")
     inspect.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset")
-    inspect.add_argument("--version", type=int, help="version to look at; the latest by default")
-    doctor = commands.add_parser("doctor", help="tell what killed writers left in a dataset, and mend it")
+    inspect.add_argument("--version", type=int, help="version to print; the latest by default")
+    doctor = commands.add_parser("doctor", help="report and repair problems left behind by crashed writers")
+    doctor.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset, even one that cannot be opened")
+    doctor.add_argument("--apply", action="store_true", help="repair the problems that are old enough (see --min-age)")
     doctor.add_argument(
-        "dataset", metavar="DATASET", help="path or URI of a dataset, also of one that cannot be opened"
+        "--min-age", metavar="AGE", default="7days", help="minimum age of the problems to repair; 7days by default"
     )
-    doctor.add_argument("--apply", action="store_true", help="mend what is old enough")
-    doctor.add_argument("--min-age", metavar="AGE", default="7days", help="how old that is; 7days by default")
     return parser
 
 
 def _doctor_lines(uri: str, min_age: str, *, applies: bool) -> Iterator[str]:
-    from lance_core.api.cleanup.durations import parse_duration
-    from lance_core.api.doctor import diagnose, mend
-    from lance_core.api.location import open_log
+    from lance_core.cleanup.durations import parse_duration
+    from lance_core.places.location import open_log
+    from lance_core.repair import diagnose, repair
 
     log = open_log(uri, None)
-    findings = diagnose(log, min_age=parse_duration(min_age))
-    if not findings:
-        yield "nothing was found"
-    for finding in findings:
-        age = "" if finding.age_seconds is None else f", {finding.age_seconds / 86_400:.1f} days old"
+    problems = diagnose(log, min_age=parse_duration(min_age))
+    if not problems:
+        yield "no problems found"
+    for problem in problems:
+        age = "" if problem.age_seconds is None else f", {problem.age_seconds / 86_400:.1f} days old"
         outcome = (
-            finding.advice if finding.is_ripe or finding.is_named_only else f"not to be touched yet ({finding.advice})"
+            problem.advice
+            if problem.is_repairable or problem.is_named_only
+            else f"not old enough to repair ({problem.advice})"
         )
-        if finding.reason:
-            outcome = f"not to be touched: {finding.reason}"
-        if applies and finding.is_ripe:
-            outcome = "mended" if mend(log, finding) else "has changed since; left alone"
-        line = f" of branch {finding.branch}" if finding.branch else ""
-        yield f"{finding.ailment} {finding.place}{line}{age}: {outcome}"
+        if problem.reason:
+            outcome = f"cannot be repaired: {problem.reason}"
+        if applies and problem.is_repairable:
+            outcome = "repaired" if repair(log, problem) else "not repaired: it has changed since it was diagnosed"
+        line = f" of branch {problem.branch}" if problem.branch else ""
+        yield f"{problem.kind} {problem.place}{line}{age}: {outcome}"
 
 
 def _described(uri: str) -> Iterator[str]:
@@ -136,9 +137,9 @@ def _described(uri: str) -> Iterator[str]:
 
 def _inspected(uri: str, version: int | None) -> Iterator[str]:
     from lance_core.api.dataset import LanceDataset
-    from lance_core.api.location import open_log
-    from lance_core.api.references import read_manifest
     from lance_core.file.describe import describe_fields
+    from lance_core.places.location import open_log
+    from lance_core.places.references import read_manifest
 
     log = open_log(uri, None)
     manifest = read_manifest(log, version)

@@ -1,23 +1,23 @@
-"""The one exception tree of ``lance_core``, grouped by what the caller does next.
+"""The exception hierarchy of ``lance_core``, grouped by what the caller does next.
 
 ==============================  ==================================================================
 Group                           What the caller does next
 ==============================  ==================================================================
-``InvalidInputError``           fix the call
-``NotFoundError``               look elsewhere
-``AlreadyExistsError``          choose another mode or name
+``InvalidInputError``           correct the call
+``NotFoundError``               use a different location or name
+``AlreadyExistsError``          use a different mode or name
 ``NotSupportedError``           upgrade, or convert the data
-``CorruptDataError``            stop: bytes break the format; never retried
-``CommitConflictError``         re-read and redo, or stop (see the subclasses)
-``CommitOutcomeUnknownError``   look before doing anything: the commit may have landed
+``CorruptDataError``            stop: the data violates the format; retrying never helps
+``CommitConflictError``         read the new version and repeat the operation, or stop (see the subclasses)
+``CommitOutcomeUnknownError``   read the versions first: the commit may have succeeded
 ``StorageError``                retry when ``.retryable``
-``OutOfMemoryError``            ask for fewer rows or columns at once
+``OutOfMemoryError``            request fewer rows or columns at once
 ``InternalError``               report a bug
 ==============================  ==================================================================
 
-Where the reference library raises a builtin for the same mistake, ours inherits from that builtin too, so that
-``except`` clauses written for it keep working. Every error survives ``pickle``: Spark workers and Dagster's
-multiprocess executor send them between processes.
+Where the reference library raises a built-in exception for the same mistake, the class here also inherits from that
+exception, so that existing ``except`` clauses keep working. Every error can be pickled: Spark workers and Dagster's
+multiprocess executor send errors between processes.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class LanceError(Exception):
         return MappingProxyType(self._context)
 
     def __str__(self) -> str:
-        # OSError and KeyError have renderings of their own; ours is always the message.
+        # OSError and KeyError override __str__; these errors always show the message.
         return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -157,49 +157,49 @@ class InvalidInputError(LanceError, ValueError):
 
 
 class InvalidTypeError(InvalidInputError, TypeError):
-    """An argument is of a type that is not taken."""
+    """An argument has an unsupported type."""
 
     kind = ErrorKind.INVALID_TYPE
 
 
 class InvalidSchemaError(InvalidInputError, OSError):
-    """A schema that no table may have: a name that is reserved, dotted or there twice."""
+    """The table schema is invalid: a column name is reserved, contains a dot, or occurs twice."""
 
     kind = ErrorKind.INVALID_SCHEMA
 
 
 class InvalidRefError(InvalidInputError, OSError):
-    """A name that no tag, or no branch, may have."""
+    """The name of a tag or branch is invalid."""
 
     kind = ErrorKind.INVALID_REF
 
 
 class RefConflictError(InvalidInputError, OSError):
-    """A branch that must stay, as tags or other branches need it; or one that is needed while it is being deleted."""
+    """A branch is still needed by tags or other branches and cannot be deleted, or it was deleted while in use."""
 
     kind = ErrorKind.REF_CONFLICT
 
 
 class InvalidCleanupError(InvalidInputError, OSError):
-    """A cleanup that must not run as asked: a term out of range, or tagged versions among those it would remove."""
+    """The cleanup options are invalid, or the cleanup would remove tagged versions."""
 
     kind = ErrorKind.INVALID_CLEANUP
 
 
 class RowOutOfRangeError(InvalidInputError, OSError):
-    """A row position outside the rows there are."""
+    """A row position is out of range."""
 
     kind = ErrorKind.ROW_OUT_OF_RANGE
 
 
 class SchemaMismatchError(InvalidInputError, OSError):
-    """The data's schema is not the dataset's."""
+    """The schema of the data does not match that of the dataset."""
 
     kind = ErrorKind.SCHEMA_MISMATCH
 
 
 class NotFoundError(LanceError, FileNotFoundError):
-    """Something named does not exist. The attributes of ``OSError`` are set: ENOENT, and the path when there is one."""
+    """Something does not exist. The attributes of ``OSError`` are set: ENOENT, and the path if there is one."""
 
     kind = ErrorKind.NOT_FOUND
 
@@ -209,7 +209,7 @@ class NotFoundError(LanceError, FileNotFoundError):
 
 
 class DatasetNotFoundError(NotFoundError, ValueError):
-    """No dataset at this location. Also a ``ValueError``: that is what the reference raises."""
+    """There is no dataset at this location. Also a ``ValueError``, as in the reference."""
 
     kind = ErrorKind.DATASET_NOT_FOUND
 
@@ -227,113 +227,113 @@ class RefNotFoundError(NotFoundError, ValueError):
 
 
 class IndexNotFoundError(NotFoundError, RuntimeError):
-    """The dataset has no such index. Also a ``RuntimeError``: that is what the reference raises."""
+    """The dataset has no such index. Also a ``RuntimeError``, as in the reference."""
 
     kind = ErrorKind.INDEX_NOT_FOUND
 
 
 class AlreadyExistsError(LanceError, FileExistsError):
-    """A dataset, tag or file of that name exists."""
+    """A dataset, tag or file of the same name already exists."""
 
     kind = ErrorKind.ALREADY_EXISTS
 
 
 class RefAlreadyExistsError(AlreadyExistsError, ValueError):
-    """A tag of that name exists. Also a ``ValueError``: that is what the reference raises."""
+    """A tag or branch of the same name already exists. Also a ``ValueError``, as in the reference."""
 
     kind = ErrorKind.REF_ALREADY_EXISTS
 
 
 class NotSupportedError(LanceError, NotImplementedError, OSError):
-    """Well-formed, but this library does not do it; the message names what would."""
+    """The request is valid, but this library does not support it."""
 
     kind = ErrorKind.NOT_SUPPORTED
 
 
 class UnsupportedVersionError(NotSupportedError):
-    """A file format version that this library does not read or write."""
+    """This library does not read or write this file format version."""
 
     kind = ErrorKind.UNSUPPORTED_VERSION
 
 
 class UnsupportedFeatureFlagError(NotSupportedError):
-    """A table feature flag that this library does not know."""
+    """A table has a feature flag that this library does not support."""
 
     kind = ErrorKind.UNSUPPORTED_FEATURE_FLAG
 
 
 class UnsupportedEncodingError(NotSupportedError):
-    """A page encoding that this library does not decode or encode."""
+    """This library does not decode or encode this page encoding."""
 
     kind = ErrorKind.UNSUPPORTED_ENCODING
 
 
 class UnsupportedSchemeError(NotSupportedError, ValueError):
-    """A URI scheme that there is no store for."""
+    """There is no store for this URI scheme."""
 
     kind = ErrorKind.UNSUPPORTED_SCHEME
 
 
 class UnsafeStoreError(NotSupportedError):
-    """A store that does not keep the condition "create only if absent": two writers could both win one version."""
+    """The store ignores the condition "create only if absent": two writers could both commit the same version."""
 
     kind = ErrorKind.UNSAFE_STORE
 
 
 class CorruptDataError(LanceError, ValueError):
-    """Bytes break the format. Retrying never helps."""
+    """The data violates the format. Retrying never helps."""
 
     kind = ErrorKind.CORRUPT_DATA
 
 
 class CommitConflictError(LanceError, OSError):
-    """Another writer committed something that this commit cannot be placed on top of."""
+    """Another writer committed a change that conflicts with this commit."""
 
     kind = ErrorKind.COMMIT_CONFLICT
 
 
 class RetryableCommitConflictError(CommitConflictError):
-    """Re-read the new version and do the operation again."""
+    """The operation conflicts with a new version; read that version and repeat the operation."""
 
     kind = ErrorKind.RETRYABLE_COMMIT_CONFLICT
 
 
 class CommitOvertakenError(RetryableCommitConflictError):
-    """The version was created after a cleanup had freed its number, or had removed the version to restore.
+    """Before the commit, a cleanup had removed a version of the same number, or the version to restore.
 
-    The table's content is what it was: the version was withdrawn, or a newer one undoes it. Do the operation again and
-    write its files again: a cleanup may have seen the version, and may remove the files that it named.
+    The content of the table is unchanged: the new version was removed again, or a newer version reverts it. Repeat the
+    operation and write its files again: a cleanup may have read the version and may remove its files.
     """
 
     kind = ErrorKind.COMMIT_OVERTAKEN
 
 
 class IncompatibleTransactionError(CommitConflictError):
-    """The operation makes no sense any more on the new version."""
+    """The operation is no longer valid on the new version."""
 
     kind = ErrorKind.INCOMPATIBLE_TRANSACTION
 
 
 class TooMuchWriteContentionError(CommitConflictError):
-    """Every attempt lost its race; nothing was committed."""
+    """Other writers committed first at every attempt; nothing was committed."""
 
     kind = ErrorKind.TOO_MUCH_WRITE_CONTENTION
 
 
 class CommitOutcomeUnknownError(LanceError, OSError):
-    """The commit may have landed and could not be verified. Read the versions before trying again."""
+    """It is unknown whether the commit succeeded. Read the versions before trying again."""
 
     kind = ErrorKind.COMMIT_OUTCOME_UNKNOWN
 
 
 class StorageError(LanceError, OSError):
-    """The outside world failed: disk full, permission, network.
+    """A storage operation failed: disk full, permission, network.
 
-    The attributes of ``OSError`` are set from the context entries ``errno`` and ``path``, when they are there.
+    The attributes of ``OSError`` are set from the context entries ``errno`` and ``path``, if present.
 
     Attributes:
-        retryable: True when the same call may succeed later without any change.
-        in_flight: True when the store may still carry the call out: it was sent, and no final answer came.
+        retryable: True if the same call may succeed later without any change.
+        in_flight: True if the store may still execute the call: it was sent, and no final response arrived.
     """
 
     kind = ErrorKind.STORAGE
@@ -344,28 +344,28 @@ class StorageError(LanceError, OSError):
 
     @property
     def retryable(self) -> bool:
-        """True when the same call may succeed later without any change."""
+        """True if the same call may succeed later without any change."""
         return bool(self._context.get("retryable", False))
 
     @property
     def in_flight(self) -> bool:
-        """True when the store may still carry the call out: it was sent, and no final answer came."""
+        """True if the store may still execute the call: it was sent, and no final response arrived."""
         return bool(self._context.get("in_flight", False))
 
 
 class AccessDeniedError(StorageError, PermissionError):
-    """The store refused the credentials, or what they may do."""
+    """The store rejected the credentials, or the credentials do not permit the operation."""
 
     kind = ErrorKind.ACCESS_DENIED
 
 
 class OutOfMemoryError(LanceError, MemoryError):
-    """What was asked for does not fit into memory; nothing is wrong with the data."""
+    """The requested data does not fit into memory; the data itself is valid."""
 
     kind = ErrorKind.OUT_OF_MEMORY
 
 
 class InternalError(LanceError):
-    """A rule of ours is broken: a bug here, please report it."""
+    """A bug in this library; please report it."""
 
     kind = ErrorKind.INTERNAL

@@ -4,25 +4,26 @@ In one process::
 
     dataset.optimize.compact_files(target_rows_per_fragment=1_000_000)
 
-Over many, as tasks and results travel as JSON or pickled::
+In several processes, with tasks and results passed as JSON or pickled::
 
     plan = Compaction.plan(dataset, {"target_bytes_per_fragment": 2 * 1024**3})
     results = [task.execute(dataset) for task in plan.tasks]
     outcome = commit_rewrites(dataset, results)
     again = plan_again(dataset, outcome.lost, {"target_bytes_per_fragment": 2 * 1024**3})
 
-Names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again`` and the figures of a plan are ours.
+Names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again`` and the statistics of a plan are additions of this
+library.
 """
 
 from __future__ import annotations
 
-from lance_core.api.compaction.committing import RewriteCommit, commit_rewrites
-from lance_core.api.compaction.figures import PlanFigures
-from lance_core.api.compaction.optimizer import Compaction
-from lance_core.api.compaction.options import CompactionOptions
-from lance_core.api.compaction.plan import CompactionPlan, CompactionTask
-from lance_core.api.compaction.result import CompactionMetrics, RewriteResult
-from lance_core.api.compaction.rounds import plan_again
+from lance_core.compaction.commit_rewrites import RewriteCommit, commit_rewrites
+from lance_core.compaction.figures import PlanFigures
+from lance_core.compaction.optimizer import Compaction
+from lance_core.compaction.options import CompactionOptions
+from lance_core.compaction.plan import CompactionPlan, CompactionTask
+from lance_core.compaction.result import CompactionMetrics, RewriteResult
+from lance_core.compaction.rounds import plan_again
 
 __all__ = [
     "Compaction",

@@ -3,7 +3,7 @@
 The pair in a file's footer and the pair in a manifest's ``DataFile`` differ for old versions: format 2.0 writes
 (0, 3) in the footer and (2, 0) in the manifest; format 0.1 has been recorded as (0, 0), (0, 1) and (0, 2).
 
-Source: format notes ``docs/format-notes/versions.md``; behaviour of pylance 14.0.2.
+Source: format notes ``docs/format-notes/versions.md``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class LanceFileVersion(Enum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Resolve a user's version string, aliases included. Case does not matter, anything else does: "2" is unknown.
+        """Resolve a user's version string, which may be an alias. Case is ignored; "2" is not a known version.
 
         Raises:
-            InvalidInputError: the string names no version.
-            InvalidTypeError: not a string.
+            InvalidInputError: the string is not a known version.
+            InvalidTypeError: the value is not a string.
         """
         if not isinstance(text, str):
             raise InvalidTypeError(f"data_storage_version must be a str such as '2.2', found {text!r}")
@@ -48,64 +48,72 @@ class LanceFileVersion(Enum):
         """Resolve a (major, minor) pair found in a file footer or a manifest.
 
         Raises:
-            UnsupportedVersionError: a newer pair than this library knows.
-            CorruptDataError: a pair that no writer has ever used.
+            UnsupportedVersionError: the pair is newer than any that this library knows.
+            CorruptDataError: no writer has ever used the pair.
         """
         name = _PAIRS.get((major, minor))
         if name is not None:
             return cls(name)
         if (major, minor) > max(_PAIRS):
             raise UnsupportedVersionError(
-                f"data file version {major}.{minor} is newer than the newest known, {max(cls, key=_age).value}",
+                f"data file version {major}.{minor} is newer than the newest known version, {max(cls, key=_age).value}",
                 version=f"{major}.{minor}",
             )
         raise CorruptDataError(f"data file version pair ({major}, {minor}) was never written by any release")
 
     @property
     def footer_pair(self) -> tuple[int, int]:
-        """(major, minor) as written in the last bytes of a data file."""
+        """The pair (major, minor) that is written in the footer of a data file."""
         return _FOOTER_PAIRS[self.value]
 
     @property
     def manifest_pair(self) -> tuple[int, int]:
-        """(major, minor) as written in a manifest's ``DataFile``."""
+        """The pair (major, minor) that is written in a manifest's ``DataFile``."""
         return _MANIFEST_PAIRS[self.value]
 
     @property
     def is_legacy(self) -> bool:
-        """True for 0.1: rows in batches, no columns, no validity. Its files do not mix with those of other versions."""
+        """True for 0.1, which stores rows in batches, without columns and validity, and cannot be mixed with others."""
         return self is LanceFileVersion.V0_1
 
     def mixes_with(self, other: LanceFileVersion) -> bool:
-        """Whether files of both versions may belong to one table: all but 0.1 mix."""
+        """Return whether files of both versions may belong to one table. Version 0.1 mixes only with itself."""
         return self.is_legacy == other.is_legacy
 
     @property
     def is_structural(self) -> bool:
-        """True for 2.1 and later: pages carry repetition and definition levels."""
+        """True for 2.1 and later: pages contain repetition and definition levels."""
         return self not in _WITHOUT_LEVELS
 
     @property
     def is_readable(self) -> bool:
-        """Whether this library reads files of the version."""
+        """Whether this library reads files of this version."""
         return self in _READABLE
 
     def require_readable(self) -> Self:
-        """Return self, or refuse a version whose files this library does not read."""
+        """Return self, after checking that this library reads files of this version.
+
+        Raises:
+            UnsupportedVersionError: this library does not read files of this version.
+        """
         if self not in _READABLE:
             raise UnsupportedVersionError(
-                f"reading data files of version {self.value} is not supported; "
-                f"supported: {', '.join(v.value for v in _READABLE)}",
+                f"reading data files of version {self.value} is not supported; supported: "
+                f"{', '.join(v.value for v in _READABLE)}",
                 version=self.value,
             )
         return self
 
     def require_writable(self) -> Self:
-        """Return self, or refuse a version that this library does not write."""
+        """Return self, after checking that this library writes files of this version.
+
+        Raises:
+            UnsupportedVersionError: this library does not write files of this version.
+        """
         if self not in _WRITABLE:
             raise UnsupportedVersionError(
-                f"writing data files of version {self.value} is not supported; "
-                f"supported: {', '.join(v.value for v in _WRITABLE)}",
+                f"writing data files of version {self.value} is not supported; supported: "
+                f"{', '.join(v.value for v in _WRITABLE)}",
                 version=self.value,
             )
         return self
@@ -147,4 +155,4 @@ _READABLE: Final = (LanceFileVersion.V0_1, LanceFileVersion.V2_0, LanceFileVersi
 _WRITABLE: Final = _READABLE
 
 DEFAULT_VERSION: Final = LanceFileVersion.V2_2
-"""What pylance 14.0.2 writes when nothing is asked for ("stable")."""
+"""The version that pylance 14.0.2 writes when none is requested ("stable")."""

@@ -4,12 +4,12 @@
 something upstream changed: once for new rows, never for a repeated report of old ones. Maintenance is an observation
 and fires neither.
 
-They differ in a second way. ``eager()`` takes a run of the asset as the answer to whatever happened since the tick
-before, even to what happened after the run had read its input; that change is then lost. Here only the request itself
-is an answer, and only to what was seen when it was made::
+They differ in a second way. ``eager()`` treats a run of the asset as handling everything that happened since the
+previous tick, even changes made after the run had read its input; such a change is then lost. Here only the request
+itself handles changes, and only those that were seen when it was made::
 
     tick 1   version 7 is new        request
-    tick 2   version 8 is new        the request of tick 1 does not answer it: remembered
+    tick 2   version 8 is new        the request of tick 1 does not handle it: remembered
     tick 3   the run is done         request
 """
 
@@ -30,8 +30,8 @@ def on_new_data() -> dg.AutomationCondition[Any]:
         @dg.asset(deps=["events"], automation_condition=on_new_data())
         def daily_report() -> None: ...
 
-    An asset that goes missing is made too. Nothing is started while something upstream is missing or being made, or
-    while the asset itself is; then it is started afterwards.
+    An asset that becomes missing is materialized too. No run is started while an upstream asset is missing or being
+    materialized, or while the asset itself is; the run then starts afterwards.
     """
     condition = dg.AutomationCondition
     changed = condition.newly_missing() | condition.any_deps_updated().replace(
@@ -48,7 +48,7 @@ def on_new_data() -> dg.AutomationCondition[Any]:
 
 
 def build_automation_sensor(*, interval_seconds: int) -> dg.AutomationConditionSensorDefinition:
-    """The sensor that evaluates the conditions of all assets; it runs without being switched on."""
+    """Return the sensor that evaluates the conditions of all assets; it is running by default."""
     return dg.AutomationConditionSensorDefinition(
         name="automation_sensor",
         target=dg.AssetSelection.all(),

@@ -1,6 +1,6 @@
-"""build_definitions: the only place that knows everything.
+"""build_definitions: assembles the Dagster definitions of the project.
 
-Every other module holds one Dagster concept and does not know which of the others a project uses.
+Every other module contains one Dagster concept and does not depend on which others a project uses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,25 +33,25 @@ def build_definitions(
     sensor_interval_seconds: int | None = None,
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.Definitions:
-    """Everything that Dagster loads.
+    """Return all definitions for Dagster to load.
 
     Args:
-        declarations: datasets to ingest; the jobs of each end in its name, those of a single one in none. None takes
-            the project's own.
-        settings: where things are; None reads the environment.
+        declarations: datasets to ingest. With several datasets, the names of their jobs end in the dataset's name. None
+            uses the project's own declarations.
+        settings: locations and executor; None reads the environment.
         resources: replace or join the project's own, by key.
         assets: further assets, for example those that read the datasets.
         jobs: further jobs.
-        sensors: further sensors. One that evaluates automation conditions takes the place of the project's own.
+        sensors: further sensors. One that evaluates automation conditions replaces the project's own.
         schedules: further schedules.
-        executor: how runs execute; None takes what the settings say.
-        sensor_interval_seconds: time between two ticks of each of the project's sensors; None for the usual ones.
-        maintenance_status: ``RUNNING`` lets the sensors that ask for compaction, materialization of deletions and
-            cleanup run without being switched on in the web interface.
+        executor: how runs execute; None uses the settings.
+        sensor_interval_seconds: time between two ticks of each of the project's sensors; None for the defaults.
+        maintenance_status: ``RUNNING`` lets the sensors that request compaction, materialization of deletions and
+            cleanup run by default, without being started in the web interface.
 
     Raises:
-        InvalidInputError: two declarations have the same name, or one has a name that is taken: by Python or
-            Dagster, or by a job or an op of a dataset.
+        InvalidInputError: two declarations have the same name, or a name is reserved by Python or Dagster or already
+            used by a job or an op of a dataset.
     """
     settings = Settings.from_environment() if settings is None else settings
     declarations = default_declarations(settings) if declarations is None else tuple(declarations)

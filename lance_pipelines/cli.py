@@ -1,8 +1,8 @@
 """The command ``lance-pipelines``: the maintenance jobs without a server, and a demonstration.
 
 Each command runs the Dagster job of its operation in this process: the same steps, checks and events. With
-``DAGSTER_HOME`` set the run appears in that instance and waits for its pools; otherwise it leaves no trace but its
-commit. Dagster and Spark are imported by the commands that need them, not for ``--help``.
+``DAGSTER_HOME`` set the run appears in that instance and waits for its pools; otherwise only its commit remains.
+Dagster and Spark are imported by the commands that need them, not for ``--help``.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _DEFAULT_MODULE: Final = "lance_pipelines.definitions"
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="lance-pipelines")
 def main() -> None:
-    """Keep Lance datasets small and fast."""
+    """Maintain Lance datasets."""
 
 
 _COMMON_OPTIONS: Final = (
-    click.option("--dataset", metavar="NAME", help="Declared dataset; may be left out when there is only one."),
-    click.option("--uri", help="Location of the dataset, if not the declared one."),
+    click.option("--dataset", metavar="NAME", help="Name of the declared dataset; optional if only one is declared."),
+    click.option("--uri", help="Location of the dataset; by default the declared one."),
     click.option("--dry-run", is_flag=True, help="Print the plan and change nothing."),
-    click.option("-v", "--verbose", is_flag=True, help="Show the run's log."),
+    click.option("-v", "--verbose", is_flag=True, help="Show the log of the run."),
     click.option(
-        "-m", "--module", default=_DEFAULT_MODULE, show_default=True, help="Python module that holds the definitions."
+        "-m", "--module", default=_DEFAULT_MODULE, show_default=True, help="Python module with the Dagster definitions."
     ),
 )
 
@@ -42,24 +42,28 @@ _REWRITE_OPTIONS: Final = (
     click.option(
         "--threshold",
         type=click.FloatRange(0, 1, max_open=True),
-        help="Fragments of whose rows a larger part than this is deleted are written anew.",
+        help="Rewrite fragments in which more than this fraction of the rows is deleted (0 to 1).",
     ),
     click.option(
         "--target-rows",
         "target_rows_per_fragment",
         type=click.IntRange(min=1),
-        help="Rows that a fragment should have.",
+        help="Target number of rows per fragment.",
     ),
     click.option(
         "--target-bytes",
         "target_bytes_per_fragment",
         type=click.IntRange(min=0),
-        help="Bytes that a fragment should have at most; 0 for no limit.",
+        help="Maximum number of bytes per fragment; 0 for no limit.",
     ),
     click.option(
-        "--max-source-bytes", type=click.IntRange(min=0), help="Bytes that this run reads at most; 0 for no limit."
+        "--max-source-bytes",
+        type=click.IntRange(min=0),
+        help="Maximum number of bytes that this run reads; 0 for no limit.",
     ),
-    click.option("--batch-size", type=click.IntRange(min=0), help="Rows that a task holds in memory at once."),
+    click.option(
+        "--batch-size", type=click.IntRange(min=0), help="Maximum number of rows that a task holds in memory."
+    ),
     click.option(
         "--spark-config", multiple=True, metavar="NAME=VALUE", help="Spark property, for example spark.master=local[4]."
     ),
@@ -67,7 +71,7 @@ _REWRITE_OPTIONS: Final = (
 
 
 def _options(*groups: tuple[Callable[[_Function], _Function], ...]) -> Callable[[_Function], _Function]:
-    """All options of the groups, in the order in which help shows them."""
+    """Return a decorator that adds all options of the groups, in the order in which help shows them."""
 
     def decorate(function: _Function) -> _Function:
         for option in reversed([option for group in groups for option in group]):
@@ -81,34 +85,44 @@ def _options(*groups: tuple[Callable[[_Function], _Function], ...]) -> Callable[
 @click.option(
     "--materialize-deletions/--no-materialize-deletions",
     default=None,
-    help="Also write large fragments anew that are above the threshold, or not.",
+    help="Whether to also rewrite large fragments above the threshold.",
 )
 @_options(_REWRITE_OPTIONS, _COMMON_OPTIONS)
 def compact(**arguments: Any) -> None:
-    """Merge small fragments into few large ones. No row changes."""
+    """Merge small fragments into fewer large ones. No row changes."""
     _run("compact", **arguments)
 
 
 @main.command()
 @_options(_REWRITE_OPTIONS, _COMMON_OPTIONS)
 def materialize_deletions(**arguments: Any) -> None:
-    """Write fragments with many deleted rows anew, without them. No row changes."""
+    """Rewrite fragments with many deleted rows without those rows. No row changes."""
     _run("materialize_deletions", **arguments)
 
 
 @main.command()
-@click.option("--retain-versions", type=click.IntRange(min=1), help="The newest versions that stay, however old.")
-@click.option("--older-than", metavar="DURATION", help="Younger versions stay, however many: 14d, 36h, or seconds.")
-@click.option("--min-age", metavar="DURATION", help="Newer versions stay even when --older-than is shorter: 10m.")
+@click.option(
+    "--retain-versions", type=click.IntRange(min=1), help="Keep this many of the newest versions, regardless of age."
+)
+@click.option(
+    "--older-than",
+    metavar="DURATION",
+    help="Keep versions newer than this, regardless of number: 14d, 36h, or seconds.",
+)
+@click.option(
+    "--min-age",
+    metavar="DURATION",
+    help="Keep versions newer than this even if --older-than is shorter; 10m by default.",
+)
 @click.option(
     "--delete-unverified",
     is_flag=True,
     default=None,
-    help="Also delete young files that no version names; only while nobody writes.",
+    help="Also delete recent files that no version references; use only while nothing writes to the dataset.",
 )
 @_options(_COMMON_OPTIONS)
 def cleanup(**arguments: Any) -> None:
-    """Remove old versions and the files that only they need. Tagged versions stay."""
+    """Remove old versions and the files that only they use. Tagged versions are kept."""
     _run("cleanup", **arguments)
 
 
@@ -116,7 +130,7 @@ def cleanup(**arguments: Any) -> None:
 @click.argument("predicate")
 @_options(_COMMON_OPTIONS)
 def delete_rows(**arguments: Any) -> None:
-    """Delete the rows for which PREDICATE, an SQL expression, is true."""
+    """Delete the rows for which PREDICATE, a SQL expression, is true."""
     _run("delete_rows", **arguments)
 
 
@@ -125,7 +139,7 @@ def delete_rows(**arguments: Any) -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(arguments: tuple[str, ...]) -> None:
-    """Show the whole story on a real ``dagster dev``, from the first row to the removed old version."""
+    """Demonstrate ingest and maintenance on a real ``dagster dev``."""
     from lance_pipelines.demo.command import demo as command
 
     command.main(args=list(arguments), prog_name="lance-pipelines demo")
@@ -152,5 +166,5 @@ def _run(
 def _setting(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not name or not separator:
-        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--spark-config")
+        raise click.BadParameter(f"{text!r} must have the form NAME=VALUE", param_hint="--spark-config")
     return name, value

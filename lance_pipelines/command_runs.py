@@ -1,8 +1,8 @@
-"""Running a maintenance job in this process, for the command line."""
+"""Execution of a maintenance job in this process, for the command line."""
 
 import importlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -12,9 +12,9 @@ from dagster._core.errors import DagsterHomeNotSetError
 from dagster.components.definitions import LazyDefinitions
 
 from lance_core.errors import InvalidInputError, LanceError
-from lance_pipelines.events import OPERATION_TAG
+from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.jobs import DATASET_TAG, request_config
-from lance_pipelines.ops.failures import config_headline, take_last_words
+from lance_pipelines.ops.failures import config_headline, take_failures
 
 __all__ = ["run_operation"]
 
@@ -30,18 +30,18 @@ def run_operation(
     spark_config: Mapping[str, str],
     verbose: bool,
 ) -> list[str]:
-    """Run the job of an operation to its end.
+    """Run the job of an operation and wait for it to finish.
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
-        values: the operation's configuration; None keeps the declared value.
+        values: the operation's configuration; a value of None keeps the declared one.
         module: the module that holds the definitions.
-        dataset: the declared dataset; None when there is only one.
+        dataset: the declared dataset; None if only one is declared.
         spark_config: Spark properties.
         verbose: whether the run's log is shown.
 
     Returns:
-        What failed, one line each; nothing after a success.
+        The failures, one line each; empty after success.
     """
     subject = operation
     try:
@@ -63,17 +63,17 @@ def run_operation(
         return []
     if any(map(_is_interrupt, result.get_step_failure_events())):
         return [f"{subject}: interrupted"]
-    return take_last_words() or [_headline(event) for event in result.get_step_failure_events()]
+    return take_failures() or [_headline(event) for event in result.get_step_failure_events()]
 
 
 def _load(module: str) -> dg.Definitions:
-    """The definitions in a module, found as ``dagster -m`` finds them.
+    """Return the definitions in a module, found as ``dagster -m`` finds them.
 
     Raises:
-        InvalidInputError: there is no such module, or it holds none.
+        InvalidInputError: the module does not exist, or contains no definitions.
         DagsterError: a decorated function returns something else.
     """
-    # As for ``python -m`` too: modules of the working directory count.
+    # As with ``python -m``, modules of the working directory can be imported.
     directory = str(Path.cwd())
     if directory not in sys.path:
         sys.path.insert(0, directory)
@@ -82,9 +82,11 @@ def _load(module: str) -> dg.Definitions:
     except ModuleNotFoundError as error:
         raise InvalidInputError(f"module {module!r} cannot be imported: {error}") from error
     values = vars(loaded).values()
-    # A function decorated with @dg.definitions counts before the definitions that it may be made of.
+    # A function decorated with @dg.definitions takes precedence over the definitions that it may combine.
     decorated = [value for value in values if isinstance(value, LazyDefinitions)]
-    found = decorated or [value for value in values if isinstance(value, dg.Definitions)]
+    found: Sequence[dg.Definitions | LazyDefinitions[Any]] = decorated or [
+        value for value in values if isinstance(value, dg.Definitions)
+    ]
     if len(found) != 1:
         raise InvalidInputError(
             f"module {module!r} must hold one dagster.Definitions or one function decorated with @dagster.definitions, "
@@ -95,10 +97,10 @@ def _load(module: str) -> dg.Definitions:
 
 
 def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) -> dg.JobDefinition:
-    """The job with the operation's and the dataset's tags.
+    """Return the job with the operation's and the dataset's tags.
 
     Raises:
-        InvalidInputError: there is none, or no dataset is named and there are several.
+        InvalidInputError: there is no such job, or there are several datasets and none was given.
     """
     jobs = {
         job.tags[DATASET_TAG]: job
@@ -108,15 +110,15 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
     if dataset is None and len(jobs) == 1:
         return next(iter(jobs.values()))
     if dataset is None:
-        raise InvalidInputError(f"several datasets are declared, name one with --dataset: {sorted(jobs)}")
+        raise InvalidInputError(f"several datasets are declared; choose one with --dataset: {sorted(jobs)}")
     if dataset not in jobs:
-        raise InvalidInputError(f"no dataset {dataset!r} is declared; expected one of {sorted(jobs)}")
+        raise InvalidInputError(f"dataset {dataset!r} is not declared; expected one of {sorted(jobs)}")
     return jobs[dataset]
 
 
 @contextmanager
 def _instance() -> Iterator[dg.DagsterInstance]:
-    """The instance of DAGSTER_HOME, or one that lasts as long as the run."""
+    """Yield the instance of DAGSTER_HOME, or one that lasts as long as the run."""
     try:
         chosen = dg.DagsterInstance.get()
     except DagsterHomeNotSetError:
@@ -126,7 +128,7 @@ def _instance() -> Iterator[dg.DagsterInstance]:
 
 
 def _is_interrupt(event: dg.DagsterEvent) -> bool:
-    """Whether a step ended because the user ended it; which of the two is raised depends on who got the signal."""
+    """Return whether the user interrupted a step; the exception depends on which process received the signal."""
     error = event.step_failure_data.error
     return error is not None and error.cls_name in _INTERRUPTS
 
@@ -143,5 +145,5 @@ def _headline(event: dg.DagsterEvent) -> str:
 
 
 def _one_line(message: object) -> str:
-    """Dagster's messages go over several lines."""
+    """Join the lines of a Dagster message."""
     return " ".join(str(message).split())

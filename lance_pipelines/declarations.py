@@ -7,7 +7,7 @@ __all__ = ["default_declarations"]
 
 
 def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
-    """The declared datasets; the job ``ingest`` makes the only one."""
+    """Return the declared datasets; there is one, which the job ``ingest`` creates."""
     return (
         DatasetDeclaration(
             name="installed_files",
@@ -15,7 +15,7 @@ def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
             source=SourceSpec(format=SourceFormat.ENVIRONMENT),
             description=(
                 "Every file that the Python packages of this environment installed: one row per file and snapshot. "
-                "Each run appends a snapshot, so the dataset grows by one version a run and needs no input of yours."
+                "Each run appends a snapshot, so the dataset grows by one version per run and needs no input."
             ),
         ),
     )

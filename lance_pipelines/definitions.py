@@ -1,4 +1,4 @@
-"""What ``dagster -m lance_pipelines.definitions`` loads."""
+"""The definitions loaded by ``dagster -m lance_pipelines.definitions``."""
 
 from lance_pipelines.build import build_definitions
 

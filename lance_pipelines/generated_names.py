@@ -1,9 +1,9 @@
-"""Names of what is made for each dataset, checked before Dagster sees them.
+"""Checks of the generated names, before Dagster sees them.
 
-Dagster wants assets, jobs and ops to have different names. Those of jobs and ops are made of the names of the datasets,
-so that a single dataset called ``compact``, or one called ``compact_trips`` beside ``trips``, would take that of a job.
-Dagster says so when it loads the definitions, but not which dataset is meant. Names of sensors are fixed, and those of
-schedules have an ending of their own; they cannot collide.
+Dagster requires assets, jobs and ops to have different names. Names of jobs and ops contain the names of the datasets,
+so a single dataset called ``compact``, or one called ``compact_trips`` next to ``trips``, would have the name of a job.
+Dagster reports this when it loads the definitions, but does not name the dataset. Names of sensors are fixed, and those
+of schedules have a distinct suffix; they cannot collide.
 """
 
 from collections import Counter, defaultdict
@@ -21,35 +21,35 @@ from lance_pipelines.jobs import DATASET_TAG
 __all__ = ["check_dataset_names", "check_generated_names"]
 
 _JOB_OF_ALL_ASSETS: Final = "__ASSET_JOB"
-"""Dagster itself makes a job of this name."""
+"""Dagster itself creates a job with this name."""
 
 _Job: TypeAlias = dg.JobDefinition | UnresolvedAssetJobDefinition
 
 
 def check_dataset_names(declarations: Sequence[DatasetDeclaration]) -> None:
-    """Refuse names that no asset can have, and repeated ones.
+    """Reject invalid and repeated names of assets.
 
     Raises:
-        InvalidInputError: there is such a name.
+        InvalidInputError: a name is invalid or repeated.
     """
     counts = Counter(declaration.name for declaration in declarations)
     repeated = sorted(name for name, count in counts.items() if count > 1)
     if repeated:
-        raise InvalidInputError(f"datasets are declared more than once: {repeated}")
+        raise InvalidInputError(f"duplicate dataset names: {repeated}")
     for name in counts:
         if name == _JOB_OF_ALL_ASSETS or not is_valid_name(name):
-            raise InvalidInputError(f"a dataset cannot be called {name!r}: the name is reserved by Python or Dagster")
+            raise InvalidInputError(f"invalid dataset name {name!r}: it is reserved by Python or Dagster")
 
 
 def check_generated_names(assets: Sequence[dg.AssetsDefinition], jobs: Sequence[_Job]) -> None:
-    """Refuse a dataset whose name is that of a job or an op of a declared dataset.
+    """Reject a dataset name that is also the name of a job or an op.
 
     Args:
         assets: the asset of each dataset.
         jobs: all jobs of the datasets.
 
     Raises:
-        InvalidInputError: two things would have one name; the message names it, and the datasets.
+        InvalidInputError: two objects would have the same name; the message contains it and the datasets.
     """
     bearers: defaultdict[str, set[str]] = defaultdict(set)
     for name, bearer in [*_of_assets(assets), *_of_jobs(jobs)]:
@@ -57,7 +57,7 @@ def check_generated_names(assets: Sequence[dg.AssetsDefinition], jobs: Sequence[
     for name, found in bearers.items():
         if len(found) > 1:
             raise InvalidInputError(
-                f"{' and '.join(sorted(found))} would both be called {name!r}; give the dataset another name"
+                f"{' and '.join(sorted(found))} would have the same name {name!r}; rename the dataset"
             )
 
 

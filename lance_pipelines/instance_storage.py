@@ -1,15 +1,16 @@
 """The instance's SQLite storage, opened by one process at a time.
 
-Dagster creates the tables of a new instance when its storage is opened for the first time, and does not expect
-company: of two processes that find nothing, one ends with "UNIQUE constraint failed". That is what happens when the
-first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file
-beside the databases lets the second wait until the first is done; nothing else differs from ``DagsterSqliteStorage``.
+Dagster creates the tables of a new instance when its storage is opened for the first time, and does not expect other
+processes: if two start at once, one fails with "UNIQUE constraint failed". That happens when the first two runs of a
+project start together, and when ``dagster dev`` starts its web server and its daemon. Because of a lock file beside the
+databases the second waits until the first is done; nothing else differs from ``DagsterSqliteStorage``.
 
 It is also what Dagster's daemon opens before its first tick, so it makes the ticks of the automation exact (see
 ``settle_automation_ticks``).
 
-``dagster.yaml`` names this class. Without ``base_dir`` the databases lie below ``DAGSTER_HOME``; a command that has
-none reads the ``dagster.yaml`` of its working directory, and then they lie in a directory that goes with the command.
+``dagster.yaml`` refers to this class. Without ``base_dir`` the databases are below ``DAGSTER_HOME``; a command without
+``DAGSTER_HOME`` reads the ``dagster.yaml`` of its working directory and uses a temporary directory, which is removed
+when the command ends.
 """
 
 from collections.abc import Mapping
@@ -29,23 +30,23 @@ LOCK_NAME: Final = ".storage.lock"
 
 
 class LockedSqliteStorage(DagsterSqliteStorage):
-    """``DagsterSqliteStorage`` whose opening excludes that of other processes."""
+    """``DagsterSqliteStorage`` that only one process opens at a time."""
 
     @classmethod
     def config_type(cls) -> dict[str, dg.Field]:
-        """``base_dir``, as the parent has it, but optional."""
+        """Return the parent's ``base_dir``, but optional."""
         return {"base_dir": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod
     def from_config_value(  # type: ignore[override]  # as the parent's: it narrows the configuration's type
         cls, inst_data: ConfigurableClassData, config_value: Mapping[str, str]
     ) -> Self:
-        """What Dagster calls with the configuration of ``dagster.yaml``."""
+        """Create the storage from the configuration of ``dagster.yaml``."""
         return cls.from_local(config_value.get("base_dir") or instance_directory(), inst_data)
 
     @classmethod
     def from_local(cls, base_dir: str, inst_data: ConfigurableClassData | None = None) -> Self:
-        """Open the storage below a directory, creating what is missing."""
+        """Open the storage below a directory, creating missing directories."""
         settle_automation_ticks()
         directory = Path(base_dir)
         directory.mkdir(parents=True, exist_ok=True)

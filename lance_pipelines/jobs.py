@@ -1,8 +1,8 @@
 """The jobs of each declared dataset, and their run configurations.
 
-Each dataset has its own: ``ingest_trips``, ``compact_trips`` … Those of an only dataset bear the bare names of their
-operations: ``ingest``, ``compact`` … So names do not depend on the order of declarations. Every job is tagged with its
-dataset and operation.
+Each dataset has its own: ``ingest_trips``, ``compact_trips`` … If only one dataset is declared, the jobs have the plain
+names of the operations: ``ingest``, ``compact`` … So names do not depend on the order of declarations. Every job is
+tagged with its dataset and operation.
 
 ==========================  ===================================================================
 Job                         Steps
@@ -13,8 +13,8 @@ Job                         Steps
 ``delete_rows``             ``plan_delete`` → ``delete_rows``
 ==========================  ===================================================================
 
-The first step takes the configuration, and its plan decides whether the others run. The last one has the dataset's pool
-slot.
+The first step takes the configuration, and its plan decides whether the others run. The last step holds the pool slot
+of the dataset.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.events import OPERATION_TAG
+from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
 from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
@@ -57,16 +57,16 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
 
 _DESCRIPTIONS: Final = MappingProxyType(
     {
-        "compact": "Merge small fragments of {} into few large ones. No row changes.",
-        "materialize_deletions": "Write fragments of {} with many deleted rows anew, without those. No row changes.",
-        "cleanup": "Remove old versions of {} and the files that only they need. Tagged versions stay.",
+        "compact": "Merge small fragments of {} into fewer large ones. No row changes.",
+        "materialize_deletions": "Rewrite fragments of {} with many deleted rows without those rows. No row changes.",
+        "cleanup": "Remove old versions of {} and the files that only they use. Tagged versions are kept.",
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
     }
 )
 
 
 def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
-    """``ingest_<name>`` makes a dataset; ``ingest`` where there is only one."""
+    """Return the ingest job of each dataset: ``ingest_<name>``, or ``ingest`` if only one is declared."""
     return [
         dg.define_asset_job(
             name=job_name("ingest", declarations, declaration.name),
@@ -79,7 +79,7 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
 
 
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
-    """Four jobs for each dataset: compact, materialize deletions, clean up, delete rows."""
+    """Return four jobs for each dataset: compact, materialize deletions, clean up, delete rows."""
     return [
         dg.job(
             name=job_name(operation, declarations, declaration.name),
@@ -93,41 +93,41 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
 
 
 def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset: str) -> str:
-    """Name of the job that does an operation on a dataset.
+    """Return the name of the job that runs an operation on a dataset.
 
     Raises:
         InvalidInputError: no such dataset is declared.
     """
     names = [declaration.name for declaration in declarations]
     if dataset not in names:
-        raise InvalidInputError(f"no dataset {dataset!r} is declared; expected one of {names}")
+        raise InvalidInputError(f"dataset {dataset!r} is not declared; expected one of {names}")
     return operation if len(names) == 1 else f"{operation}_{dataset}"
 
 
 def job_tags(operation: str, dataset: str) -> dict[str, str]:
-    """Tags of the job that does an operation on a dataset."""
+    """Return the tags of the job that runs an operation on a dataset."""
     return {DATASET_TAG: dataset, OPERATION_TAG: operation}
 
 
 def request_config(operation: str, **values: Any) -> dict[str, Any]:
-    """The run configuration of a maintenance job, for sensors, schedules and the command line.
+    """Return the run configuration of a maintenance job, for sensors, schedules and the command line.
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
-        values: fields of the operation's configuration; one that is None keeps the declared value.
+        values: fields of the operation's configuration; None keeps the declared value.
     """
     given = {name: value for name, value in values.items() if value is not None}
     return {"ops": {_CONFIGURED_STEPS[operation]: {"config": given}}}
 
 
 def _shown_config(operation: str, declaration: DatasetDeclaration) -> dict[str, Any]:
-    """What the launchpad shows first, and what a run without a configuration gets: the declared values, spelled out."""
+    """Return the initial launchpad configuration, also used for runs without one: the explicit declared values."""
     values = declared_values(operation, declaration.maintenance)
     return {} if values is None else {"config": request_config(operation, **values)}
 
 
 def _in_turn(steps: Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]) -> Callable[[], None]:
-    """The body of a job in which the first step's plan goes through the others."""
+    """Build the body of a job in which the first step's plan is passed through the others."""
 
     def body() -> None:
         handed_on = steps[0]().plan

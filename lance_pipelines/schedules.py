@@ -1,16 +1,16 @@
-"""Schedules of the maintenance jobs: the floor below the sensors, for datasets that change too little to trip them.
+"""Schedules of the maintenance jobs, for datasets that change too little for the sensors.
 
 ======================  ============  ==============================================================
-Operation               When (UTC)    Why then
+Operation               When (UTC)    Reason
 ======================  ============  ==============================================================
 compact                 02:00         before the readers of the day
-materialize_deletions   03:00         after the compaction, which drops deleted rows on its way
-cleanup                 Sunday 04:00  after the rewrites of a week, which left old versions behind
+materialize_deletions   03:00         after the compaction, which also drops deleted rows
+cleanup                 Sunday 04:00  after a week of rewrites, which leave old versions
 ======================  ============  ==============================================================
 
-Each dataset has a schedule ``<operation>_<dataset>_schedule`` for each of them, switched off until somebody switches it
-on. Whether it is belongs to its name, so the name has the dataset even where the job's needs none. A run with nothing
-to do says so and ends.
+Each dataset has a schedule ``<operation>_<dataset>_schedule`` for each of them, which is stopped by default. Dagster
+stores by name whether a schedule is running, so the name always contains the dataset. A run with nothing to do says so
+and ends.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ CRON_SCHEDULES: Final = MappingProxyType(
 
 
 def build_schedules(declarations: Sequence[DatasetDeclaration]) -> list[dg.ScheduleDefinition]:
-    """One schedule for each scheduled operation of each dataset."""
+    """Return one schedule for each scheduled operation of each dataset."""
     return [
         _schedule(operation, declaration.name, cron_schedule, job_name(operation, declarations, declaration.name))
         for declaration in declarations
@@ -47,5 +47,5 @@ def _schedule(operation: str, dataset: str, cron_schedule: str, job: str) -> dg.
         execution_timezone="UTC",
         run_config=request_config(operation),
         default_status=dg.DefaultScheduleStatus.STOPPED,
-        description=f"Runs {job} whether its sensor finds it due or not.",
+        description=f"Runs {job} regardless of whether its sensor finds it due.",
     )

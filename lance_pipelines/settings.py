@@ -7,8 +7,8 @@ Variable                        Meaning                                      Whe
 ``LANCE_PIPELINES_EXECUTOR``    ``in_process`` or ``multiprocess``           ``in_process``
 ==============================  ===========================================  ==========================================
 
-Under ``in_process`` the steps of a run share one process and one Spark session. Under ``multiprocess`` every step has a
-process of its own, and the session lives in the one that writes.
+With ``in_process`` the steps of a run share one process and one Spark session. With ``multiprocess`` every step has its
+own process, and the session is in the process that writes.
 """
 
 import atexit
@@ -37,7 +37,7 @@ WAREHOUSE_VARIABLE: Final = "LANCE_PIPELINES_WAREHOUSE"
 EXECUTOR_VARIABLE: Final = "LANCE_PIPELINES_EXECUTOR"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
 INSTANCE_VARIABLE: Final = "LANCE_PIPELINES_INSTANCE"
-"""Set by a command without ``DAGSTER_HOME`` for the processes it starts."""
+"""Set by a command without ``DAGSTER_HOME`` for the processes that it starts."""
 
 SETTLE_VARIABLE: Final = "DAGSTER_AUTOMATION_TICK_SETTLE_SECONDS"
 """Dagster's own; see :func:`settle_automation_ticks`."""
@@ -57,7 +57,7 @@ class ExecutorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment decides.
+    """Settings from the environment.
 
     Attributes:
         warehouse: absolute path or URI of the directory that holds the datasets.
@@ -81,7 +81,7 @@ class Settings:
         executor = variables.get(EXECUTOR_VARIABLE) or ExecutorKind.IN_PROCESS
         if executor not in set(ExecutorKind):
             raise InvalidInputError(
-                f"{EXECUTOR_VARIABLE} is {executor!r}; expected one of {[str(kind) for kind in ExecutorKind]}"
+                f"invalid {EXECUTOR_VARIABLE} {executor!r}; expected one of {[str(kind) for kind in ExecutorKind]}"
             )
         return cls(
             warehouse=absolute_uri(variables.get(WAREHOUSE_VARIABLE) or "warehouse"),
@@ -89,12 +89,12 @@ class Settings:
         )
 
     def dataset_uri(self, name: str) -> str:
-        """Location of the dataset of that name in the warehouse."""
+        """Return the location of the dataset with that name in the warehouse."""
         return f"{self.warehouse.rstrip('/')}/{name}.lance"
 
 
 def absolute_uri(location: str) -> str:
-    """A path made absolute, so that every process of a run means the same place; a URI with a scheme as it is.
+    """Return an absolute path, so that all processes of a run use the same location; a URI with a scheme is unchanged.
 
     Raises:
         InvalidInputError: the path begins with ``~`` and a user whose home directory cannot be found.
@@ -108,30 +108,29 @@ def absolute_uri(location: str) -> str:
 
 
 def child_environment(*, warehouse: Path, dagster_home: Path) -> dict[str, str]:
-    """The environment of a process with a warehouse and a Dagster instance of its own.
+    """Return the environment of a process with a warehouse and a Dagster instance of its own.
 
-    Nothing that points to the user's instance or datasets is handed on.
+    Variables that point to the user's instance or datasets are removed.
     """
     own = {name: text for name, text in os.environ.items() if not name.startswith(("DAGSTER_", "LANCE_PIPELINES_"))}
     return {**own, WAREHOUSE_VARIABLE: str(warehouse), HOME_VARIABLE: str(dagster_home)}
 
 
 def settle_automation_ticks() -> None:
-    """Let each event belong to one tick of the automation in this process and in those that it starts.
+    """Assign each event to exactly one automation tick, in this process and in those that it starts.
 
-    A tick notes the end of the event log and then reads the latest events. One recorded in between is read by this tick
-    and, being beyond the noted end, by the next one too: two runs for one change. Dagster leaves what is beyond the end
-    to the next tick, but only where this variable says how long a tick waits after it noted the end. A value that is
-    there stays.
+    A tick records the end of the event log and then reads the latest events. An event recorded in between would be read
+    by this tick and by the next one too: two runs for one change. Dagster leaves it to the next tick only if this
+    variable says how long a tick waits after it recorded the end. An existing value is kept.
     """
     os.environ.setdefault(SETTLE_VARIABLE, _SETTLE_SECONDS)
 
 
 def instance_directory() -> str:
-    """Where the Dagster instance keeps its databases.
+    """Return the directory of the Dagster instance's databases.
 
-    ``DAGSTER_HOME``; a command without one gets a directory of its own, which the processes that it starts share and
-    which is removed when it ends.
+    It is ``DAGSTER_HOME``. A command without it gets a temporary directory, which it shares with the processes that it
+    starts and which is removed when it ends.
     """
     known = os.environ.get(HOME_VARIABLE) or os.environ.get(INSTANCE_VARIABLE)
     if known:

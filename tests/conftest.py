@@ -1,23 +1,73 @@
-"""What holds for every test: a time limit, and signal handlers of its own."""
+"""What holds for every test: which run by default and in which order, a time limit, and signal handlers of its own."""
 
+import gc
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
+from tests.support.sampling import mark_all_but_samples
 from tests.support.signal_handlers import own_signal_handlers
 
 LIMITS_SECONDS = {"slow": 1800, "exhaustive": 3600, "soak": 7200}
 """Marker -> time limit; of several the longest holds. Tests without one of these have the limit of pyproject.toml."""
 
+LONGEST_FIRST = ("spark", "dagster", "fault", "interop", "property", "golden", "unit", "contracts")
+"""The folders in the order in which their files are handed out, so that no worker is left with a long one."""
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+
+# Asserts are rewritten once and not in every run, also where Python is told to write no compiled modules.
+sys.dont_write_bytecode = False
+
+
+class _FilesAndOneSpark(LoadFileScheduling):
+    """Each file runs in one worker, and all that shares a Spark session in the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/spark" if nodeid.startswith("tests/spark/") else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    return _FilesAndOneSpark(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+# Before the markers are asked what to run.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_all_but_samples(items)
     for item in items:
         limits = [seconds for name, seconds in LIMITS_SECONDS.items() if item.get_closest_marker(name)]
         if limits and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(max(limits)))
+    root = config.rootpath / "tests"
+    items.sort(key=lambda item: LONGEST_FIRST.index(item.path.relative_to(root).parts[0]))
+
+
+def pytest_collection_finish() -> None:
+    """Tests that collect garbage need not look at the tests themselves."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _writes_need_not_reach_the_disk() -> Iterator[None]:
+    """No test ends with a loss of power, and those about it record the calls; processes of their own do sync."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(autouse=True)
 def _own_signal_handlers() -> Iterator[None]:
     with own_signal_handlers():
         yield
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A dataset location on local disk where nothing is yet."""
+    return str(tmp_path / "table")

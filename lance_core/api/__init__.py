@@ -1,1 +1,1 @@
-"""What users touch: datasets, fragments, writing and committing."""
+"""The public API: datasets, fragments, writing and committing."""

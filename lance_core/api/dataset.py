@@ -1,92 +1,101 @@
-"""LanceDataset: one version of a dataset, opened.
+"""LanceDataset: a handle on one version of a dataset.
 
-A handle reads one manifest and shows that version: what others commit is seen by opening anew or by
-``checkout_latest``, what is committed through the handle it shows at once. Names, arguments and defaults follow the
-reference; what is not supported yet is refused by name.
+A handle reads one manifest and stays on that version. Commits by others become visible after reopening the dataset or
+calling ``checkout_latest``; a commit through the handle moves the handle to the new version. Names, arguments and
+defaults follow the reference; for unsupported arguments, the error message contains their names.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Self
+import warnings
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
-from lance_core.api.arguments import refuse_unsupported
-from lance_core.api.commit import DEFAULT_COMMIT_TIMEOUT, CommitOptions, commit
-from lance_core.api.dataset_batches import DatasetBatches
-from lance_core.api.dataset_blobs import DatasetBlobs
-from lance_core.api.dataset_changes import DatasetChanges
-from lance_core.api.dataset_files import DatasetFiles
-from lance_core.api.dataset_history import DatasetHistory
-from lance_core.api.dataset_indices import DatasetIndices
-from lance_core.api.dataset_maintenance import DatasetMaintenance
-from lance_core.api.dataset_places import DatasetPlaces
-from lance_core.api.dataset_scans import DatasetScans
-from lance_core.api.dataset_settings import DatasetSettings
-from lance_core.api.dataset_uris import line_uri
 from lance_core.api.delta import DatasetDelta
-from lance_core.api.detached_commit import commit_outside_lineage
-from lance_core.api.early_fragments import with_row_counts
 from lance_core.api.fragment import LanceFragment
-from lance_core.api.location import locked, open_log, uri_text
-from lance_core.api.merge_schemas import with_known_field_ids
-from lance_core.api.operation_conversion import transaction_to_core
-from lance_core.api.operations import Transaction
-from lance_core.api.output_schema import OutputSchema
-from lance_core.api.references import open_version, planned_line, read_manifest
-from lance_core.api.requested_transaction import requested_transaction
-from lance_core.api.row_id_lookup import RowIdLookup
-from lance_core.api.scanner import ScanSource
-from lance_core.api.validation import validate_version
-from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
-from lance_core.schema.json_columns import shown_json_schema
+from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
+from lance_core.cleanup.drop import drop_dataset
+from lance_core.cleanup.file_listings import all_files, tracked_files
+from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
+from lance_core.cleanup.policy import CleanupPolicy
+from lance_core.commit.commit import commit, commit_change, commit_outside_lineage
+from lance_core.commit.operation_completion import with_known_field_ids
+from lance_core.commit.options import DEFAULT_COMMIT_TIMEOUT, CommitOptions
+from lance_core.delete.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
+from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
+from lance_core.places.location import locked, open_log, uri_text
+from lance_core.places.uris import line_uri, recorded_root
+from lance_core.public.arguments import checked_text, refuse_unsupported, whole_number
+from lance_core.public.dataset_base_path import base_path_from_proto
+from lance_core.public.dataset_base_path import new_bases as new_base_messages
+from lance_core.public.index_records import describe_indices, indices_named
+from lance_core.public.version_info import version_info
+from lance_core.refs.branches import Branches
+from lance_core.refs.clones import deep_clone, shallow_clone
+from lance_core.refs.tags import Tags
+from lance_core.repair.validation import validate_version
+from lance_core.scan.blob_rows import BlobRows
+from lance_core.scan.output_schema import shown_schema
+from lance_core.scan.scanner import LanceScanner
+from lance_core.scan.table_view import TableView
+from lance_core.scan.take import take_rows, take_rows_by_id
 from lance_core.table.base_options import inherited_options, with_base_params
-from lance_core.table.base_paths import FileLocator
 from lance_core.table.field_ids import highest_field_id
-from lance_core.table.fragment import Fragments
-from lance_core.table.fragment_totals import FragmentTotals
 from lance_core.table.index_metadata import parse_index_section
+from lance_core.table.index_rules import decode_index_section
+from lance_core.table.lines import main_line
+from lance_core.table.migration import migrate_to_v2_names
 from lance_core.table.paths import ManifestNaming
+from lance_core.table.ref_creation import known_to_exist
+from lance_core.transactions.operations.create_index import CreateIndex
+from lance_core.transactions.operations.map_update import map_update
+from lance_core.transactions.operations.restore import Restore
+from lance_core.transactions.operations.update_bases import UpdateBases
+from lance_core.transactions.operations.update_config import UpdateConfig
+from lance_core.transactions.public_transaction import (
+    Transaction,
+    merge_appends,
+    read_public_transaction,
+    requested_transaction,
+    transaction_to_core,
+)
 from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress
+from lance_core.transactions.transaction import checked_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
     from datetime import timedelta
     from pathlib import Path
 
     import pyarrow as pa
+    from pyroaring import BitMap
 
-    from lance_core.api.location import CommitLock
-    from lance_core.api.operations import LanceOperation
+    from lance_core.cleanup.records import CleanupExplanation, CleanupStats
+    from lance_core.compaction.optimizer import DatasetOptimizer
+    from lance_core.places.location import CommitLock
+    from lance_core.places.references import Reference
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.index_records import IndexDescription
+    from lance_core.public.version_info import Version
     from lance_core.schema.field import Schema
-    from lance_core.table.fragment import Fragment
+    from lance_core.table.base_paths import FileLocator
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
+    from lance_core.transactions.public_transaction import LanceOperation
 
-__all__ = ["LanceDataset"]
-
-
-_NOT_ASKED: Final = object()
-"""In the place of what a line is told by, until a change is planned on it."""
+__all__ = ["BulkCommitResult", "LanceDataset"]
 
 
-class LanceDataset(
-    DatasetScans,
-    DatasetBlobs,
-    DatasetChanges,
-    DatasetHistory,
-    DatasetSettings,
-    DatasetMaintenance,
-    DatasetIndices,
-    DatasetBatches,
-    DatasetPlaces,
-    DatasetFiles,
-):
+class LanceDataset:
     """One version of a dataset. Safe for use by several threads.
 
     Args:
-        uri: where the dataset is.
-        version: a number, or the name of a tag; None for the latest.
+        uri: location of the dataset.
+        version: a version number, or the name of a tag; None for the latest.
         storage_options: credentials and settings of the store.
-        commit_lock: held by each commit while it makes its version; a pickled handle does not take it along.
+        commit_lock: held by each commit while it creates its version; not included when the handle is pickled.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
@@ -105,10 +114,16 @@ class LanceDataset(
         commit_lock: CommitLock | None = None,
     ) -> None:
         """Read one manifest."""
-        text = uri_text(uri)
-        opened = open_log(text, storage_options, commit_lock)
-        log, manifest = open_version(opened, version)
-        self._fill(line_uri(text, of=opened, to=log), log, manifest, storage_options)
+        self._view = TableView.open(uri, version, storage_options, commit_lock)
+        self._lock = Lock()
+
+    @classmethod
+    def of(cls, view: TableView) -> Self:
+        """Return a handle on a version that has already been read."""
+        handle = cls.__new__(cls)
+        handle._view = view
+        handle._lock = Lock()
+        return handle
 
     @classmethod
     def from_manifest(
@@ -119,195 +134,211 @@ class LanceDataset(
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> Self:
-        """A handle for a manifest that has been read already; ``line`` as for :attr:`line`, where it is known."""
-        handle = cls.__new__(cls)
-        handle._fill(uri, log, manifest, storage_options, line)
-        return handle
-
-    def _fill(
-        self,
-        uri: str,
-        log: VersionLog,
-        manifest: Manifest,
-        storage_options: dict[str, str] | None,
-        line: Hashable = None,
-    ) -> None:
-        totals = FragmentTotals.of(manifest.message)
-        manifest.check_readable(totals)
-        self._uri = uri
-        self._log = log
-        self._locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
-        self._manifest = manifest
-        self._line = _NOT_ASKED if line is None else line
-        self._counted = manifest if totals.counts_every_fragment else None
-        self._num_live_rows = totals.num_live_rows
-        self._storage_options = storage_options
-        self._schema = manifest.schema
-        self._lookup: RowIdLookup | None = None
+        """Return a handle from the parts of a view. ``line`` is the value of :attr:`line`, if known."""
+        return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
-        """Place and version."""
-        return f"LanceDataset(uri={self._uri!r}, version={self.version})"
+        """Return the location and the version as text."""
+        return f"LanceDataset(uri={self.uri!r}, version={self.version})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as place and version; the copy reads the manifest again."""
-        return _reopen, (self._uri, self.version, self._storage_options, self._known_line)
+        """Pickle the location and the version; the copy reads the manifest again."""
+        return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line)
+
+    @property
+    def view(self) -> TableView:
+        """The version of this handle."""
+        return self._view
+
+    def show(self, view: TableView) -> None:
+        """Move to a version committed through this handle, as in the reference; never move back to an older version."""
+        with self._lock:
+            if view.version >= self._view.version:
+                self._view = view
+
+    # ── The version of the handle ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def uri(self) -> str:
-        """Where the dataset is."""
-        return self._uri
+        """The location of the dataset."""
+        return self._view.uri
 
     @property
     def version(self) -> int:
-        """The version that this handle shows."""
-        return self._manifest.version
-
-    @property
-    def latest_version(self) -> int:
-        """The latest version there is; looked up at each call."""
-        latest = self._log.latest()
-        if latest is None:
-            raise DatasetNotFoundError(f"there is no dataset at {self._uri} any more", path=self._uri)
-        return latest.version
+        """The version number of this handle."""
+        return self._view.version
 
     @property
     def log(self) -> VersionLog:
         """The dataset's versions."""
-        return self._log
+        return self._view.log
 
     @property
     def line(self) -> Hashable:
-        """Tells the branch of this version from one that was made again under its name; None on the main line."""
-        if self._line is _NOT_ASKED:
-            self._line = planned_line(self._log, self._manifest)
-        return self._line
-
-    @property
-    def _known_line(self) -> Hashable:
-        """:attr:`line`, as far as it has been asked for; None where it has not."""
-        return None if self._line is _NOT_ASKED else self._line
+        """Identifies the branch of this version, to detect a recreated branch; None on the main branch."""
+        return self._view.line
 
     @property
     def manifest(self) -> Manifest:
         """The manifest of this version."""
-        return self._manifest
+        return self._view.manifest
 
     @property
     def counted_manifest(self) -> Manifest:
-        """The manifest with the rows of every fragment; data files tell those that it does not record.
+        """The manifest with the row counts of every fragment; missing counts are read from data files.
 
         Raises:
             NotFoundError: a data file is missing.
             CorruptDataError: a data file is damaged.
         """
-        if self._counted is None:
-            self._counted = with_row_counts(self._manifest, self._locator)
-        return self._counted
+        return self._view.counted_manifest
 
     @property
     def locator(self) -> FileLocator:
-        """Finds the files of this version."""
-        return self._locator
+        """Locates the files of this version."""
+        return self._view.locator
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """As given when it was opened."""
-        return self._storage_options
+        """The storage options that the dataset was opened with."""
+        return self._view.storage_options
+
+    @property
+    def initial_storage_options(self) -> dict[str, str] | None:
+        """The options that the dataset was opened with."""
+        return self.storage_options
+
+    def latest_storage_options(self) -> dict[str, str] | None:
+        """Return the options in use: those that the dataset was opened with, since options are not refreshed."""
+        return self.storage_options
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema."""
-        return OutputSchema(shown_json_schema(self._schema)).schema
+        return shown_schema(self._view.schema)
 
     @property
     def lance_schema(self) -> Schema:
         """The schema with field ids."""
-        return self._schema
-
-    @property
-    def max_field_id(self) -> int:
-        """The highest field id that the schema, a data file or a data overlay has.
-
-        Where the table counts them, the highest ever given.
-        """
-        return highest_field_id(self._manifest.message)
-
-    @property
-    def data_storage_version(self) -> str:
-        """The data file version that writes use when none is asked for."""
-        return self._manifest.file_version.value
-
-    @property
-    def has_stable_row_ids(self) -> bool:
-        """Whether rows have stable ids."""
-        return self._manifest.has_stable_row_ids
-
-    @property
-    def has_index(self) -> bool:
-        """Whether there is an index. Scans here do not use it."""
-        return bool(parse_index_section(self._manifest.index_section))
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """The table metadata."""
-        return dict(self._manifest.message.table_metadata)
+        return self._view.schema
 
     @property
     def schema_metadata(self) -> dict[str, str]:
         """The schema metadata."""
-        return {key: value.decode("utf-8", "replace") for key, value in self._schema.metadata.items()}
-
-    def config(self) -> dict[str, str]:
-        """The table config."""
-        return dict(self._manifest.message.config)
+        return _decoded(self._view.schema.metadata)
 
     @property
-    def recorded_rows(self) -> int | None:
-        """Rows that are not deleted, if the manifest says so of every fragment; None when files have to be read."""
-        return self._num_live_rows
+    def max_field_id(self) -> int:
+        """The highest field id in the schema, data files and data overlays.
 
-    def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> LanceDataset:
-        """A handle for another version.
+        If the table records the highest id ever assigned, that one.
+        """
+        return highest_field_id(self._view.manifest.message)
+
+    @property
+    def data_storage_version(self) -> str:
+        """The data file version that a write uses if none is specified."""
+        return self._view.manifest.file_version.value
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows have stable ids."""
+        return self._view.manifest.has_stable_row_ids
+
+    @property
+    def has_index(self) -> bool:
+        """Whether there is an index. Scans do not use it."""
+        return bool(parse_index_section(self._view.manifest.index_section))
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The table metadata."""
+        return dict(self._view.manifest.message.table_metadata)
+
+    def config(self) -> dict[str, str]:
+        """Return the table config."""
+        return dict(self._view.manifest.message.config)
+
+    def base_paths(self) -> dict[int, DatasetBasePath]:
+        """Return the base paths of the version, by id."""
+        return {base.id: base_path_from_proto(base) for base in self._view.manifest.message.base_paths}
+
+    def validate(self) -> None:
+        """Compare every file with what the manifest records.
+
+        Raises:
+            CorruptDataError: a file does not match; the message describes the first violation.
+        """
+        validate_version(self._view.counted_manifest, self._view.locator)
+
+    # ── Versions ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def latest_version(self) -> int:
+        """The number of the latest version of the dataset; looked up at each access."""
+        return self._view.latest_version
+
+    def versions(self) -> list[Version]:
+        """Return all versions, oldest first; reads every manifest."""
+        return [version_info(self._view.log.read(name)) for name in self._view.log.newer_than(0)]
+
+    def version_refs(self) -> list[dict[str, int]]:
+        """Return the numbers of all versions, oldest first; reads no manifest."""
+        return [{"version": name.version} for name in self._view.log.newer_than(0)]
+
+    def get_version(self) -> Version:
+        """Return the entry of :meth:`versions` for this version; nothing is read."""
+        return version_info(self._view.manifest)
+
+    def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
+        """Return a handle for another version.
 
         Args:
-            version: a number of the line of this handle (the main line or a branch), the name of a tag, or (branch,
-                number) with None or "main" for the main line and None for the latest.
+            version: a version number on the branch of this handle, the name of a tag, or a tuple (branch, number).
+                None or "main" as the branch means the main branch; None as the number means the latest version.
 
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: none of these.
+            InvalidTypeError: the argument is none of these.
         """
-        if version is None:
-            raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
-        log, manifest = open_version(self._log, version, branch=self._manifest.message.branch)
-        uri = line_uri(self._uri, of=self._log, to=log)
-        line = self._known_line if log.root == self._log.root else None
-        return LanceDataset.from_manifest(uri, log, manifest, self._storage_options, line)
+        return self.of(self._view.at(version))
 
     def checkout_latest(self) -> None:
-        """Make this handle show the latest version."""
-        self._line = _NOT_ASKED
-        self.show(read_manifest(self._log, None))
+        """Move this handle to the latest version."""
+        self._view = self._view.latest()
 
-    def show(self, manifest: Manifest) -> None:
-        """Make this handle show the version of a manifest, as the reference's handles follow their own commits."""
-        self._fill(self._uri, self._log, manifest, self._storage_options, self._known_line)
+    def restore(self) -> None:
+        """Restore the version of this handle, by creating a new version with its content.
 
-    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
-        """The fragments, ascending by id. A filter is not supported."""
-        refuse_unsupported("get_fragments", filter=filter)
-        return [LanceFragment.of(self, fragment) for fragment in self._records()]
+        The later versions are kept. Fragment and row ids keep increasing.
 
-    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment of that id; None when there is none."""
-        record = self.find_fragment(fragment_id)
-        return None if record is None else LanceFragment.of(self, record)
+        Raises:
+            IncompatibleTransactionError: another writer changed the metadata of the schema or a field at the same time.
+            NotFoundError: a file of the version is missing.
+            TooMuchWriteContentionError: other writers committed first at every attempt.
+        """
+        self._change(Restore(version=self.version), read_version=self.latest_version)
 
-    def find_fragment(self, fragment_id: int) -> Fragment | None:
-        """The record of a fragment; None when there is none."""
-        return next((fragment for fragment in self._records() if fragment.id == fragment_id), None)
+    def read_transaction(self, version: int) -> Transaction | None:
+        """Return the transaction that created a version; None if it is no longer recorded."""
+        return read_public_transaction(self._view.log, whole_number("version", version))
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """Return the transactions of this version and those before it, newest first.
+
+        Args:
+            recent_transactions: the maximum number; the transaction of this version is always included. A detached
+                version has no history, so only its own transaction is returned.
+
+        Raises:
+            InvalidTypeError: the number is not a whole number.
+            InvalidInputError: the number is negative.
+        """
+        wanted = whole_number("recent_transactions", recent_transactions)
+        if wanted < 0:
+            raise InvalidInputError(f"recent_transactions is {wanted}, expected 0 or more")
+        return [self.read_transaction(version) for version in self._view.lineage(max(wanted, 1))]
 
     def delta(
         self,
@@ -316,28 +347,425 @@ class LanceDataset(
         begin_version: int | None = None,
         end_version: int | None = None,
     ) -> DatasetDelta:
-        """What changed between two versions.
+        """Return what changed between two versions.
 
         Args:
-            compared_against: the version to compare this one with; takes the place of the two others.
-            begin_version: what this version did is not part of the difference.
-            end_version: what this version did is.
+            compared_against: the version to compare this one with; if given, the other two arguments are ignored.
+            begin_version: the first version; its own changes are not part of the difference.
+            end_version: the last version; its changes are part of the difference.
 
         Raises:
-            InvalidInputError: no two versions are named, or one is negative.
+            InvalidInputError: the arguments do not specify two versions, or a version is negative.
         """
-        return DatasetDelta.between(self, compared_against, begin_version, end_version)
+        return DatasetDelta.between(self._view, compared_against, begin_version, end_version)
 
-    def validate(self) -> None:
-        """Compare every file with what the manifest records.
+    # ── Reading ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:
+        """Return the fragments in ascending order of id. A filter is not supported."""
+        refuse_unsupported("get_fragments", filter=filter)
+        view = self._view
+        return [LanceFragment.of(self, view, fragment) for fragment in view.fragments]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """Return the fragment with the given id, or None if there is none."""
+        view = self._view
+        record = view.find_fragment(fragment_id)
+        return None if record is None else LanceFragment.of(self, view, record)
+
+    def fragment_ids(self) -> BitMap:
+        """Return the ids of all fragments of this version."""
+        # Imported only when needed, as in all other modules.
+        from pyroaring import BitMap
+
+        return BitMap(fragment.id for fragment in self._view.manifest.message.fragments)
+
+    def __len__(self) -> int:
+        """Return the number of rows that are not deleted."""
+        return self.count_rows()
+
+    @property
+    def recorded_rows(self) -> int | None:
+        """The number of rows that are not deleted; None if the manifest does not record all row counts."""
+        return self._view.recorded_rows
+
+    def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
+        """Return the number of rows that are not deleted and match the filter, if any.
+
+        Only the columns that the filter uses are read.
 
         Raises:
-            CorruptDataError: names the first rule that is broken.
+            InvalidInputError: the filter is invalid.
+            NotSupportedError: a part of the filter is not supported.
         """
-        validate_version(self.counted_manifest, self._locator)
+        refuse_unsupported("count_rows", **kwargs)
+        if filter is None and self.recorded_rows is not None:
+            return self.recorded_rows
+        return LanceScanner(self._view.source(), columns=[], filter=filter).count_rows()
+
+    def scanner(  # noqa: D417  # the reference's signature; arguments without effect are described together
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        index_segments: Any = None,
+        full_text_query: Any = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        scan_stats_callback: Any = None,
+        strict_batch_size: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+        row_addr_allowlist: bytes | None = None,
+        row_addr_blocklist: bytes | None = None,
+    ) -> LanceScanner:
+        """Plan a scan.
+
+        Args:
+            columns: names or dotted paths; None for every column of the table. Row columns can also be selected:
+                ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``, ``_row_last_updated_at_version``.
+            filter: the rows to select, as SQL text or an Arrow expression; None for all. It may use all row columns
+                except ``_rowoffset``. Limit and offset count the selected rows.
+            limit: number of rows to return; None for all.
+            offset: number of rows to skip; None for 0.
+            batch_size: maximum number of rows in a batch; None for 8192.
+            fragments: scan only these fragments, in this order.
+            with_row_id: whether to append the column ``_rowid``.
+            with_row_address: whether to append the column ``_rowaddr``, as the last one.
+            use_stats: skip rows that the statistics of 0.1 files rule out; True by default.
+            blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
+                default) and "all_descriptions" return the descriptors.
+
+        The arguments for read-ahead, buffers and indices have no effect. All other arguments are refused.
+
+        Raises:
+            InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
+            NotSupportedError: an argument, or a part of the filter, is not supported.
+        """
+        refuse_unsupported(
+            "scanner",
+            nearest=nearest,
+            batch_size_bytes=batch_size_bytes,
+            index_segments=index_segments,
+            full_text_query=full_text_query,
+            include_deleted_rows=include_deleted_rows,
+            scan_stats_callback=scan_stats_callback,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            row_addr_allowlist=row_addr_allowlist,
+            row_addr_blocklist=row_addr_blocklist,
+        )
+        source = self._view.source(None if fragments is None else [fragment.fragment_id for fragment in fragments])
+        return LanceScanner(
+            source,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            use_stats=use_stats,
+        )
+
+    def to_table(
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+    ) -> pa.Table:
+        """Read rows into memory; see :meth:`scanner`."""
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            full_text_query=full_text_query,
+            blob_handling=blob_handling,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+        ).to_table()
+
+    def to_batches(
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        strict_batch_size: bool | None = None,
+        order_by: Any = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Stream rows, fragment by fragment; see :meth:`scanner`."""
+        return self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            full_text_query=full_text_query,
+            blob_handling=blob_handling,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            **kwargs,
+        ).to_batches()
+
+    def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
+        """Return the first rows; ``kwargs`` as for :meth:`scanner`."""
+        return self.scanner(**{**kwargs, "limit": num_rows}).to_table()
+
+    def slice(self, start: int, end: int, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
+        """Return the rows at positions ``[start, end)``.
+
+        Raises:
+            InvalidInputError: the range is invalid.
+        """
+        if not 0 <= start <= end:
+            raise InvalidInputError(f"invalid row range [{start}, {end}); expected 0 <= start <= end")
+        return self.scanner(offset=start, limit=end - start, columns=columns).to_table()
+
+    def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
+        """Return rows by position, in the requested order; positions may repeat.
+
+        Raises:
+            InvalidInputError: a position is out of range.
+        """
+        return take_rows(self._view.source(), indices, columns)
+
+    def _take_rows(
+        self,
+        row_ids: Sequence[int] | pa.Array,
+        columns: list[str] | dict[str, str] | None = None,
+        *,
+        ignore_deletions: bool = False,
+        **kwargs: Any,
+    ) -> pa.Table:
+        """Return rows by row id, in the requested order; ids may repeat, and ids of deleted rows are omitted.
+
+        With stable row ids, ids that were never assigned are omitted too. Without them, a row id is a row address, and
+        an address at which no row was ever stored is an error.
+
+        Args:
+            row_ids: the row ids.
+            columns: names or dotted paths, including row columns; None for every column of the table.
+            ignore_deletions: also return deleted rows, if row ids are addresses.
+            **kwargs: no effect, as in the reference.
+
+        Raises:
+            RowOutOfRangeError: no row was ever stored at an address.
+            InvalidInputError: a column is unknown.
+            CorruptDataError: two rows have the same id.
+        """
+        return take_rows_by_id(
+            self._view.source(), self._view.row_lookup, row_ids, columns, ignores_deletions=bool(ignore_deletions)
+        )
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
+    ) -> list[BlobFile | None]:
+        """Return blob values as file objects, in the requested order; opening them reads nothing.
+
+        Exactly one of ``ids``, ``addresses`` and ``indices`` must be given.
+
+        Args:
+            blob_column: name of the column, or a dotted path into structs.
+            ids: row ids.
+            addresses: row addresses.
+            indices: positions among the rows that are not deleted.
+            buffer_size: number of bytes that a sequential read fetches at a time; with 0, exactly the requested bytes.
+
+        Returns:
+            One file object per row; None for a null value.
+
+        Raises:
+            InvalidInputError: the column is not a blob column, rows are not selected in exactly one way, or a row does
+                not exist.
+            NotSupportedError: an address is that of a deleted row.
+        """
+        checked_buffer_size(buffer_size)
+        rows = BlobRows.of(self._view, ids, addresses, indices)
+        return [None if place is None else BlobFile(place, buffer_size) for _, place in rows.places(blob_column)]
+
+    def read_blobs(
+        self,
+        blob_column: str,
+        ids: Sequence[int] | pa.Array | None = None,
+        addresses: Sequence[int] | pa.Array | None = None,
+        indices: Sequence[int] | pa.Array | None = None,
+        *,
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, bytes | None]]:
+        """Return whole blob values, in the requested order; see :meth:`take_blobs`.
+
+        ``io_buffer_size`` and ``preserve_order`` have no effect.
+
+        Returns:
+            One pair per row: the address of the row, and the value or None for a null value.
+        """
+        rows = BlobRows.of(self._view, ids, addresses, indices)
+        return [
+            (address, None if place is None else BlobFile(place, 0).read())
+            for address, place in rows.places(blob_column)
+        ]
+
+    def read_blob_ranges(
+        self,
+        blob_column: str,
+        requests: Sequence[tuple[int, int, int]],
+        *,
+        selector: Literal["ids", "addresses", "indices"],
+        io_buffer_size: int | None = None,
+        preserve_order: bool | None = None,
+    ) -> list[tuple[int, int, bytes | None]]:
+        """Return byte ranges of blob values.
+
+        Args:
+            blob_column: name of the column, or a dotted path into structs.
+            requests: tuples (row, offset, length).
+            selector: how rows are selected, as in :meth:`take_blobs`.
+            io_buffer_size: no effect.
+            preserve_order: no effect.
+
+        Returns:
+            Tuples of the index of the request, the address of the row, and the bytes or None for a null value.
+
+        Raises:
+            InvalidInputError: the selector is unknown, a range extends past the end of its value, or as for
+                :meth:`take_blobs`.
+        """
+        if selector not in ("ids", "addresses", "indices"):
+            raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses' or 'indices'")
+        selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
+        selection[selector] = [row for row, _, _ in requests]
+        places = BlobRows.of(self._view, **selection).places(blob_column)
+        return [
+            (index, address, None if place is None else BlobFile(place, 0).read_range(offset, length))
+            for index, ((address, place), (_, offset, length)) in enumerate(zip(places, requests, strict=True))
+        ]
+
+    # ── Changing rows ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def delete(
+        self,
+        predicate: Any,
+        *,
+        conflict_retries: int = DEFAULT_CONFLICT_RETRIES,
+        retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
+        transaction_properties: dict[str, str] | None = None,
+    ) -> dict[str, int]:
+        """Delete the rows that match a predicate. Creates a new version and moves this handle to it.
+
+        The rows are marked as deleted; data files are not changed. The predicate is evaluated on the version of this
+        handle. Deletes of other rows that were committed since are merged; after any other conflict the predicate is
+        evaluated again on the latest version. A version is created even if no row matches.
+
+        Args:
+            predicate: the rows to delete, as SQL text or an Arrow expression. A row for which the predicate is null is
+                kept.
+            conflict_retries: maximum number of times to evaluate the predicate again.
+            retry_timeout: the predicate is not evaluated again after this time.
+            transaction_properties: recorded with the version.
+
+        Returns:
+            ``{"num_deleted_rows": n}``.
+
+        Raises:
+            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
+            NotSupportedError: a part of the predicate, or the table, is not supported.
+            IncompatibleTransactionError: another writer replaced the table in the meantime.
+            TooMuchWriteContentionError: every attempt had a conflict.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed.
+        """
+        deleted = delete_rows(
+            self._view,
+            predicate,
+            RetryPolicy(conflict_retries, retry_timeout),
+            properties=checked_properties(transaction_properties),
+        )
+        self.show(deleted.view)
+        return {"num_deleted_rows": deleted.plan.rows_deleted}
+
+    def truncate_table(self) -> None:
+        """Create a new version without rows. No data file is read."""
+        self.delete("true")
 
     @staticmethod
-    def commit(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+    def commit(  # noqa: D417  # the reference's signature; arguments without effect are described together
         base_uri: str | Path | LanceDataset,
         operation: LanceOperation.BaseOperation | Transaction,
         read_version: int | None = None,
@@ -355,39 +783,42 @@ class LanceDataset(
         base_store_params: dict[str, dict[str, str]] | None = None,
         commit_timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT,
     ) -> LanceDataset:
-        """Make a version from fragments that were written before.
+        """Create a version from fragments that have already been written.
 
-        Committing a :class:`Transaction` whose uuid has been committed already returns the version it made then; so a
-        step that commits may be repeated safely.
+        Committing a :class:`Transaction` whose uuid has already been committed returns that version, so a commit can be
+        repeated safely.
 
         Args:
             base_uri: the dataset.
-            operation: what to do, or the whole transaction.
+            operation: the operation, or a whole transaction.
             read_version: the version that the change was planned on; required unless the operation is an Overwrite or
                 a Restore.
             commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
-            enable_v2_manifest_paths: how manifests are named when the dataset is created; None for V2.
-            detached: make a version outside the lineage, which only its number leads to; the latest version stays.
-            max_retries: attempts after the first. 0 forbids an Overwrite to land on any version but the next.
-            commit_message: kept in the transaction's properties.
-            enable_stable_row_ids: whether rows get stable ids when the dataset is created.
-            base_store_params: path of a base -> options of its store; other bases get ``storage_options``.
-            commit_timeout: no attempt starts later than this; None for no limit.
+            enable_v2_manifest_paths: whether a newly created dataset uses the V2 naming scheme for manifests; None
+                means True.
+            detached: create a version outside the history, which can be opened only by its number.
+            max_retries: maximum number of attempts after the first. With 0, an Overwrite can only create the version
+                directly after its read version.
+            commit_message: stored in the transaction's properties.
+            enable_stable_row_ids: whether a newly created dataset uses stable row ids.
+            base_store_params: maps the path of a base to the options of its store; the other bases use
+                ``storage_options``.
+            commit_timeout: no attempt starts after this time; None for no limit.
 
         Returns:
-            The new version, or the one that the transaction made earlier.
+            The new version, or the one that the transaction created earlier.
 
         Raises:
             DatasetNotFoundError: there is no dataset, and the operation is not an Overwrite.
             VersionNotFoundError: there is no such read version.
             NotFoundError: a data file of a fragment is missing.
             InvalidInputError: the fragments do not fit the dataset.
-            RetryableCommitConflictError: a later version is in the way; plan again on it.
-            IncompatibleTransactionError: a later version makes the change senseless.
-            TooMuchWriteContentionError: every attempt lost its race.
-            CommitOutcomeUnknownError: it could not be found out whether the version was made.
-            StorageError: the outside world failed and nothing was made.
+            RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
+            IncompatibleTransactionError: a later version invalidates the change.
+            TooMuchWriteContentionError: other writers committed first at every attempt.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed and no version was created.
         """
         refuse_unsupported(
             "commit",
@@ -418,27 +849,487 @@ class LanceDataset(
         manifest = make(log, transaction_to_core(transaction), options, known=known)
         return LanceDataset.from_manifest(uri, log, manifest, storage_options, options.progress.line)
 
-    def _records(self) -> Sequence[Fragment]:
-        return Fragments(self.counted_manifest.message.fragments)
+    @staticmethod
+    def commit_batch(
+        dest: str | Path | LanceDataset,
+        transactions: Sequence[Transaction],
+        commit_lock: Any = None,
+        storage_options: dict[str, str] | None = None,
+        enable_v2_manifest_paths: bool | None = None,
+        detached: bool | None = False,
+        max_retries: int = DEFAULT_MAX_RETRIES,
+        base_store_params: dict[str, dict[str, str]] | None = None,
+        commit_timeout: timedelta | None = DEFAULT_COMMIT_TIMEOUT,
+    ) -> BulkCommitResult:
+        """Commit several appends as one version.
 
-    def _source(self, fragment_ids: list[int] | None = None) -> ScanSource:
-        fragments: Sequence[Fragment] = self._records()
-        if fragment_ids is not None:
-            by_id = {fragment.id: fragment for fragment in fragments}
-            missing = [fragment_id for fragment_id in fragment_ids if fragment_id not in by_id]
-            if missing:
-                raise InvalidInputError(f"version {self.version} has no fragment {missing[0]}")
-            fragments = [by_id[fragment_id] for fragment_id in fragment_ids]
-        return ScanSource(self._schema, fragments, self._locator, self._records())
+        Committing the same batch again returns the version that it created.
 
-    def source_of(self, record: Fragment) -> ScanSource:
-        """What is scanned when one fragment is."""
-        return ScanSource(self._schema, (record,), self._locator, self._records())
+        Args:
+            dest: the dataset.
+            transactions: the appends; see :func:`merge_appends`.
+            commit_lock: as for :func:`dataset`.
+            storage_options: credentials and settings of the store.
+            enable_v2_manifest_paths: has no effect, because the dataset exists.
+            detached: as for ``commit``.
+            max_retries: maximum number of attempts after the first.
+            base_store_params: as for ``commit``.
+            commit_timeout: no attempt starts after this time; None for no limit.
 
-    def _row_lookup(self) -> RowIdLookup:
-        if self._lookup is None:
-            self._lookup = RowIdLookup(self._records(), self._locator)
-        return self._lookup
+        Raises:
+            NotSupportedError: a transaction is not an append.
+            InvalidInputError: there are no transactions, or the fragments do not fit the dataset.
+            LanceError: as for ``commit``.
+
+        Returns:
+            The new version and the transaction that created it.
+        """
+        merged = merge_appends(list(transactions))
+        dataset = LanceDataset.commit(
+            dest,
+            merged,
+            commit_lock=commit_lock,
+            storage_options=storage_options,
+            enable_v2_manifest_paths=enable_v2_manifest_paths,
+            detached=detached,
+            max_retries=max_retries,
+            base_store_params=base_store_params,
+            commit_timeout=commit_timeout,
+        )
+        return {"dataset": dataset, "merged": merged}
+
+    # ── Config, metadata, indices ──────────────────────────────────────────────────────────────────────────────────
+
+    def update_config(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the table config.
+
+        Args:
+            values: new values; None removes the key.
+            replace: remove all other entries.
+
+        Returns:
+            The config of the new version.
+
+        Raises:
+            InvalidTypeError: a key is not a string, or a value is neither a string nor None.
+            IncompatibleTransactionError: another writer set one of the keys after the version of this handle.
+        """
+        made = self._change(UpdateConfig(config=map_update("values", values, replace=replace)))
+        return dict(made.manifest.message.config)
+
+    def delete_config_keys(self, keys: list[str]) -> None:
+        """Remove keys from the table config, ignoring missing keys; errors as for :meth:`update_config`."""
+        given: object = keys
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise InvalidTypeError(f"keys must be a list of strings, found {given!r:.80}", argument="keys")
+        self.update_config({checked_text("a key", key): None for key in keys})
+
+    def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the table metadata; arguments, result and errors as for :meth:`update_config`."""
+        made = self._change(UpdateConfig(table_metadata=map_update("values", values, replace=replace)))
+        return dict(made.manifest.message.table_metadata)
+
+    def update_schema_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the metadata of the schema; arguments and result as for :meth:`update_config`.
+
+        Raises:
+            InvalidTypeError: a key is not a string, or a value is neither a string nor None.
+            RetryableCommitConflictError: another writer changed the schema after the version of this handle.
+            IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
+        """
+        made = self._change(UpdateConfig(schema_metadata=map_update("values", values, replace=replace)))
+        return _decoded(made.schema.metadata)
+
+    def update_field_metadata(self, field_updates: dict[str, dict[str, str | None]], *, replace: bool = False) -> None:
+        """Change the metadata of fields.
+
+        Args:
+            field_updates: maps the path of each field (``"a"``, ``"s.x"``) to new values; None removes the key.
+            replace: remove all other entries of these fields.
+
+        Raises:
+            SchemaMismatchError: there is no such field.
+            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
+                column.
+            RetryableCommitConflictError: another writer changed the schema after the version of this handle.
+            IncompatibleTransactionError: another writer changed metadata of one of the fields, or replaced the content.
+        """
+        if not isinstance(field_updates, dict):
+            raise InvalidTypeError(f"field_updates must map paths to updates, found {type(field_updates).__name__}")
+        updates = {
+            self._field_id(path): map_update(f"field_updates[{path!r}]", values, replace=replace)
+            for path, values in field_updates.items()
+        }
+        self._change(UpdateConfig(field_metadata=updates))
+
+    def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
+        """Replace the metadata of the schema. Deprecated in the reference: see :meth:`update_schema_metadata`."""
+        _warn_deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
+        self._change(UpdateConfig(schema_metadata=map_update("new_metadata", new_metadata, replace=True)))
+
+    def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
+        """Replace the metadata of a field. Deprecated in the reference: see :meth:`update_field_metadata`."""
+        _warn_deprecated("replace_field_metadata", "update_field_metadata with field paths and replace=True")
+        update = map_update("new_metadata", new_metadata, replace=True)
+        self._change(UpdateConfig(field_metadata={self._field_id(field_name): update}))
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """Describe the indices, except system indices.
+
+        Raises:
+            CorruptDataError: the index section is damaged.
+        """
+        rows = {fragment.id: fragment.num_live_rows for fragment in self._view.fragments}
+        return describe_indices(decode_index_section(self._view.manifest.index_section), self._view.schema, rows)
+
+    def list_indices(self) -> list[dict[str, Any]]:
+        """Return a dict for each segment of each index. Deprecated in the reference: see :meth:`describe_indices`."""
+        warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
+        return [
+            {
+                "name": index.name,
+                "type": index.index_type,
+                "uuid": segment.uuid,
+                "fields": index.field_names,
+                "version": segment.dataset_version_at_last_update,
+                "fragment_ids": segment.fragment_ids,
+                "base_id": segment.base_id,
+            }
+            for index in self.describe_indices()
+            for segment in index.segments
+        ]
+
+    def drop_index(self, name: str) -> None:
+        """Drop an index. Creates a new version and moves this handle to it. A later cleanup removes the index files.
+
+        Args:
+            name: name of the index, not of its column.
+
+        Raises:
+            IndexNotFoundError: the version of this handle has no such index.
+            IncompatibleTransactionError: another writer replaced the table in the meantime.
+            TooMuchWriteContentionError: other writers committed first at every attempt.
+        """
+        dropped = indices_named(self._view.manifest, name, self._view.log.root)
+        self._change(CreateIndex(new_indices=(), removed_indices=dropped))
+
+    # ── Maintenance ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def optimize(self) -> DatasetOptimizer:
+        """Compaction: fewer and larger fragments without deleted rows."""
+        # Imported only when needed: most handles only read.
+        from lance_core.compaction.optimizer import DatasetOptimizer
+
+        return DatasetOptimizer(self)
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions, and the files that no version refers to.
+
+        A version is removed only if it matches all of the given options. The version of this handle, all newer
+        versions, tagged versions, and versions that a branch still uses are kept. To clean up a branch, use a handle
+        on that branch. Shallow clones are not taken into account. Files that no version has ever referenced are removed
+        once they are at least 7 days old.
+
+        Args:
+            older_than: remove only versions older than this; two weeks if no option is given.
+            retain_versions: number of newest versions to keep.
+            delete_unverified: remove files that no version has ever referenced regardless of their age. Safe only if
+                no other process writes.
+            error_if_tagged_old_versions: fail if a tagged version matches, instead of keeping it.
+            delete_rate_limit: maximum number of deletions per second.
+            versions: remove only these versions.
+            delete_concurrency: maximum number of concurrent deletions.
+
+        Raises:
+            InvalidCleanupError: an option is out of range, or a tagged version matches.
+            CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
+            StorageError: a storage operation failed.
+        """
+        policy = CleanupPolicy.of(
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+            versions=versions,
+            delete_concurrency=delete_concurrency,
+        )
+        return plan_for(self._view.log, self._view.manifest, policy).execute()
+
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        include_files: bool = False,
+        max_files: int = DEFAULT_MAX_FILES,
+    ) -> CleanupExplanation:
+        """Return what :meth:`cleanup_old_versions` would remove; nothing is changed.
+
+        Args:
+            older_than: see :meth:`cleanup_old_versions`.
+            retain_versions: see :meth:`cleanup_old_versions`.
+            delete_unverified: see :meth:`cleanup_old_versions`.
+            error_if_tagged_old_versions: see :meth:`cleanup_old_versions`.
+            delete_rate_limit: has no effect.
+            versions: see :meth:`cleanup_old_versions`.
+            include_files: whether to list files.
+            max_files: maximum number of files to list.
+
+        Raises:
+            InvalidCleanupError: an option is out of range, or a tagged version matches.
+            CorruptDataError: a manifest, a tag or a branch cannot be read.
+            StorageError: a storage operation failed.
+        """
+        policy = CleanupPolicy.of(
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+            versions=versions,
+        )
+        plan = plan_for(self._view.log, self._view.manifest, policy)
+        return plan.explanation(include_files=include_files, max_files=max_files)
+
+    def all_files(self) -> pa.RecordBatchReader:
+        """Return all files below the root of this branch, whether or not a version refers to them; skip base paths.
+
+        Returns:
+            A stream with the columns base_uri, path (relative to base_uri), size_bytes and last_modified.
+
+        Raises:
+            StorageError: a storage operation failed.
+        """
+        return all_files(self._view.log, self.uri)
+
+    def tracked_files(
+        self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
+    ) -> pa.RecordBatchReader:
+        """Return every file that a version of this branch refers to, in any location, once for each version.
+
+        Args:
+            min_version: skip older versions.
+            progress: called after each manifest with the number of manifests read so far and their total number.
+
+        Returns:
+            A stream with the columns version, base_uri, path (relative to base_uri) and type: "manifest", "data file",
+            "deletion file", "transaction file" or "index file".
+
+        Raises:
+            CorruptDataError: a manifest is damaged.
+            StorageError: a storage operation failed.
+        """
+        lowest = None if min_version is None else whole_number("min_version", min_version)
+        return tracked_files(self._view.log, self.uri, self.storage_options, min_version=lowest, progress=progress)
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Rename every manifest of this branch to its V2 name; does nothing if all manifests already have V2 names.
+
+        No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset
+        cannot be opened until the migration is run again, here or by URI (``lance_core.migrate_manifest_paths_v2``).
+
+        Raises:
+            NotSupportedError: the dataset uses an external manifest store.
+            CorruptDataError: a version has different manifests under its two names.
+            StorageError: a storage operation failed.
+        """
+        migrate_to_v2_names(self._view.log)
+        self.show(self._view.showing(self._view.log.read_version(self.version)))
+
+    @staticmethod
+    def drop(
+        base_uri: str | Path, storage_options: dict[str, str] | None = None, ignore_not_found: bool | None = None
+    ) -> None:
+        """Remove a dataset and everything below its root, including unrecognized files.
+
+        Args:
+            base_uri: root of the dataset, which must have a readable version.
+            storage_options: credentials and settings of the store.
+            ignore_not_found: do nothing, instead of failing, if there is no dataset.
+
+        Raises:
+            DatasetNotFoundError: there is no dataset.
+            StorageError: a storage operation failed; either the remaining files are no longer a dataset, or the dataset
+                can be dropped again.
+        """
+        drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
+
+    # ── Tags, branches, clones, bases ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def tags(self) -> Tags:
+        """The dataset's tags. A tagged version is never cleaned up."""
+        return Tags(self._view.log, self._view.manifest)
+
+    @property
+    def branches(self) -> Branches:
+        """The dataset's branches."""
+        return Branches(self._view.log, self._view.manifest)
+
+    def create_branch(
+        self, branch: str, reference: Reference = None, storage_options: dict[str, str] | None = None
+    ) -> Self:
+        """Create a branch: a separate line of versions that starts from a version of this dataset.
+
+        Its first version has the number of the source version. No file is copied.
+
+        Args:
+            branch: name of the new branch: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not
+                "main".
+            reference: the version to start from, as for :meth:`checkout_version`; None for the version of this handle.
+            storage_options: credentials and settings of the store; None for those of this handle.
+
+        Returns:
+            A handle on the branch.
+
+        Raises:
+            InvalidRefError: the name is invalid.
+            RefAlreadyExistsError: the branch already exists, or a crashed writer left behind an unfinished branch of
+                the same name that starts from a different version.
+            VersionNotFoundError: there is no such version, or a cleanup removed it while the branch was created.
+            RefNotFoundError: there is no such tag or branch.
+            StorageError: a storage operation failed.
+        """
+        options = self.storage_options if storage_options is None else storage_options
+        main = main_line(self._view.log, self._view.branch)
+        root_uri = recorded_root(self.uri, main)
+        log, manifest, line = self.branches.create(branch, reference, root_uri=root_uri, storage_options=options)
+        return self.from_manifest(line_uri(self.uri, of=self._view.log, to=log), log, manifest, options, line)
+
+    def shallow_clone(
+        self,
+        target_path: str | Path,
+        reference: Reference,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Create a table whose first version is a version of this table, and which refers to the files of this table.
+
+        The clone needs the files of this table, but a cleanup of this table does not take the clone into account. The
+        first version of the clone has the number of the version that is cloned.
+
+        Args:
+            target_path: location of the clone; no dataset may exist there.
+            reference: the version to clone, as for :meth:`checkout_version`; None for the version of this handle.
+            storage_options: options for the clone; None for those of this handle.
+            kwargs: further arguments for opening the clone, as for ``LanceDataset``.
+
+        Raises:
+            AlreadyExistsError: there is already a dataset at the location.
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no such tag or branch.
+            StorageError: a storage operation failed.
+        """
+        options = self.storage_options if storage_options is None else storage_options
+        source = self._view if reference is None else self._view.at(reference)
+        target = uri_text(target_path)
+        shallow_clone(open_log(target, options), source.manifest, source.recorded_root(), options)
+        return self._opened(target, options, kwargs)
+
+    def deep_clone(
+        self,
+        target_path: str | Path,
+        reference: Reference,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Create a table whose first version is a version of this table, with copies of all of its files.
+
+        Args:
+            target_path: location of the clone; no dataset may exist there.
+            reference: the version to clone, as for :meth:`checkout_version`; None for the version of this handle.
+            storage_options: options for the clone; None for those of this handle.
+            kwargs: further arguments for opening the clone, as for ``LanceDataset``.
+
+        Raises:
+            AlreadyExistsError: there is already a dataset at the location.
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no such tag or branch.
+            NotSupportedError: files of different bases have the same name, or values of a blob column refer to files
+                below a base path.
+            NotFoundError: a file is missing.
+            StorageError: a storage operation failed.
+        """
+        options = self.storage_options if storage_options is None else storage_options
+        source = self._view if reference is None else self._view.at(reference)
+        target = uri_text(target_path)
+        root = source.recorded_root()
+        deep_clone(open_log(target, options), source.log, source.manifest, root, options, self.storage_options)
+        return self._opened(target, options, kwargs)
+
+    def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:
+        """Add base paths, to which files of this table can be written.
+
+        Args:
+            new_bases: the base paths; a base path without an id gets the next id.
+            transaction_properties: arbitrary properties of the transaction.
+
+        Returns:
+            This handle, moved to the new version.
+
+        Raises:
+            InvalidInputError: an id, a name or a path is already in use.
+            RetryableCommitConflictError: another writer added a base path with the same id, name or path.
+        """
+        self._change(
+            UpdateBases(new_bases=new_base_messages(new_bases)), properties=checked_properties(transaction_properties)
+        )
+        return self
+
+    def _change(
+        self,
+        operation: Operation,
+        *,
+        read_version: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> TableView:
+        made = commit_change(self._view, operation, read_version=read_version, properties=properties)
+        self.show(made)
+        return made
+
+    def _field_id(self, path: object) -> int:
+        found = self._view.schema.find(path) if isinstance(path, str) else None
+        if found is None:
+            raise SchemaMismatchError(
+                f"the dataset has no field {path!r}; top-level fields: {self._view.schema.names}", field=path
+            )
+        return found.id
+
+    def _opened(self, uri: str, storage_options: dict[str, str] | None, kwargs: dict[str, Any]) -> Self:
+        with known_to_exist(f"the clone at {uri}"):
+            return type(self)(uri, storage_options=storage_options, **kwargs)
+
+
+class BulkCommitResult(TypedDict):
+    """The result of committing a batch.
+
+    Attributes:
+        dataset: the new version.
+        merged: the transaction that created it.
+    """
+
+    dataset: LanceDataset
+    merged: Transaction
+
+
+def _decoded(metadata: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: value.decode("utf-8", "replace") for key, value in metadata.items()}
 
 
 def _reopen(uri: str, version: int, storage_options: dict[str, str] | None, line: Hashable = None) -> LanceDataset:
@@ -448,3 +1339,7 @@ def _reopen(uri: str, version: int, storage_options: dict[str, str] | None, line
         if line is None
         else LanceDataset.from_manifest(opened.uri, opened.log, opened.manifest, storage_options, line)
     )
+
+
+def _warn_deprecated(name: str, instead: str) -> None:
+    warnings.warn(f"{name} is deprecated; use {instead} instead", DeprecationWarning, stacklevel=3)

@@ -6,12 +6,12 @@ question                    answered from
 rows that were inserted     created after the first version, not after the second
 rows that were updated      created until the first version; last changed after it, and not after the second
 rows that were deleted      ids of the first version that are not in the second
-transactions                those of every version after the first, up to the second
+transactions                the transactions of every version after the first, up to and including the second
 ==========================  ========================================================================================
 
-Inserted and updated rows are read as they are in the version of the handle that was asked: a row that was changed again
-later has its later values, or is missing. Without stable row ids every row counts as created and last changed by
-version 1.
+Inserted and updated rows are read from the version of the handle: a row that was changed again after the second version
+is returned with its later values, or is missing. Without stable row ids, every row counts as created and last changed
+by version 1.
 
 **Source:** ``lance.dataset.DatasetDelta`` of pylance 14.0.2.
 """
@@ -23,22 +23,24 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.api.arguments import whole_number
-from lance_core.api.hidden_columns import hidden_columns_of
-from lance_core.api.row_columns import ROW_ID_NAME
 from lance_core.errors import InvalidInputError
-from lance_core.table.deletion_file import read_deletion_offsets
+from lance_core.public.arguments import whole_number
+from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.scan.row_columns import ROW_ID_NAME
+from lance_core.scan.scanner import LanceScanner
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
+from lance_core.transactions.public_transaction import read_public_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.operations import Transaction
+    from lance_core.scan.table_view import TableView
     from lance_core.table.fragment import Fragment
+    from lance_core.transactions.public_transaction import Transaction
 
 __all__ = ["DatasetDelta"]
 
@@ -49,36 +51,36 @@ _BATCH_ROWS: Final = 8192
 
 
 class DatasetDelta:
-    """A view of the differences between two versions; made by :meth:`LanceDataset.delta`.
+    """The differences between two versions; created by :meth:`LanceDataset.delta`.
 
     Args:
-        dataset: the handle that was asked.
-        begin_version: the first version; what it did is not part of the view.
-        end_version: the second; what it did is.
+        view: the version of the handle.
+        begin_version: the first version; its own changes are not part of the difference.
+        end_version: the last version; its changes are part of the difference.
     """
 
-    def __init__(self, dataset: LanceDataset, begin_version: int, end_version: int) -> None:
-        """Nothing is read yet."""
-        self._dataset = dataset
+    def __init__(self, view: TableView, begin_version: int, end_version: int) -> None:
+        """Initialize without reading anything."""
+        self._view = view
         self._begin = begin_version
         self._end = end_version
 
     @classmethod
     def between(
         cls,
-        dataset: LanceDataset,
+        view: TableView,
         compared_against: int | None,
         begin_version: int | None,
         end_version: int | None,
     ) -> DatasetDelta:
-        """The view that the arguments of :meth:`LanceDataset.delta` ask for.
+        """Return the differences for the arguments of :meth:`LanceDataset.delta`.
 
         Raises:
-            InvalidInputError: they do not name two versions, or one of them is negative.
-            InvalidTypeError: a version that is no whole number.
+            InvalidInputError: the arguments do not specify two versions, or a version is negative.
+            InvalidTypeError: a version is not a whole number.
         """
         if compared_against is not None:
-            begin_version, end_version = compared_against, dataset.version
+            begin_version, end_version = compared_against, view.version
         elif begin_version is None and end_version is None:
             raise InvalidInputError("delta: give either compared_against, or both begin_version and end_version")
         if begin_version is None or end_version is None:
@@ -89,27 +91,27 @@ class DatasetDelta:
         ]
         if min(numbers) < 0:
             raise InvalidInputError(f"delta: version {min(numbers)} is negative")
-        return cls(dataset, *numbers)
+        return cls(view, *numbers)
 
     def list_transactions(self) -> list[Transaction]:
-        """The transactions of the versions after the first up to the second, oldest first.
+        """Return the transactions of the versions after the first, up to and including the second, oldest first.
 
         Raises:
             VersionNotFoundError: one of the versions does not exist, or has been cleaned up.
         """
-        found = (self._dataset.read_transaction(version) for version in range(self._begin + 1, self._end + 1))
+        found = (read_public_transaction(self._view.log, version) for version in range(self._begin + 1, self._end + 1))
         return [transaction for transaction in found if transaction is not None]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
-        """The rows that were inserted, with their ids and versions, as a stream."""
+        """Return the rows that were inserted, with their ids and versions, as a stream."""
         return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """The rows that were there before and changed, with their ids and versions, as a stream."""
+        """Return the existing rows that were changed, with their ids and versions, as a stream."""
         return self._rows(f"{_CREATED} <= {self._begin} AND {_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}")
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
-        """The ids of rows that were deleted, ascending, as a stream with the single column ``_rowid``.
+        """Return the ids of deleted rows in ascending order, as a stream with the single column ``_rowid``.
 
         Raises:
             InvalidInputError: the first version is newer than the second, or rows have no stable ids.
@@ -122,11 +124,11 @@ class DatasetDelta:
         return pa.RecordBatchReader.from_batches(_IDS, _id_batches(ids))
 
     def _rows(self, condition: str) -> pa.RecordBatchReader:
-        columns = [*self._dataset.lance_schema.names, ROW_ID_NAME, _CREATED, _UPDATED]
-        return self._dataset.scanner(columns=columns, filter=condition).to_reader()
+        columns = [*self._view.schema.names, ROW_ID_NAME, _CREATED, _UPDATED]
+        return LanceScanner(self._view.source(), columns=columns, filter=condition).to_reader()
 
     def _deleted_ids(self) -> npt.NDArray[np.uint64]:
-        """Fragments that are the same in both versions lost no row, and no row went from one of them into another."""
+        """Skip fragments that are the same in both versions: no row was deleted from or moved out of them."""
         if self._begin == 0:
             return np.empty(0, np.uint64)
         before, after = self._at(self._begin), self._at(self._end)
@@ -136,18 +138,18 @@ class DatasetDelta:
         new = [fragment for fragment in after.manifest.fragments if known.get(fragment.id) != _rows_key(fragment)]
         return np.setdiff1d(_live_ids(before, changed), _live_ids(after, new))
 
-    def _at(self, version: int) -> LanceDataset:
-        dataset = self._dataset if version == self._dataset.version else self._dataset.checkout_version(version)
-        if not dataset.has_stable_row_ids:
+    def _at(self, version: int) -> TableView:
+        view = self._view if version == self._view.version else self._view.at(version)
+        if not view.manifest.has_stable_row_ids:
             raise InvalidInputError(
-                f"delta: ids of deleted rows need stable row ids, which version {version} does not have",
+                f"delta: finding deleted rows requires stable row ids, which version {version} does not have",
                 version=version,
             )
-        return dataset
+        return view
 
 
 def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
-    """Equal for fragments of one id that have the same rows under the same row ids."""
+    """Return a key that is equal for fragments with the same id if they have the same rows and row ids."""
     message = fragment.message
     return (
         message.deletion_file.SerializeToString(deterministic=True),
@@ -156,13 +158,13 @@ def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
     )
 
 
-def _live_ids(dataset: LanceDataset, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
-    """The ids of all rows that are not deleted, in no order."""
-    hidden = hidden_columns_of(dataset.locator)
+def _live_ids(view: TableView, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
+    """Return the ids of all rows that are not deleted, in no particular order."""
+    hidden = hidden_columns_of(view.locator)
     parts = [
         RowLineage(fragment.message, hidden)
         .row_ids()
-        .at(live_rows(fragment, read_deletion_offsets(fragment, dataset.locator)))
+        .at(live_rows(fragment, read_deletion_offsets(fragment, view.locator)))
         for fragment in fragments
     ]
     return np.concatenate([np.empty(0, np.uint64), *parts])

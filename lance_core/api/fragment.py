@@ -1,26 +1,27 @@
-"""LanceFragment: one fragment of a version, for reading it alone."""
+"""LanceFragment: one fragment of a version, which can be read separately."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lance_core.api.arguments import refuse_unsupported
-from lance_core.api.delete import write_deletion
-from lance_core.api.delete_plan import plan_rows
-from lance_core.api.fragment_conversion import fragment_from_record
-from lance_core.api.scanner import LanceScanner
-from lance_core.api.take import take_rows
-from lance_core.api.validation import validate_fragment
+from lance_core.delete.delete import write_deletion
+from lance_core.delete.plan import plan_rows
 from lance_core.errors import InvalidInputError
+from lance_core.public.arguments import refuse_unsupported
+from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.repair.validation import validate_fragment
+from lance_core.scan.output_schema import shown_schema
+from lance_core.scan.scanner import LanceScanner
+from lance_core.scan.take import take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from lance_core.api.dataset import LanceDataset
-    from lance_core.api.fragment_metadata import DataFile, FragmentMetadata
-    from lance_core.api.scanner import ScanSource
+    from lance_core.public.data_file_metadata import DataFile
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.scan.table_view import Handle, TableView
     from lance_core.table.fragment import Fragment
 
 __all__ = ["LanceFragment"]
@@ -30,83 +31,86 @@ class LanceFragment:
     """One fragment of a version of a dataset.
 
     Args:
-        dataset: the version.
-        fragment_id: which fragment.
+        dataset: a handle on the version.
+        fragment_id: id of the fragment.
 
     Raises:
         InvalidInputError: the version has no such fragment.
     """
 
-    def __init__(self, dataset: LanceDataset, fragment_id: int) -> None:
-        """Look the fragment up; nothing is read."""
-        record = dataset.find_fragment(fragment_id)
+    def __init__(self, dataset: Handle, fragment_id: int) -> None:
+        """Look up the fragment; nothing is read."""
+        view = dataset.view
+        record = view.find_fragment(fragment_id)
         if record is None:
             raise InvalidInputError(f"Fragment id does not exist: {fragment_id}", fragment_id=fragment_id)
         self._dataset = dataset
+        self._view = view
         self._record = record
 
     @classmethod
-    def of(cls, dataset: LanceDataset, record: Fragment) -> Self:
-        """The handle for a fragment that has been looked up already."""
+    def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
+        """Return a handle for a fragment already looked up in a version that the dataset handle is or has been on."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
+        handle._view = view
         handle._record = record
         return handle
 
     def __repr__(self) -> str:
-        """Id and data files."""
+        """Return the id and the data files as text."""
         paths = [file.path for file in self._record.message.files]
         return f"LanceFragment(id={self.fragment_id}, data_files={paths})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by reference to the dataset."""
+        """Pickle as the dataset and the fragment id."""
         return LanceFragment, (self._dataset, self.fragment_id)
 
     @property
     def fragment_id(self) -> int:
-        """Unique in the dataset."""
+        """The id of the fragment, unique in the dataset."""
         return self._record.id
 
     @property
     def metadata(self) -> FragmentMetadata:
-        """What the manifest records."""
+        """The metadata in the manifest."""
         return fragment_from_record(self._record)
 
     @property
     def physical_rows(self) -> int:
-        """Rows in the data files, deleted ones included."""
+        """Number of rows in the data files, including deleted rows."""
         return self._record.physical_rows
 
     @property
     def num_deletions(self) -> int:
-        """Deleted rows."""
+        """Number of deleted rows."""
         return self.physical_rows - self.count_rows()
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the dataset."""
-        return self._dataset.schema
+        return shown_schema(self._view.schema)
 
     def data_files(self) -> list[DataFile]:
-        """The data files."""
+        """Return the data files."""
         return self.metadata.files
 
     def deletion_file(self) -> str | None:
-        """The path of the deletion file below the dataset's root; None when no row is deleted."""
+        """Return the path of the deletion file, relative to the root of the dataset, or None if no row is deleted."""
         metadata = self.metadata
         return None if metadata.deletion_file is None else metadata.deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Any = None) -> int:
-        """Rows that are not deleted, and match the filter when there is one."""
-        return LanceScanner(self._source(), columns=[], filter=filter).count_rows()
+        """Return the number of rows that are not deleted and match the filter, if any."""
+        return LanceScanner(self._view.source_of(self._record), columns=[], filter=filter).count_rows()
 
     def validate(self) -> None:
         """Compare the files with what the manifest records.
 
         Raises:
-            CorruptDataError: they differ.
+            CorruptDataError: a file does not match the manifest.
         """
-        validate_fragment(self._record, self._dataset.lance_schema, self._dataset.locator)
+        validate_fragment(self._record, self._view.schema, self._view.locator)
 
     def scanner(
         self,
@@ -137,7 +141,7 @@ class LanceFragment:
             strict_batch_size=strict_batch_size,
         )
         return LanceScanner(
-            self._source(),
+            self._view.source_of(self._record),
             columns=columns,
             filter=filter,
             limit=limit,
@@ -217,7 +221,7 @@ class LanceFragment:
         ).to_table()
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows."""
+        """Return the first rows."""
         return self.scanner(limit=num_rows).to_table()
 
     def delete(self, predicate: Any) -> FragmentMetadata | None:
@@ -226,25 +230,22 @@ class LanceFragment:
         Writes the deletion file; no version refers to it before the commit.
 
         Returns:
-            The fragment as it is then: unchanged when no row matches, None when no row is left.
+            The changed fragment; the unchanged fragment if no row matches, None if no row is left.
 
         Raises:
-            InvalidInputError: the predicate is none, or has no value for a row.
-            NotSupportedError: it has a part that is not supported.
-            StorageError: the outside world failed.
+            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
+            NotSupportedError: a part of the predicate is not supported.
+            StorageError: a storage operation failed.
         """
-        dataset = self._dataset
-        plan = plan_rows((self._record,), dataset.lance_schema, dataset.locator, dataset.version, predicate)
+        view = self._view
+        plan = plan_rows((self._record,), view.schema, view.locator, view.version, predicate)
         if not plan.deletes:
             return self.metadata
         [delete] = plan.deletes
         if delete.is_dropped:
             return None
-        return fragment_from_record(write_deletion(dataset.log, dataset.version, delete))
+        return fragment_from_record(write_deletion(view.log, view.version, delete))
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Single rows by their position among the rows of this fragment that are not deleted."""
-        return take_rows(self._source(), indices, columns)
-
-    def _source(self) -> ScanSource:
-        return self._dataset.source_of(self._record)
+        """Return rows by their position among the rows of this fragment that are not deleted."""
+        return take_rows(self._view.source_of(self._record), indices, columns)

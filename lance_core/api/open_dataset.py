@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lance_core.api.arguments import refuse_unsupported
 from lance_core.api.dataset import LanceDataset
-from lance_core.api.references import to_moment
 from lance_core.errors import InvalidInputError, VersionNotFoundError
+from lance_core.places.references import to_moment
+from lance_core.public.arguments import refuse_unsupported
 from lance_core.table.base_options import with_base_params
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from lance_core.api.location import CommitLock
+    from lance_core.places.location import CommitLock
 
 __all__ = ["dataset"]
 
 
-def dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+def dataset(  # noqa: D417  # the reference's signature; arguments without effect are described together
     uri: str | Path | None = None,
     version: int | str | None = None,
     asof: datetime | str | None = None,
@@ -39,20 +39,21 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     """Open a dataset.
 
     Args:
-        uri: where it is.
-        version: a number, or the name of a tag; None for the latest.
-        asof: the latest version committed before this moment; ignored when ``version`` is given.
-        commit_lock: held by each commit while it makes its version: a callable that takes the version and returns a
-            context manager. For stores that cannot create an object only if it is absent.
-        storage_options: credentials and settings of the store; entries ``base_{id}.{name}`` are for the store of one
+        uri: location of the dataset.
+        version: a version number, or the name of a tag; None for the latest.
+        asof: a time; opens the latest version committed before it. Ignored if ``version`` is given.
+        commit_lock: a callable that takes the version number and returns a context manager, which each commit holds
+            while it creates its version. For stores that do not support creating an object only if it is absent.
+        storage_options: credentials and settings of the store; entries ``base_{id}.{name}`` apply to the store of one
             base path.
-        base_store_params: path of a base -> options of its store; a base that is not named gets ``storage_options``.
+        base_store_params: maps the path of a base to the options of its store; the other bases use
+            ``storage_options``.
 
-    The sizes of blocks and caches have no effect; the other arguments are refused.
+    Block and cache sizes have no effect. All other arguments are refused.
 
     Raises:
         DatasetNotFoundError: there is no dataset.
-        VersionNotFoundError: there is no such version, or none that old.
+        VersionNotFoundError: there is no such version, or no version before ``asof``.
         RefNotFoundError: there is no such tag.
     """
     if uri is None:

@@ -1,26 +1,27 @@
-"""write_dataset and write_fragments: rows in, a version or fragments out."""
+"""write_dataset and write_fragments: write rows as a new version, or as fragments to commit later."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 from warnings import warn
 
-from lance_core.api.arguments import refuse_unsupported
-from lance_core.api.cleanup.automatic import initial_entries
-from lance_core.api.commit import CommitOptions
 from lance_core.api.dataset import LanceDataset
-from lance_core.api.external_blobs import REFERENCE
-from lance_core.api.fragment_conversion import fragment_from_record
-from lance_core.api.fragment_writer import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
-from lance_core.api.location import locked, open_log, uri_text
-from lance_core.api.operation_conversion import transaction_from_core
-from lance_core.api.operation_values import checked_properties
-from lance_core.api.references import planned_line
-from lance_core.api.write import WriteOptions, stage_rows, write_rows
+from lance_core.cleanup.automatic import initial_entries
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, RetryableCommitConflictError
+from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
+from lance_core.places.location import locked, open_log, uri_text
+from lance_core.public.arguments import refuse_unsupported
+from lance_core.public.fragment_conversion import shown_fragments
 from lance_core.table.base_options import inherited_options, with_base_params
+from lance_core.table.lines import planned_line
 from lance_core.table.paths import ManifestNaming
+from lance_core.transactions.public_transaction import transaction_from_core
 from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.transaction import checked_properties
+from lance_core.write.external_blobs import REFERENCE
+from lance_core.write.request import WriteRequest
+from lance_core.write.write import stage_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -28,24 +29,22 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.api.cleanup.automatic import AutoCleanupConfig
-    from lance_core.api.data_input import ReaderLike
-    from lance_core.api.dataset_base_path import DatasetBasePath
-    from lance_core.api.fragment_metadata import FragmentMetadata
-    from lance_core.api.location import CommitLock
-    from lance_core.api.operations import Transaction
+    from lance_core.cleanup.automatic import AutoCleanupConfig
+    from lance_core.places.location import CommitLock
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.operations.append import Append
-    from lance_core.transactions.operations.overwrite import Overwrite
+    from lance_core.transactions.public_transaction import Transaction
+    from lance_core.write.data_input import ReaderLike
 
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
 
 _MAX_READS: Final = 10
-"""Readings of the latest version; each further one means that a cleanup removed what the last one found."""
+"""Maximum number of reads of the latest version; each retry means that a cleanup removed the version just found."""
 
 
-def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are described together
     data_obj: ReaderLike,
     uri: str | Path | LanceDataset | None = None,
     schema: pa.Schema | None = None,
@@ -80,45 +79,48 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     """Write rows as a new version.
 
     Args:
-        data_obj: a table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or batches.
-        uri: where; a :class:`LanceDataset` is written to as planned on its version.
-        schema: how to convert Python values; also needed for an iterable of batches that may be empty.
-        mode: "create" (there must be no dataset), "append" (the first creates it), or "overwrite" (the same).
-        max_rows_per_file: rows of a data file; exact. None for the default.
-        max_bytes_per_file: a data file that has reached this size is the last to grow. None for the default.
-        data_cache_bytes: collected before pages are written, shared by the columns; 8 MiB per column by default.
-        max_page_bytes: upper bound of a page.
+        data_obj: a table, batch, reader, dataframe, dictionary of columns, list of dicts, or iterable of batches.
+        uri: location, or a :class:`LanceDataset`, whose version is then the read version.
+        schema: schema to which Python values are converted; also needed for an iterable of batches that may be empty.
+        mode: "create" (there must be no dataset), "append" or "overwrite" (create the dataset if it does not exist).
+        max_rows_per_file: maximum number of rows in a data file. None for the default.
+        max_bytes_per_file: a data file that reaches this size is closed. None for the default.
+        data_cache_bytes: number of bytes to buffer, over all columns, before pages are written; 8 MiB per column by
+            default.
+        max_page_bytes: maximum size of a page in bytes.
         commit_lock: as for :func:`dataset`.
         storage_options: credentials and settings of the store.
-        max_rows_per_group: rows of a batch in data files of version 0.1; without effect in others.
+        max_rows_per_group: number of rows in a batch of a data file of version 0.1; has no effect for other versions.
         data_storage_version: version of the data files: "0.1" ("legacy"), "2.0" ("0.3"), "2.1" or "2.2" ("stable").
-            None for the dataset's, or "2.2" when there is none. Rows that are appended in another version than the
-            dataset's make it one of several versions, which 0.1 cannot be part of.
-        use_legacy_format: deprecated; True for "legacy", False for "stable", whatever the version says.
-        enable_v2_manifest_paths: how manifests are named when the dataset is created.
-        enable_stable_row_ids: whether rows get stable ids when the dataset is created.
-        auto_cleanup_options: of a dataset that is created: remove versions older than ``older_than_seconds`` (14 days)
-            after every version that ``interval`` (20) divides; kept in the table config, and obeyed by every writer.
-            None for no automatic cleanup. Without effect on a dataset that exists.
-        commit_message: kept in the transaction's properties.
-        transaction_properties: free-form.
-        initial_bases: places outside the root that a new table may keep files in.
-        target_bases: names or paths of those that the data files go to, in turn.
-        target_all_bases: the data files go to the root and every base, in turn.
-        base_store_params: path of a base -> options of its store; a base that is not named gets ``storage_options``.
+            None for that of the dataset, or "2.2" for a new dataset. An append may use a version different from that of
+            the existing files, except that 0.1 cannot be mixed with other versions.
+        use_legacy_format: deprecated; True for "legacy", False for "stable"; overrides ``data_storage_version``.
+        enable_v2_manifest_paths: whether a newly created dataset uses the V2 naming scheme for manifests.
+        enable_stable_row_ids: whether a newly created dataset uses stable row ids.
+        auto_cleanup_options: settings of the automatic cleanup of a new dataset: after every ``interval`` (20)
+            versions, versions older than ``older_than_seconds`` (14 days) are removed. The settings are stored in the
+            table config, and every writer follows them. None for no automatic cleanup. Has no effect on an existing
+            dataset.
+        commit_message: stored in the transaction's properties.
+        transaction_properties: arbitrary properties of the transaction.
+        initial_bases: base paths of a new table.
+        target_bases: names or paths of the bases to which data files are written in turn.
+        target_all_bases: write data files to the root and all bases in turn.
+        base_store_params: maps the path of a base to the options of its store; the other bases use
+            ``storage_options``.
 
-    The other arguments are refused.
+    All other arguments are refused.
 
     Returns:
         The new version.
 
     Raises:
-        AlreadyExistsError: mode "create", and there is a dataset.
-        SchemaMismatchError: mode "append", and the rows do not fit.
-        NotSupportedError: an argument or a column type that is not supported.
-        CommitConflictError: another writer's version is in the way; see :meth:`LanceDataset.commit`.
-        CommitOutcomeUnknownError: it could not be found out whether the version was made.
-        StorageError: the outside world failed.
+        AlreadyExistsError: the mode is "create", but the dataset already exists.
+        SchemaMismatchError: the mode is "append", but the schema of the rows does not match that of the dataset.
+        NotSupportedError: an argument or a column type is not supported.
+        CommitConflictError: another writer committed a conflicting version; see :meth:`LanceDataset.commit`.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
     """
     if uri is None:
         raise InvalidInputError("uri must be given")
@@ -131,7 +133,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     )
     properties = checked_properties(transaction_properties, commit_message)
     text, log, manifest, storage_options, line = _destination(uri, storage_options, base_store_params, commit_lock)
-    options = WriteOptions(
+    request = WriteRequest.of(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
@@ -153,11 +155,11 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         storage_options=storage_options,
         progress=CommitProgress(line=line),
     )
-    made = write_rows(log, manifest, data_obj, schema, options, commit_options, properties)
+    made = write_rows(log, manifest, data_obj, schema, request, commit_options, properties)
     return LanceDataset.from_manifest(text, log, made, storage_options, line)
 
 
-def write_fragments(  # noqa: D417  # the reference's signature; arguments without effect are summed up
+def write_fragments(  # noqa: D417  # the reference's signature; arguments without effect are described together
     data: ReaderLike,
     dataset_uri: str | Path | LanceDataset,
     schema: pa.Schema | None = None,
@@ -187,14 +189,16 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows as fragments that no version refers to yet.
 
-    Several processes may write fragments of one change; :meth:`LanceDataset.commit` makes them visible together.
+    Several processes can write fragments for the same change; :meth:`LanceDataset.commit` makes the fragments visible
+    together.
 
     Args:
         data: as for :func:`write_dataset`.
         dataset_uri: the dataset that the fragments are for.
         schema: as for :func:`write_dataset`.
-        return_transaction: return the transaction that commits them instead of the fragments.
-        mode: "append" gives columns the dataset's field ids; "create" and "overwrite" number them from 0.
+        return_transaction: return a transaction that adds the fragments, instead of the fragments.
+        mode: with "append", the columns get the field ids of the dataset; with "create" and "overwrite", they are
+            numbered from 0.
         max_rows_per_file: as for :func:`write_dataset`.
         max_bytes_per_file: as for :func:`write_dataset`.
         data_cache_bytes: as for :func:`write_dataset`.
@@ -203,22 +207,22 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         data_storage_version: as for :func:`write_dataset`.
         use_legacy_format: as for :func:`write_dataset`.
         storage_options: credentials and settings of the store.
-        file_token: 16 lower-case hex digits that end the stem of every data file, so that the files of a job that
-            failed can be found; not an argument of the reference.
+        file_token: 16 lowercase hexadecimal digits with which the stem of every data file name ends, to identify the
+            files of a failed job; not an argument of the reference.
         initial_bases: as for :func:`write_dataset`.
         target_bases: as for :func:`write_dataset`.
         target_all_bases: as for :func:`write_dataset`.
         base_store_params: as for :func:`write_dataset`.
 
-    ``enable_stable_row_ids`` has no effect; the other arguments are refused.
+    ``enable_stable_row_ids`` has no effect. All other arguments are refused.
 
     Returns:
-        The fragments, with id 0, one per data file; none when there are no rows. Or the transaction.
+        The fragments (one per data file, with id 0), or the transaction. If there are no rows, there are no fragments.
 
     Raises:
-        SchemaMismatchError: mode "append", and the rows do not fit.
-        NotSupportedError: an argument or a column type that is not supported.
-        StorageError: the outside world failed; files of this call were removed.
+        SchemaMismatchError: the mode is "append", but the schema of the rows does not match that of the dataset.
+        NotSupportedError: an argument or a column type is not supported.
+        StorageError: a storage operation failed; files of this call were removed.
     """
     refuse_unsupported(
         "write_fragments",
@@ -228,7 +232,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         session=session,
     )
     _, log, manifest, storage_options, _ = _destination(dataset_uri, storage_options, base_store_params)
-    options = WriteOptions(
+    request = WriteRequest.of(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
@@ -243,15 +247,14 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         target_bases=target_bases,
         target_all_bases=target_all_bases,
     )
-    transaction = stage_rows(log, manifest, data, schema, options, storage_options=storage_options)
+    transaction = stage_rows(log, manifest, data, schema, request, storage_options=storage_options)
     if return_transaction:
         return transaction_from_core(transaction)
-    operation: Append | Overwrite = transaction.operation  # type: ignore[assignment]  # stage_rows makes no other
-    return [fragment_from_record(fragment) for fragment in operation.fragments]
+    return shown_fragments(transaction.operation.added_fragments())
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """The version that both arguments together ask for, as the reference has it."""
+    """Return the version that results from both arguments, as in the reference."""
     if use_legacy_format is None:
         return version
     warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)
@@ -264,7 +267,7 @@ def _destination(
     base_store_params: dict[str, dict[str, str]] | None,
     commit_lock: CommitLock | None = None,
 ) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None, Hashable]:
-    """Where to write, the version to plan on, None when there is no dataset, and what its line is told by."""
+    """Return the location, version log, manifest (None if there is no dataset), storage options and branch identity."""
     if isinstance(uri, LanceDataset):
         log = locked(uri.log, commit_lock)
         options = inherited_options(uri.storage_options, storage_options, base_store_params)
@@ -277,7 +280,7 @@ def _destination(
         try:
             return text, log, manifest, storage_options, None if manifest is None else planned_line(log, manifest)
         except RetryableCommitConflictError:
-            # A cleanup has removed the version since it was read.
+            # A cleanup has removed the version after it was listed.
             continue
     raise RetryableCommitConflictError(
         f"{log.root}: the latest version was cleaned up {_MAX_READS} times right after it was read", path=log.root

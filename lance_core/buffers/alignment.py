@@ -1,6 +1,6 @@
-"""Padding arithmetic and the two alignments that the formats prescribe.
+"""Padding arithmetic and the two alignments that the formats require.
 
-Source: data file container (64 bytes behind every buffer, pad byte 0x48) and mini-block chunks (8 bytes, 0xFE).
+Source: data file container (64 bytes after every buffer, pad byte 0x48) and mini-block chunks (8 bytes, 0xFE).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CHUNK_PAD_BYTE: Final = 0xFE
 
 
 def padding_bytes(num_bytes: int, alignment: int) -> int:
-    """Bytes to add to ``num_bytes`` so that the next part is aligned (0 when it already is)."""
+    """Return the number of padding bytes after ``num_bytes`` that align the next part (0 if it is already aligned)."""
     return -num_bytes % alignment
 
 
 def align_up(num_bytes: int, alignment: int) -> int:
-    """The smallest multiple of ``alignment`` that is at least ``num_bytes``."""
+    """Return the smallest multiple of ``alignment`` that is at least ``num_bytes``."""
     return num_bytes + padding_bytes(num_bytes, alignment)

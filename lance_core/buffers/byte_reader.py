@@ -1,7 +1,7 @@
 """ByteReader: bounds-checked reading of untrusted bytes.
 
-Slicing a ``memoryview`` silently shortens and ``np.frombuffer`` raises a bare ``ValueError``; here every take is
-checked first and fails with one exception that says where, what was expected and what was found.
+Slicing a ``memoryview`` silently truncates, and ``np.frombuffer`` raises a bare ``ValueError``. Here, every read is
+checked first; if it fails, a single exception reports the location and the expected and actual sizes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _U64: Final = struct.Struct("<Q")
 
 
 class ByteReader:
-    """A cursor over one buffer. All positions are byte offsets from the buffer's start.
+    """A cursor over one buffer. All positions are byte offsets from the start of the buffer.
 
     Args:
         buffer: the bytes; slices taken from it share its memory.
-        what: what the bytes are, for error messages ("footer of data/x.lance").
+        what: description of the bytes, for error messages ("footer of data/x.lance").
     """
 
     __slots__ = ("_buffer", "_position", "_what")
@@ -38,29 +38,29 @@ class ByteReader:
 
     @property
     def position(self) -> int:
-        """Where the next take starts."""
+        """Position of the next read."""
         return self._position
 
     @property
     def remaining_bytes(self) -> int:
-        """Bytes between the cursor and the end."""
+        """Number of bytes between the cursor and the end."""
         return int(self._buffer.size) - self._position
 
     def seek(self, position: int) -> None:
         """Move the cursor.
 
         Raises:
-            CorruptDataError: the position lies outside the buffer.
+            CorruptDataError: the position is outside the buffer.
         """
         if not 0 <= position <= self._buffer.size:
             raise CorruptDataError(
-                f"{self._what}: position {position} lies outside the {self._buffer.size} bytes",
+                f"{self._what}: position {position} is outside the {self._buffer.size} bytes",
                 offset=position,
             )
         self._position = position
 
     def take(self, num_bytes: int, what: str = "bytes") -> pa.Buffer:
-        """The next ``num_bytes`` bytes as a zero-copy slice.
+        """Return the next ``num_bytes`` bytes as a zero-copy slice.
 
         Raises:
             CorruptDataError: fewer bytes are left.
@@ -68,7 +68,7 @@ class ByteReader:
         if num_bytes < 0 or num_bytes > self.remaining_bytes:
             raise CorruptDataError(
                 f"{self._what}: {what} at offset {self._position} needs {num_bytes} bytes, "
-                f"{self.remaining_bytes} are left",
+                f"but {self.remaining_bytes} are left",
                 offset=self._position,
                 expected=num_bytes,
                 found=self.remaining_bytes,
@@ -78,17 +78,17 @@ class ByteReader:
         return part
 
     def take_array(self, dtype: str, num_values: int, what: str = "array") -> np.ndarray:
-        """The next ``num_values`` values as a read-only zero-copy array, shape (num_values,)."""
+        """Return the next ``num_values`` values as a read-only zero-copy array, shape (num_values,)."""
         return np.frombuffer(self.take(num_values * np.dtype(dtype).itemsize, what), dtype)
 
     def u16(self, what: str = "u16") -> int:
-        """The next little-endian unsigned 16-bit number."""
+        """Return the next little-endian unsigned 16-bit number."""
         return int(_U16.unpack(self.take(2, what))[0])
 
     def u32(self, what: str = "u32") -> int:
-        """The next little-endian unsigned 32-bit number."""
+        """Return the next little-endian unsigned 32-bit number."""
         return int(_U32.unpack(self.take(4, what))[0])
 
     def u64(self, what: str = "u64") -> int:
-        """The next little-endian unsigned 64-bit number."""
+        """Return the next little-endian unsigned 64-bit number."""
         return int(_U64.unpack(self.take(8, what))[0])

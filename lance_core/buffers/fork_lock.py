@@ -1,8 +1,8 @@
 """Locks that a fork waits for.
 
-A forked process has only the thread that forked. A lock that another thread held at that moment would stay locked in it
-for ever, and what it guards might be half changed. So who forks takes these locks first, which waits for their holders,
-and both processes release them.
+A forked process has only the thread that forked. A lock held by another thread at that moment would stay locked forever
+in the new process, and the data that it guards might be inconsistent. A fork therefore first acquires these locks,
+which waits for their holders, and both processes release them.
 
 Source: ``os.register_at_fork``.
 """
@@ -20,10 +20,10 @@ __all__ = ["fork_lock"]
 
 
 def fork_lock() -> AbstractContextManager[bool]:
-    """A lock that lives as long as the process, to be made when a module is imported.
+    """Create a lock that exists as long as the process; call this function when a module is imported.
 
-    A fork takes the locks of later imports first; so a thread that holds one may wait for one of an earlier import, not
-    for one of a later import.
+    A fork acquires the locks of later imports first. A thread that holds a lock may therefore wait for a lock of an
+    earlier import, but not for a lock of a later import.
     """
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):

@@ -1,15 +1,15 @@
-"""Records and protocols that every encoding shares.
+"""Records and protocols shared by all encodings.
 
-A leaf column travels through three shapes::
+A leaf column passes through three representations::
 
     pa.Array  ⇄  Levels + DataBlock  ⇄  EncodedPage(layout, buffers)
 
-* ``leaf_arrays.py`` and ``levels/`` do the left step, ``structural/`` the right one;
-* inside a page a *compressive* encoding turns a ``DataBlock`` into bytes, in one of three forms: **mini-block** (many
-  chunks, each decodable alone), **per value** (every value addressable, full-zip pages) and **block** (opaque whole:
-  level buffers, dictionaries).
+* ``leaf_arrays.py`` and ``levels/`` perform the left step, ``structural/`` the right one;
+* inside a page, a *compressive* encoding turns a ``DataBlock`` into bytes in one of three forms: **mini-block** (many
+  chunks, each decodable on its own), **per value** (every value addressable, in full-zip pages) and **block** (one
+  opaque unit: level buffers, dictionaries).
 
-Encodings work on all chunks of a page at once, so that numpy does the work: chunk i of buffer b is segment i of
+Encodings process all chunks of a page at once, so that the work happens in numpy: chunk i of buffer b is segment i of
 ``Chunks.buffers[b]``.
 
 Source: ``lance.encodings21.CompressiveEncoding``.
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from numpy.typing import NDArray
 
-    from lance_core.encodings.levels.build import Levels
-    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
-    from lance_core.schema.field import Field
 
 __all__ = [
     "BlockForm",
@@ -51,10 +48,10 @@ __all__ = [
     "FixedRows",
     "FixedSizeListBlock",
     "FixedWidthBlock",
-    "LeafPage",
     "MiniBlockForm",
     "NullBlock",
     "PerValueForm",
+    "Picks",
     "StructBlock",
     "VariableWidthBlock",
 ]
@@ -62,12 +59,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FixedWidthBlock:
-    """Values of equal width, back to back.
+    """Values of equal width, stored contiguously.
 
     Attributes:
-        num_values: slots, null ones included.
-        bits_per_value: 1 (a bitmap) or a multiple of 8, 0 included.
-        data: exactly the bytes of the values, (num_bytes,) uint8.
+        num_values: number of slots, including null slots.
+        bits_per_value: number of bits per value: 1 (a bitmap) or a multiple of 8, including 0.
+        data: the bytes of the values and nothing else, (num_bytes,) uint8.
     """
 
     num_values: int
@@ -75,7 +72,7 @@ class FixedWidthBlock:
     data: NDArray[np.uint8]
 
     def slice(self, start: int, stop: int) -> FixedWidthBlock:
-        """Values ``[start, stop)``: a view unless a bitmap is cut inside a byte."""
+        """Return values ``[start, stop)``; a view, except for a bitmap if ``start`` is not a multiple of 8."""
         if self.bits_per_value == 1:
             data = slice_bitmap(self.data, start, stop - start)
         else:
@@ -86,7 +83,7 @@ class FixedWidthBlock:
 
 @dataclass(frozen=True, slots=True)
 class VariableWidthBlock:
-    """Byte strings, back to back.
+    """Byte strings, stored contiguously.
 
     Attributes:
         offsets: (num_values + 1,) int32 or int64, ascending; value i is ``data[offsets[i] : offsets[i + 1]]``.
@@ -98,11 +95,11 @@ class VariableWidthBlock:
 
     @property
     def num_values(self) -> int:
-        """Slots, null ones included."""
+        """Number of slots, including null slots."""
         return len(self.offsets) - 1
 
     def slice(self, start: int, stop: int) -> VariableWidthBlock:
-        """Values ``[start, stop)`` as a view."""
+        """Return values ``[start, stop)`` as a view."""
         return VariableWidthBlock(self.offsets[start : stop + 1], self.data)
 
 
@@ -111,10 +108,10 @@ class FixedSizeListBlock:
     """Lists of ``dimension`` items each, flattened.
 
     Attributes:
-        num_values: lists.
-        dimension: items of one list.
-        items: ``num_values * dimension`` items.
-        validity: (num_values * dimension,) bool of the items; None = all valid.
+        num_values: number of lists.
+        dimension: number of items in each list.
+        items: the ``num_values * dimension`` items.
+        validity: (num_values * dimension,) bool, validity of the items; None = all valid.
     """
 
     num_values: int
@@ -123,7 +120,7 @@ class FixedSizeListBlock:
     validity: NDArray[np.bool_] | None
 
     def slice(self, start: int, stop: int) -> FixedSizeListBlock:
-        """Lists ``[start, stop)`` as a view."""
+        """Return lists ``[start, stop)`` as a view."""
         first, last = start * self.dimension, stop * self.dimension
         validity = None if self.validity is None else self.validity[first:last]
         return FixedSizeListBlock(stop - start, self.dimension, self.items.slice(first, last), validity)
@@ -131,10 +128,10 @@ class FixedSizeListBlock:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryBlock:
-    """Indices into distinct items; every index has been checked to name an item.
+    """Indices into distinct items; every index has been checked to be in range.
 
     Attributes:
-        indices: unsigned words.
+        indices: index of the item of each slot, as unsigned words.
         items: the distinct values.
     """
 
@@ -143,20 +140,20 @@ class DictionaryBlock:
 
     @property
     def num_values(self) -> int:
-        """Slots, null ones included."""
+        """Number of slots, including null slots."""
         return self.indices.num_values
 
     def slice(self, start: int, stop: int) -> DictionaryBlock:
-        """Values ``[start, stop)`` as a view."""
+        """Return values ``[start, stop)`` as a view."""
         return DictionaryBlock(self.indices.slice(start, stop), self.items)
 
 
 @dataclass(frozen=True, slots=True)
 class StructBlock:
-    """Packed structs: members of a row that were stored side by side, taken apart.
+    """Packed structs: their members, which a row stores side by side, as one block per member.
 
     Attributes:
-        num_values: structs.
+        num_values: number of structs.
         members: one block per member, each of ``num_values`` values without nulls.
     """
 
@@ -164,18 +161,18 @@ class StructBlock:
     members: tuple[DataBlock, ...]
 
     def slice(self, start: int, stop: int) -> StructBlock:
-        """Structs ``[start, stop)`` as a view."""
+        """Return structs ``[start, stop)`` as a view."""
         return StructBlock(stop - start, tuple(member.slice(start, stop) for member in self.members))
 
 
 @dataclass(frozen=True, slots=True)
 class NullBlock:
-    """Slots without a value."""
+    """Slots without values."""
 
     num_values: int
 
     def slice(self, start: int, stop: int) -> NullBlock:
-        """Slots ``[start, stop)``."""
+        """Return slots ``[start, stop)``."""
         return NullBlock(stop - start)
 
 
@@ -186,11 +183,11 @@ DataBlock: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class FixedRows:
-    """Rows of a full-zip page, all of the same width.
+    """Rows of a full-zip page, all of equal width.
 
     Attributes:
         rows: (num_rows, row_bytes) uint8; a view with any row stride.
-        values_per_row: values of the encoding at hand in one row; more than 1 below fixed-size lists.
+        values_per_row: number of values of the current encoding per row; more than 1 inside fixed-size lists.
     """
 
     rows: NDArray[np.uint8]
@@ -198,7 +195,7 @@ class FixedRows:
 
     @property
     def num_values(self) -> int:
-        """Values of all rows."""
+        """Total number of values in all rows."""
         return len(self.rows) * self.values_per_row
 
 
@@ -207,8 +204,8 @@ class Chunks:
     """The buffers of many chunks.
 
     Attributes:
-        num_values: (num_chunks,) int64, values of each chunk.
-        buffers: per buffer of a chunk, one segment per chunk.
+        num_values: (num_chunks,) int64, number of values in each chunk.
+        buffers: for each buffer of a chunk, one segment per chunk.
     """
 
     num_values: NDArray[np.int64]
@@ -216,26 +213,26 @@ class Chunks:
 
     @classmethod
     def single(cls, data: NDArray[np.uint8], num_values: int) -> Self:
-        """One chunk of one buffer, which starts where ``data`` starts."""
+        """Return one chunk with a single buffer, which contains ``data``."""
         return cls(np.array([num_values], np.int64), (Segments.back_to_back(data, np.array([len(data)], np.int64)),))
 
     @property
     def total_values(self) -> int:
-        """Values of all chunks."""
+        """Total number of values in all chunks."""
         return int(self.num_values.sum())
 
     def only_buffer(self, what: str) -> Segments:
-        """The one buffer that each chunk has.
+        """Return the only buffer of each chunk.
 
         Raises:
-            CorruptDataError: chunks have another number of buffers.
+            CorruptDataError: the chunks have a different number of buffers.
         """
         if len(self.buffers) != 1:
             raise CorruptDataError(f"{what}: a chunk has {len(self.buffers)} buffers, expected 1")
         return self.buffers[0]
 
     def exact_buffer(self, what: str, bits_per_value: int) -> Segments:
-        """The one buffer that each chunk has, cut to exactly its values; writers may leave padding behind them.
+        """Return the only buffer of each chunk, without the padding that writers may append to the values.
 
         Raises:
             CorruptDataError: a chunk is too short for its values.
@@ -245,21 +242,39 @@ class Chunks:
         if bool((sizes > buffer.sizes).any()):
             chunk = int(np.argmax(sizes > buffer.sizes))
             raise CorruptDataError(
-                f"{what}: chunk {chunk} holds {int(buffer.sizes[chunk])} bytes, "
-                f"its {int(self.num_values[chunk])} values of {bits_per_value} bits need {int(sizes[chunk])}"
+                f"{what}: chunk {chunk} has {int(buffer.sizes[chunk])} bytes, but its {int(self.num_values[chunk])} "
+                f"values of {bits_per_value} bits need {int(sizes[chunk])}"
             )
         return Segments(buffer.data, buffer.starts, sizes)
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedChunks:
-    """Values of a page cut into chunks and encoded.
+class Picks:
+    """Positions of values in chunks, ascending and without duplicates.
 
     Attributes:
-        encoding: how to decode them.
-        num_values: (num_chunks,) int64; a power of two, the same for every chunk but the last.
-        buffers: per buffer of a chunk the pieces it consists of; pieces follow each other without padding.
-        alignment: every buffer's size is rounded up to a multiple of this many bytes.
+        chunks: (num_picks,) int64, index of the chunk of each value.
+        slots: (num_picks,) int64, the position within the chunk; checked to be in range.
+    """
+
+    chunks: NDArray[np.int64]
+    slots: NDArray[np.int64]
+
+    def indices(self, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions of the values among all values of the chunks; for ``num_values``, see ``Chunks``."""
+        return (np.cumsum(num_values) - num_values)[self.chunks] + self.slots
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedChunks:
+    """Values of a page, split into chunks and encoded.
+
+    Attributes:
+        encoding: encoding of the chunks.
+        num_values: (num_chunks,) int64, number of values in each chunk; the same power of two for all chunks except the
+            last.
+        buffers: for each buffer of a chunk, the pieces that it consists of, concatenated without padding.
+        alignment: the size of every buffer is rounded up to a multiple of this many bytes.
     """
 
     encoding: pb21.CompressiveEncoding
@@ -270,12 +285,12 @@ class EncodedChunks:
 
 @dataclass(frozen=True, slots=True)
 class EncodedPage:
-    """One page, ready to be placed in a file.
+    """One page, ready to be written to a file.
 
     Attributes:
-        layout: its description.
-        buffers: its buffers in order, possibly views of the column's own memory.
-        num_rows: value of ``Page.length``: rows of the column; below a fixed-size list of structs, its slots.
+        layout: description of the page.
+        buffers: the buffers in order; they may be views of the column's own memory.
+        num_rows: value of ``Page.length``: number of rows, or number of slots inside a fixed-size list of structs.
     """
 
     layout: pb21.PageLayout
@@ -284,29 +299,12 @@ class EncodedPage:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all buffers, padding between them not counted."""
+        """Total size of the buffers in bytes, excluding padding between them."""
         return sum(buffer.size for buffer in self.buffers)
 
 
-@dataclass(frozen=True, slots=True)
-class LeafPage:
-    """Rows of one leaf column, decoded, not yet assembled into an array.
-
-    Attributes:
-        field: the leaf.
-        levels: repetition and definition levels of the rows.
-        block: one value per visible level.
-        num_rows: rows, in the unit of ``EncodedPage.num_rows``.
-    """
-
-    field: Field
-    levels: Levels
-    block: DataBlock
-    num_rows: int
-
-
 class Decoder(Protocol):
-    """Decodes any encoding: the way an encoding reaches its children."""
+    """Decodes any encoding; encodings use it to decode their children."""
 
     def mini_block(self, encoding: pb21.CompressiveEncoding, chunks: Chunks) -> DataBlock:
         """Decode the chunks of a mini-block page."""
@@ -315,25 +313,25 @@ class Decoder(Protocol):
         """Decode the values of a full-zip page."""
 
     def block(self, encoding: pb21.CompressiveEncoding, blocks: Chunks) -> DataBlock:
-        """Decode opaque blocks, each of one buffer."""
+        """Decode opaque blocks, each with one buffer."""
 
     def pick(self, encoding: pb21.CompressiveEncoding, chunks: Chunks, picks: Picks) -> DataBlock:
-        """Decode single values of the chunks of a mini-block page."""
+        """Decode individual values from the chunks of a mini-block page."""
 
     def pick_blocks(self, encoding: pb21.CompressiveEncoding, blocks: Chunks, picks: Picks) -> DataBlock:
-        """Decode single values of opaque blocks."""
+        """Decode individual values from opaque blocks."""
 
 
 class Encoder(Protocol):
-    """Encodes with an encoding chosen by name: the way an encoding reaches its children."""
+    """Encodes with an encoding chosen by name; encodings use it to encode their children."""
 
     def mini_block(self, arm: str, block: DataBlock, values_per_chunk: int) -> EncodedChunks:
-        """Cut a block into chunks of ``values_per_chunk`` (the last one holds the rest) and encode them."""
+        """Split a block into chunks of ``values_per_chunk`` (the last one contains the remainder) and encode them."""
 
     def per_value(
         self, arm: str, block: DataBlock, values_per_row: int = 1
     ) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
-        """Encode a block for a full-zip page, several values to a row below fixed-size lists."""
+        """Encode a block for a full-zip page, with several values per row inside fixed-size lists."""
 
     def block(self, arm: str, block: DataBlock) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
         """Encode an opaque block, such as a dictionary."""
@@ -347,9 +345,9 @@ class MiniBlockForm(Generic[D]):
     """Chunked form of an encoding.
 
     Attributes:
-        decode: all values of some chunks.
-        encode: None where this library only reads it.
-        pick: single values of some chunks; None where a chunk can only be decoded whole.
+        decode: decodes all values of some chunks.
+        encode: None if this library only reads the form.
+        pick: decodes individual values of some chunks; None if a chunk can only be decoded as a whole.
     """
 
     decode: Callable[[D, Chunks, Decoder], DataBlock]
@@ -359,7 +357,7 @@ class MiniBlockForm(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class PerValueForm(Generic[D]):
-    """Row-addressable form of an encoding; ``encode`` is None where this library only reads it."""
+    """Row-addressable form of an encoding; ``encode`` is None if this library only reads it."""
 
     decode: Callable[[D, FixedRows | VariableWidthBlock, Decoder], DataBlock]
     encode: Callable[[Any, int, Encoder], tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]] | None = None
@@ -376,14 +374,14 @@ class BlockForm(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class Encoding(Generic[D]):
-    """Everything about one arm of ``CompressiveEncoding.compression``.
+    """The implementation of one arm of ``CompressiveEncoding.compression``.
 
     Attributes:
-        arm: name of the oneof field, which is also the file's name.
-        describe: short text of a message ("flat[32]"); the second argument describes children.
-        mini_block: None = the arm has no such form.
-        per_value: None = the arm has no such form.
-        block: None = the arm has no such form.
+        arm: name of the oneof field, which is also the module name.
+        describe: returns a short description of a message ("flat[32]"); the second argument describes children.
+        mini_block: None if the arm has no mini-block form.
+        per_value: None if the arm has no per-value form.
+        block: None if the arm has no block form.
     """
 
     arm: str

@@ -1,8 +1,9 @@
-"""Assembly: the leaves of a top-level column become one array again, from the leaves outwards.
+"""Assembly: combines the decoded leaves of a top-level column into one array, from the leaves outward.
 
-All leaves of a struct carry the struct's layers; each is unravelled, and the first one decides.
+The levels of every leaf of a struct include the layers of the struct. Each leaf is unraveled; the first one determines
+the validity and the offsets of the result.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.api import LeafPage, NullBlock, StructBlock
+from lance_core.encodings.api import NullBlock, StructBlock
 from lance_core.encodings.leaf_arrays import array_from_block, bitmap_of
 from lance_core.encodings.levels.unravel import Unraveler
 from lance_core.errors import CorruptDataError, InternalError, NotSupportedError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from lance_core.encodings.leaf_page import LeafPage
     from lance_core.schema.field import Field
 
 __all__ = ["assemble"]
@@ -35,25 +37,25 @@ def assemble(field: Field, leaves: Sequence[LeafPage]) -> pa.Array:
 
     Args:
         field: the column's field.
-        leaves: one per leaf, in the order of ``field.leaves()``, all of the same rows.
+        leaves: one decoded page per leaf, in the order of ``field.leaves()``; all have the same rows.
 
     Returns:
         An array of type ``arrow_type(field)``, sharing memory with the pages where their layout allows it.
 
     Raises:
-        CorruptDataError: the levels of a leaf do not fit the column's nesting, or two leaves contradict each other.
-        NotSupportedError: more items or bytes than an array of this type can address.
+        CorruptDataError: the levels of a leaf do not match the column's nesting, or two leaves are inconsistent.
+        NotSupportedError: there are more items or bytes than an array of this type can address.
     """
     array, _ = _build(field, iter(leaves))
     return array
 
 
 def _build(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, list[Unraveler]]:
-    """The array of a field, and the unravelers of its leaves, which have passed the field's layer."""
+    """Return the array of a field, and the unravelers of its leaves, positioned after the field's layer."""
     if field.is_leaf:
         leaf = next(leaves, None)
         if leaf is None:
-            raise InternalError(f"field {field.name!r}: fewer decoded leaves than the column has")
+            raise InternalError(f"field {field.name!r}: the column has more leaves than were decoded")
         if field.is_struct and not field.children:
             return _memberless_structs(field, leaf), []
         unraveler = Unraveler(leaf.levels, f"field {field.name!r}")
@@ -73,7 +75,7 @@ def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None
     if isinstance(leaf.block, NullBlock):
         return pa.nulls(num_values, dtype)
     if not isinstance(leaf.block, StructBlock) or len(leaf.block.members) != len(field.children):
-        raise CorruptDataError(f"field {field.name!r}: the page does not hold its {len(field.children)} members")
+        raise CorruptDataError(f"field {field.name!r}: the page does not contain its {len(field.children)} members")
     members = [
         array_from_block(arrow_type(child), member, None)
         for child, member in zip(field.children, leaf.block.members, strict=True)
@@ -82,9 +84,9 @@ def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None
 
 
 def _memberless_structs(field: Field, leaf: LeafPage) -> pa.Array:
-    # pylance stores them as if all null, without the layers around them, and reads them as {}.
+    # pylance stores such structs as all null, without the enclosing layers, and reads them back as {}.
     if leaf.levels.layers.max_repetition:
-        raise NotSupportedError(f"field {field.name!r}: lists of structs without members cannot be read")
+        raise NotSupportedError(f"field {field.name!r}: lists of structs without fields cannot be read")
     return pa.Array.from_buffers(arrow_type(field), leaf.num_rows, [None], children=[])
 
 
@@ -96,7 +98,9 @@ def _build_struct(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, l
         unravelers += below
     num_slots = unravelers[0].num_slots() if unravelers else len(members[0])
     if any(len(member) != num_slots for member in members):
-        raise CorruptDataError(f"struct {field.name!r}: members of {[len(m) for m in members]} slots, not {num_slots}")
+        raise CorruptDataError(
+            f"struct {field.name!r}: members have {[len(m) for m in members]} slots, expected {num_slots}"
+        )
     validity, *_ = [unraveler.validity() for unraveler in unravelers] or [None]
     return _from_buffers(arrow_type(field), num_slots, validity, None, members), unravelers
 
@@ -106,10 +110,12 @@ def _build_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, lis
     _require_levels(field, unravelers)
     (offsets, validity), *_ = [unraveler.offsets() for unraveler in unravelers]
     if int(offsets[-1]) != len(items):
-        raise CorruptDataError(f"list {field.name!r}: offsets end at {int(offsets[-1])}, there are {len(items)} items")
+        raise CorruptDataError(f"list {field.name!r}: offsets end at {int(offsets[-1])}, but it has {len(items)} items")
     dtype = arrow_type(field)
     if not pa.types.is_large_list(dtype) and len(items) > _MAX_INT32:
-        raise NotSupportedError(f"list {field.name!r}: {len(items)} items in one array: read fewer rows at once")
+        raise NotSupportedError(
+            f"list {field.name!r}: {len(items)} items are too many for one array; read fewer rows at a time"
+        )
     offsets = offsets.astype(np.int64 if pa.types.is_large_list(dtype) else np.int32, copy=False)
     return _from_buffers(dtype, len(offsets) - 1, validity, offsets, [items]), unravelers
 
@@ -129,7 +135,7 @@ def _build_fixed_size_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa
 
 def _require_levels(field: Field, unravelers: list[Unraveler]) -> None:
     if not unravelers:
-        raise NotSupportedError(f"field {field.name!r}: lists of structs without members cannot be read")
+        raise NotSupportedError(f"field {field.name!r}: lists of structs without fields cannot be read")
 
 
 def _from_buffers(

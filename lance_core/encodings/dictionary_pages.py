@@ -1,6 +1,6 @@
-"""Dictionary pages: indices into distinct values, which the page holds once.
+"""Dictionary pages: indices into distinct values, which the page stores once each.
 
-Indices are words like any others, 32 bits wide unless an Arrow dictionary says so itself. The distinct values are a
+Indices are ordinary words, 32 bits wide unless an Arrow dictionary has its own index width. The distinct values form a
 block, which 2.2 may compress.
 
 Source: ``MiniBlockLayout.dictionary``; checked against pylance 14.0.2.
@@ -48,24 +48,24 @@ def encode_few_distinct(
     plain_bytes: float,
     plan: PagePlan,
 ) -> EncodedPage | None:
-    """A dictionary page, or None if the values repeat too little.
+    """Encode a dictionary page; return None if the values do not repeat often enough.
 
     Args:
         array: the values of the page.
-        block: the same.
+        block: the same values as a block.
         validity: (num_values,) mask; None = all valid.
         plain_bytes: estimated size of the page without a dictionary.
-        plan: of the page.
+        plan: plan of the page.
     """
     runs, stored = 1.0, array
     if isinstance(block, FixedWidthBlock):
         word_type = _WORD_TYPES.get(block.bits_per_value)
         if word_type is None or (block.bits_per_value == 64 and not plan.rules.word_dictionaries):
             return None
-        # Bytes decide what is distinct: 0.0 and -0.0 differ, and a NaN equals itself.
+        # Values are compared by their bytes: 0.0 and -0.0 are distinct, and a NaN equals itself.
         data = pa.py_buffer(block.data)
         stored = pa.Array.from_buffers(word_type, block.num_values, [None, data])
-        # The zeros under nulls say nothing about how often values repeat.
+        # The zeros under nulls must not count as repeated values.
         array = pa.Array.from_buffers(word_type, block.num_values, [bitmap_of(validity), data])
         item_bytes = block.bits_per_value / 8
         if block.bits_per_value == _WORD_BITS:
@@ -95,11 +95,14 @@ def encode_few_distinct(
 def encode_arrow_dictionary(
     array: pa.DictionaryArray, validity: NDArray[np.bool_] | None, plan: PagePlan
 ) -> EncodedPage:
-    """An Arrow dictionary keeps its items and the width of its indices."""
+    """Encode an Arrow dictionary; it keeps its items and the width of its indices."""
     indices, items = block_from_array(array.indices, validity), block_from_array(array.dictionary, None)
     page = _dictionary_page(indices, items, plan)
     if page is None:
-        raise NotSupportedError(f"a column of type {array.type} with so many empty lists cannot be written; decode it")
+        raise NotSupportedError(
+            f"a column of type {array.type} has too many empty lists to be written as a dictionary; "
+            "decode the dictionary first"
+        )
     return page
 
 
@@ -112,7 +115,7 @@ def _dictionary_page(indices: DataBlock, items: DataBlock, plan: PagePlan) -> En
 
 
 def _index_options(options: FieldOptions) -> FieldOptions:
-    """Indices are compressed like values; only they are always in chunks."""
+    """Return the options for indices, which are compressed like values but always stored in chunks."""
     return FieldOptions(
         compression="none" if options.compression == "none" else options.general,
         compression_level=options.compression_level,
@@ -121,7 +124,7 @@ def _index_options(options: FieldOptions) -> FieldOptions:
 
 
 def _encode_items(items: DataBlock, plan: PagePlan) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
-    """The items as they are, packed or compressed: whatever is smallest, and allowed."""
+    """Encode the items in the smallest allowed form: unchanged, packed or compressed."""
     plain = ENCODER.block(values_arm(items), items)
     if not plan.rules.compressed_dictionaries:
         return plain

@@ -1,8 +1,8 @@
-"""Leaf arrays: Arrow arrays without structure of their own, to and from ``DataBlock``.
+"""Leaf arrays: conversion of Arrow arrays without nested structure to and from ``DataBlock``.
 
-Validity is not part of a block: for a leaf it comes from definition levels, which also carry the nulls of the structs
-around it. What lies under a null is not kept: null strings become empty and null words 0, so that files hold no
-leftovers of other data. (Null fixed-size lists are blanked when they are zipped, which copies them anyway.)
+Validity is not part of a block: for a leaf, it comes from definition levels, which also represent the nulls of the
+enclosing structs. Values under nulls are not kept: null strings become empty and null words become 0, so that files
+contain no remnants of other data. (Null fixed-size lists are cleared when they are zipped, which copies them anyway.)
 
 Source: Arrow columnar format.
 """
@@ -45,11 +45,11 @@ _VARIABLE_WIDTH: Final = frozenset(
     dtype.id for dtype in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 )
 _CHECKED: Final = frozenset(dtype.id for dtype in (pa.string(), pa.large_string(), pa.decimal128(1), pa.decimal256(1)))
-"""Types of which not every byte string, or word, is a value."""
+"""Types for which some byte strings or words are not valid values."""
 
 
 def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
-    """A buffer as a (num_bytes,) uint8 view."""
+    """Return a buffer as a (num_bytes,) uint8 view."""
     return np.frombuffer(buffer, np.uint8) if buffer is not None and buffer.size else np.empty(0, np.uint8)
 
 
@@ -59,9 +59,9 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
-    """(len(array),) mask, True = valid; None = no nulls.
+    """Return a (len(array),) mask, True = valid; None = no nulls.
 
-    An index that names a null of its dictionary is a null.
+    An index that refers to a null of its dictionary is a null.
     """
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
         named = array.dictionary.is_valid().take(array.indices).fill_null(False)
@@ -74,26 +74,26 @@ def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def with_nulls(array: pa.Array, validity: NDArray[np.bool_] | None) -> pa.Array:
-    """The array with every slot null that ``validity`` hides; it hides at least the array's own nulls."""
+    """Return the array with nulls in all slots that ``validity`` masks, which must include the array's own nulls."""
     if validity is None or array.null_count == len(array) - int(np.count_nonzero(validity)):
         return array
     return pc.if_else(pa.array(validity), array, pa.scalar(None, array.type))
 
 
 def bitmap_of(validity: NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """A mask as an Arrow validity buffer; None if all is valid."""
+    """Convert a mask to an Arrow validity buffer; None if all values are valid."""
     return None if validity is None or bool(validity.all()) else pa.py_buffer(pack_mask(validity))
 
 
 def block_from_array(array: pa.Array, validity: NDArray[np.bool_] | None) -> DataBlock:
-    """The values of a leaf array; a view of its memory wherever nothing has to be blanked.
+    """Convert a leaf array to a block; a view of the array's memory if no values have to be cleared.
 
     Args:
-        array: without structure; not a dictionary.
-        validity: (len(array),) mask of the slots to keep, which may hide more than the array's own nulls.
+        array: an array without nested structure, and not a dictionary.
+        validity: (len(array),) mask of the slots to keep; it may mask more slots than the array's own nulls.
 
     Raises:
-        NotSupportedError: a type that has no leaf form.
+        NotSupportedError: the type has no leaf form.
     """
     dtype = array.type
     if pa.types.is_null(dtype):
@@ -116,7 +116,7 @@ def block_from_array(array: pa.Array, validity: NDArray[np.bool_] | None) -> Dat
 
 
 def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.bool_] | None) -> pa.Array:
-    """The array of a leaf; its buffers are those of the block wherever that is possible.
+    """Build the array of a leaf; it uses the buffers of the block where possible.
 
     Args:
         dtype: Arrow type of the leaf.
@@ -124,12 +124,12 @@ def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.
         validity: (num_values,) mask; None = all valid.
 
     Raises:
-        CorruptDataError: the block is not of this type.
-        NotSupportedError: more than 2 GiB for a type with 32-bit offsets.
+        CorruptDataError: the block does not match the type.
+        NotSupportedError: a type with 32-bit offsets would need more than 2 GiB.
     """
     num_values = block.num_values
     if validity is not None and len(validity) != num_values:
-        raise CorruptDataError(f"{num_values} values but {len(validity)} definition levels")
+        raise CorruptDataError(f"found {num_values} values but {len(validity)} definition levels")
     if isinstance(block, NullBlock) or pa.types.is_null(dtype):
         return pa.nulls(num_values, dtype)
     bitmap = bitmap_of(validity)
@@ -153,9 +153,9 @@ def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.
 
 
 def _blanked(data: NDArray[np.uint8], width: int, validity: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """A copy with zeros for the slots that are not valid."""
+    """Return a copy with zeros in the slots that are not valid."""
     if width in _WORD_BYTES:
-        # A product has no branch to mispredict, unlike a choice.
+        # A multiplication has no branch to mispredict, unlike a selection.
         words: NDArray[Any] = np.multiply(data.view(f"<u{width}"), validity, dtype=f"<u{width}")
         return words.view(np.uint8)
     blanked = data.copy()
@@ -181,7 +181,7 @@ def _variable_width_block(array: pa.Array, validity: NDArray[np.bool_] | None) -
 
 
 def _words_of(buffer: pa.Buffer | None, dtype: np.dtype[Any], start: int, num_words: int) -> NDArray[Any]:
-    # Arrow allows an empty offsets buffer for an empty array.
+    # In Arrow, the offsets buffer of an empty array may be empty.
     if buffer is None or buffer.size == 0:
         return np.zeros(num_words, dtype)
     return np.frombuffer(buffer, dtype, num_words, start * dtype.itemsize)
@@ -194,7 +194,7 @@ def _fixed_size_list_block(array: pa.FixedSizeListArray, validity: NDArray[np.bo
         items = items.storage
     item_validity = validity_of(items)
     if validity is not None and item_validity is not None:
-        # Items of a null list are neither valid nor null; calling them valid often leaves no null item at all.
+        # Items of a null list are neither valid nor null; treating them as valid often leaves no null items.
         item_validity = item_validity | np.repeat(~validity, dimension)
         item_validity = None if bool(item_validity.all()) else item_validity
     return FixedSizeListBlock(len(array), dimension, block_from_array(items, item_validity), item_validity)
@@ -207,19 +207,21 @@ def _arrow_offsets(dtype: pa.DataType, block: VariableWidthBlock) -> tuple[NDArr
     first, last = int(offsets[0]), int(offsets[-1])
     if last > _MAX_INT32:
         if last - first > _MAX_INT32:
-            raise NotSupportedError(f"{last - first} bytes in one array of type {dtype}: read fewer rows at once")
+            raise NotSupportedError(
+                f"{last - first} bytes are too many for one array of type {dtype}; read fewer rows at a time"
+            )
         return (offsets - first).astype(np.int32), data[first:last]
     return offsets.astype(np.int32, copy=False), data
 
 
 def _checked_values(array: pa.Array) -> pa.Array:
-    """The array, if its bytes are values of its type."""
+    """Return the array after checking that its bytes are valid for its type."""
     if array.type.id not in _CHECKED:
         return array
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise CorruptDataError(f"a column of type {array.type} holds other bytes: {error}") from error
+        raise CorruptDataError(f"a column of type {array.type} contains invalid bytes: {error}") from error
     return array
 
 
@@ -249,8 +251,8 @@ def _array_from_dictionary(dtype: pa.DataType, block: DictionaryBlock, bitmap: p
     indices = pa.Array.from_buffers(index_type, num_values, [bitmap, pa.py_buffer(block.indices.data)])
     if pa.types.is_dictionary(dtype):
         if len(items) > 1 << (dtype.index_type.bit_width - pa.types.is_signed_integer(dtype.index_type)):
-            raise CorruptDataError(f"a dictionary of {len(items)} items for indices of type {dtype.index_type}")
-        # Null slots may hold any index; they need not fit the type.
+            raise CorruptDataError(f"{len(items)} dictionary items are too many for indices of type {dtype.index_type}")
+        # Null slots may contain any index, even one that is out of range for the type.
         return pa.DictionaryArray.from_arrays(indices.cast(dtype.index_type, safe=False), items, ordered=dtype.ordered)
     if isinstance(block.items, VariableWidthBlock):
         _check_expanded_bytes(dtype, block.items, indices)
@@ -264,11 +266,13 @@ def _check_expanded_bytes(dtype: pa.DataType, items: VariableWidthBlock, indices
     lengths = pa.array(np.diff(items.offsets).astype(np.int64))
     num_bytes = pc.sum(lengths.take(indices)).as_py() or 0
     if num_bytes > _MAX_INT32:
-        raise NotSupportedError(f"{num_bytes} bytes in one array of type {dtype}: read fewer rows at once")
+        raise NotSupportedError(
+            f"{num_bytes} bytes are too many for one array of type {dtype}; read fewer rows at a time"
+        )
 
 
 def _mismatch(dtype: pa.DataType, block: DataBlock) -> CorruptDataError:
     found = type(block).__name__
     if isinstance(block, FixedWidthBlock):
         found += f" of {block.bits_per_value} bits"
-    return CorruptDataError(f"a column of type {dtype} cannot hold a {found}", expected=str(dtype), found=found)
+    return CorruptDataError(f"cannot decode a column of type {dtype} from a {found}", expected=str(dtype), found=found)

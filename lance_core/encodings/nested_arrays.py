@@ -1,4 +1,4 @@
-"""Nested arrays taken apart and put together again: lists with other items, structs with other members.
+"""Splitting and rebuilding nested arrays: lists with replaced items, structs with reordered members.
 
 Source: Arrow columnar format.
 """
@@ -20,7 +20,7 @@ __all__ = ["list_items", "with_items", "with_members"]
 
 
 def list_items(array: pa.Array) -> pa.Array:
-    """The items between the first and the last slot of a list, map or fixed-size list array; a zero-copy view."""
+    """Return the items between the first and the last slot of a list, map or fixed-size list; a zero-copy view."""
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         return array.values.slice(array.offset * size, len(array) * size)
@@ -29,12 +29,12 @@ def list_items(array: pa.Array) -> pa.Array:
 
 
 def with_items(array: pa.Array, items: pa.Array, dtype: pa.DataType) -> pa.Array:
-    """The same lists with other items.
+    """Replace the items of lists.
 
     Args:
-        array: lists, maps or fixed-size lists; any offset.
-        items: one for each of ``list_items(array)``.
-        dtype: type of the result, whose items are of the type of ``items``.
+        array: lists, maps or fixed-size lists, with any offset.
+        items: the new items, one for each item of ``list_items(array)``.
+        dtype: type of the result; its item type is the type of ``items``.
     """
     buffers = [bitmap_of(validity_of(array))]
     if not pa.types.is_fixed_size_list(dtype):
@@ -44,11 +44,11 @@ def with_items(array: pa.Array, items: pa.Array, dtype: pa.DataType) -> pa.Array
 
 
 def with_members(array: pa.Array, expected: pa.DataType) -> pa.Array:
-    """The array with the members of every struct inside in the order of ``expected``, missing ones null.
+    """Reorder the members of all nested structs to match ``expected``; missing members become null.
 
     Args:
-        array: without extension types; ``fits_type(expected, array.type)`` holds.
-        expected: the type to reach; item names and view types may still differ in the result.
+        array: an array without extension types; ``fits_type(expected, array.type)`` must hold.
+        expected: the target type; item names and view types may still differ in the result.
     """
     if same_type(expected, array.type):
         return array
@@ -76,7 +76,7 @@ def with_members(array: pa.Array, expected: pa.DataType) -> pa.Array:
 
 
 def _offsets(array: pa.Array) -> NDArray[np.signedinteger]:
-    """(len(array) + 1,) offsets into ``array.values``."""
+    """Return the (len(array) + 1,) offsets into ``array.values``."""
     if not len(array):
         return np.zeros(1, np.int64 if pa.types.is_large_list(array.type) else np.int32)
     offsets: NDArray[np.signedinteger] = array.offsets.to_numpy()

@@ -1,11 +1,11 @@
-"""Page decoder: the bytes of one page become levels and values, and the leaves of a column an array.
+"""Page decoder: converts the bytes of a page to levels and values, and the leaves of a column to an array.
 
 ::
 
     layout and buffers  →  levels and block of values   structural/, for one leaf and some of its rows
     leaves of a column  →  array                        assembly.py
 
-Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.PageLayout``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lance_core.encodings.api import LeafPage
 from lance_core.encodings.assembly import assemble
 from lance_core.encodings.leaf_arrays import bytes_of
+from lance_core.encodings.leaf_page import LeafPage
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.raw_sizes import most_value_bits
 from lance_core.encodings.registry import DECODER, selected_arm
@@ -53,33 +53,33 @@ STRUCTURAL: Final[Mapping[str, Callable[..., PageSteps[PageState]]]] = MappingPr
         "blob": blob.open_page,
     }
 )
-"""What opens a page, by the arm of ``PageLayout.layout``."""
+"""Maps each arm of ``PageLayout.layout`` to the function that opens a page with this layout."""
 
 STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
-"""Arms that are known and refused, and what they are."""
+"""Maps arms that are known but not supported to a description."""
 
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1
 _MAX_WORD_BITS: Final = 64
-"""Of indices, offsets and lengths, which stand for values of any width."""
+"""Maximum width of indices, offsets and lengths, which may represent values of any width."""
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
-    """Read what is known of a page of a leaf column before any of its rows.
+    """Read the metadata of a page of a leaf column, before reading any of its rows.
 
     Args:
         field: the leaf.
         layout: description of the page.
-        sizes: bytes of each buffer of the page.
-        num_rows: value of ``Page.length``. Below a fixed-size list of structs it counts the slots of the lists: rows
-            times dimension.
+        sizes: size of each buffer of the page in bytes.
+        num_rows: value of ``Page.length``. Inside a fixed-size list of structs, it counts the slots of the lists:
+            rows times dimension.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: an encoding that this library does not decode.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
+        UnsupportedEncodingError: this library does not decode the encoding.
     """
     where = f"field {field.name!r}"
     if num_rows == 0:
-        raise CorruptDataError(f"{where}: a page without rows")
+        raise CorruptDataError(f"{where}: a page has no rows")
     arm = selected_arm(layout, "layout", f"{where}: a page layout")
     if arm in STRUCTURAL_NOT_YET:
         raise UnsupportedEncodingError(f"{where}: page layout {arm!r} is not supported: {STRUCTURAL_NOT_YET[arm]}")
@@ -95,17 +95,17 @@ def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]
     Args:
         field: the leaf.
         state: the open page.
-        rows: rows of the page, in the unit of its ``num_rows``; the caller has checked that the page has them.
+        rows: rows of the page, counted as in its ``num_rows``; the caller has checked that they exist.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        NotSupportedError: an encoding that this library does not decode (``UnsupportedEncodingError``), or more rows at
-            once than an array can hold.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
+        NotSupportedError: this library does not decode the encoding (``UnsupportedEncodingError``), or there are more
+            rows than an array can hold.
     """
     where = f"field {field.name!r}"
     num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
     if num_rows > _MAX_ROWS_AT_ONCE:
-        raise NotSupportedError(f"{where}: {num_rows} rows at once, at most {_MAX_ROWS_AT_ONCE} can be read")
+        raise NotSupportedError(f"{where}: cannot read {num_rows} rows at once; the maximum is {_MAX_ROWS_AT_ONCE}")
     with _Located(where):
         levels, block = yield from state.read(rows)
     return LeafPage(field, levels, block, num_rows)
@@ -119,14 +119,14 @@ def decode_leaf(
     *,
     rows: tuple[int, int] | NDArray[np.int64] | None = None,
 ) -> LeafPage:
-    """Decode rows of one page of which all buffers are in memory; see :func:`open_page` and :func:`read_leaf`.
+    """Decode rows of a page whose buffers are all in memory; see :func:`open_page` and :func:`read_leaf`.
 
     Args:
         field: the leaf.
         layout: description of the page.
         buffers: all buffers of the page, in order; the result may share their memory.
         num_rows: value of ``Page.length``.
-        rows: half-open range, or ascending numbers without repetition; None = all.
+        rows: half-open range, or ascending row numbers without duplicates; None = all.
 
     Raises:
         InvalidInputError: the range is not within the page.
@@ -140,24 +140,24 @@ def decode_leaf(
     state = run_in_memory(open_page(field, layout, [buffer.size for buffer in buffers], num_rows), views)
     if start < stop:
         return run_in_memory(read_leaf(field, state, rows), views)
-    # An empty range is the empty front of one row.
+    # Decode an empty range as a single row without its values.
     first = min(start, num_rows - 1)
     page = run_in_memory(read_leaf(field, state, (first, first + 1)), views)
     return LeafPage(field, _emptied(page.levels), page.block.slice(0, 0), 0)
 
 
 def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
-    """No value is described as wider than those of the column: compressed bytes may grow to what is described."""
+    """Check that the described values are not wider than those of the column, since compressed bytes expand to them."""
     described = most_value_bits(layout.dictionary if layout.HasField("dictionary") else layout.value_compression)
     if described <= _MAX_WORD_BITS:
         return
     most = max(_MAX_WORD_BITS, bits_per_row(arrow_type(field)))
     if described > most:
-        raise CorruptDataError(f"values of {described} bits in a column whose values have {most}", expected=most)
+        raise CorruptDataError(f"found values of {described} bits in a column of {most}-bit values", expected=most)
 
 
 class _Located:
-    """Says where an error is, and makes damage of what decoding stumbles over."""
+    """Adds the location to an error, and converts low-level decoding errors to ``CorruptDataError``."""
 
     __slots__ = ("_where",)
 
@@ -175,7 +175,7 @@ class _Located:
             context: dict[str, Any] = dict(error.context)
             raise type(error)(f"{where}: {error.message}", **context) from error
         if isinstance(error, MemoryError):
-            raise OutOfMemoryError(f"{where}: the rows do not fit into memory: read fewer at once") from error
+            raise OutOfMemoryError(f"{where}: the rows do not fit into memory; read fewer rows at a time") from error
         if isinstance(error, (ValueError, IndexError, OverflowError, pa.ArrowException)):
             raise CorruptDataError(f"{where}: the page cannot be decoded: {error}") from error
 

@@ -1,14 +1,14 @@
-"""Page encoder: a column's array becomes one page per leaf.
+"""Page encoder: converts a column's array to one page per leaf.
 
 ::
 
     array  →  leaves with their layers   levels/nesting.py
            →  levels                     levels/build.py
            →  block of values            leaf_arrays.py
-           →  which layout               policy/
+           →  choice of the layout       policy/
            →  layout and buffers         structural/
 
-Source: ``lance.encodings21.PageLayout``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.PageLayout``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -53,24 +53,24 @@ if TYPE_CHECKING:
 __all__ = ["EncodedPage", "encode_pages"]
 
 _DESCRIPTOR_MEMBERS: Final = 2
-"""Position and size of a value outside the pages (v1); those of v2 are packed structs."""
+"""Number of members of a v1 blob descriptor: position and size. Descriptors of v2 are packed structs."""
 
 
 def encode_pages(
     field: Field, array: pa.Array, *, version: LanceFileVersion, multi_page: bool = True
 ) -> list[EncodedPage]:
-    """Encode one array of a top-level column, one page per leaf, depth first like ``field.leaves()``.
+    """Encode an array of a top-level column, one page per leaf, depth first like ``field.leaves()``.
 
     Args:
         field: the column's field.
-        array: at least one row; any offset. Fixed-width data without nulls is handed out as it is, not copied.
-        version: of the file.
-        multi_page: False only if the column gets no other page; see ``levels/nesting.py``.
+        array: the rows, at least one, with any offset. Fixed-width data without nulls is not copied.
+        version: format version of the file.
+        multi_page: whether the column may have other pages; see ``levels/nesting.py``.
 
     Raises:
-        InvalidInputError: the array is empty, or its nesting is not the field's (``SchemaMismatchError``).
-        NotSupportedError: a type or nesting that cannot be written.
-        UnsupportedVersionError: a version that this library does not write.
+        InvalidInputError: the array is empty, or its nesting differs from that of the field (``SchemaMismatchError``).
+        NotSupportedError: the type or nesting cannot be written.
+        UnsupportedVersionError: this library does not write the version.
     """
     rules = rules_of(version)
     if len(array) == 0:
@@ -86,7 +86,7 @@ def encode_pages(
 def _encode_leaf(leaf: NestedLeaf, plan: PagePlan) -> EncodedPage:
     array, validity = leaf.array, leaf.slots[-1].validity
     if leaf.field.is_blob and pa.types.is_struct(array.type) and array.type.num_fields == _DESCRIPTOR_MEMBERS:
-        # Null ones too: pylance 14.0.2 has no descriptors for a page of another layout.
+        # This also applies if all values are null: pylance 14.0.2 reads no descriptors from pages of other layouts.
         descriptors = StructBlock(
             len(array),
             tuple(block_from_array(array.field(index), None) for index in range(_DESCRIPTOR_MEMBERS)),
@@ -136,23 +136,23 @@ def _encode_lists(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None,
 def _encode_packed(
     array: pa.StructArray, validity: NDArray[np.bool_] | None, field: Field, plan: PagePlan
 ) -> EncodedPage:
-    """A struct that is stored row by row; its members have no nulls of their own."""
+    """Encode a struct that is stored row by row; its members have no nulls of their own."""
     present: NDArray[np.bool_] | None = None
     if validity is not None and any(_is_packed_in_rows(member.type) for member in array.type):
-        # A null row has no bytes at all.
+        # A null row takes no bytes.
         array, present, validity = keep_slots(array, validity), validity, None
     members: list[DataBlock] = []
     for index, child in enumerate(field.children):
         member = array.field(index)
         if member.null_count and (validity is None or bool((~np.asarray(member.is_valid()) & validity).any())):
             raise NotSupportedError(
-                f"packed struct {field.name!r}: member {child.name!r} has a null, which it cannot store",
+                f"packed struct {field.name!r}: member {child.name!r} has a null, which cannot be stored",
                 field=field.name,
             )
         block = block_from_array(member, validity)
         if _has_null_item(block):
             raise NotSupportedError(
-                f"packed struct {field.name!r}: member {child.name!r} has a null item, which it cannot store",
+                f"packed struct {field.name!r}: member {child.name!r} has a null item, which cannot be stored",
                 field=field.name,
             )
         members.append(_in_whole_bytes(block) if isinstance(block, FixedSizeListBlock) else block)
@@ -170,7 +170,7 @@ def _encode_packed(
 
 
 def _is_packed_in_rows(dtype: pa.DataType) -> bool:
-    """Whether a struct with a member of this type has rows that are zipped, not in chunks."""
+    """Return whether structs with a member of this type are stored as zipped rows instead of chunks."""
     return is_variable_width(dtype) or pa.types.is_fixed_size_list(dtype)
 
 
@@ -179,7 +179,7 @@ def _has_null_item(block: DataBlock) -> bool:
 
 
 def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> FixedSizeListBlock:
-    """The lists with zeros under null ones; zipping does the same where it copies values anyway."""
+    """Replace the items of null lists with zeros; zipping does the same if it copies the values."""
     if validity is None or bool(validity.all()):
         return block
     items, valid_items = block.items, np.repeat(validity, block.dimension)
@@ -195,7 +195,7 @@ def _blanked(block: FixedSizeListBlock, validity: NDArray[np.bool_] | None) -> F
 
 
 def _without_null_items(block: FixedSizeListBlock) -> FixedSizeListBlock:
-    """Items that are null throughout take no bytes but their validity."""
+    """Remove the values of items that are all null, so that they take no bytes except for their validity."""
     if isinstance(block.items, FixedSizeListBlock):
         items: DataBlock = _without_null_items(block.items)
     elif block.validity is not None and not bool(block.validity.any()):
@@ -206,7 +206,7 @@ def _without_null_items(block: FixedSizeListBlock) -> FixedSizeListBlock:
 
 
 def _in_whole_bytes(block: DataBlock) -> DataBlock:
-    """Full-zip pages have no bits: bools take a byte each."""
+    """Expand booleans to one byte each, because full-zip pages cannot store single bits."""
     if isinstance(block, FixedSizeListBlock):
         return FixedSizeListBlock(block.num_values, block.dimension, _in_whole_bytes(block.items), block.validity)
     if isinstance(block, FixedWidthBlock) and block.bits_per_value == 1:

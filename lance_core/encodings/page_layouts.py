@@ -1,4 +1,4 @@
-"""Carrying out what the policy chose: one page from levels, values and a choice.
+"""Builds a page from levels, values and the choice that the policy made.
 
 Source: ``lance.encodings21.PageLayout``.
 """
@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lance_core.encodings.api import (
-    EncodedPage,
-    FixedSizeListBlock,
-    NullBlock,
-    StructBlock,
-    VariableWidthBlock,
-)
+from lance_core.encodings.api import EncodedPage, FixedSizeListBlock, NullBlock, StructBlock, VariableWidthBlock
 from lance_core.encodings.compressive.fsst import wrapped, wrapped_rows
 from lance_core.encodings.compressive.general import compress_chunks, compress_values
 from lance_core.encodings.policy.choices import with_room_for_levels
@@ -38,18 +32,18 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMES", "PagePlan", "encode_mini_block", "encode_zipped", "values_arm"]
 
 SCHEMES: Final = {"zstd": pb21.COMPRESSION_ALGORITHM_ZSTD, "lz4": pb21.COMPRESSION_ALGORITHM_LZ4}
-"""Compression schemes by the names that metadata use."""
+"""Compression schemes, keyed by their names in field metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagePlan:
-    """What is settled about a page before its values are looked at.
+    """The properties of a page that do not depend on its values.
 
     Attributes:
-        levels: of the page.
+        levels: levels of the page.
         num_rows: value of ``Page.length``.
-        options: of the field.
-        rules: of the version.
+        options: options of the field.
+        rules: rules of the format version.
     """
 
     levels: Levels
@@ -58,7 +52,7 @@ class PagePlan:
     rules: FormatRules
 
     def all_null_page(self) -> EncodedPage:
-        """The page without any value."""
+        """Return a page without values."""
         return constant.encode_all_null(
             self.levels,
             num_rows=self.num_rows,
@@ -75,14 +69,14 @@ def encode_mini_block(
     dictionary: tuple[pb21.CompressiveEncoding, pa.Buffer, int] | None = None,
     symbols: CompressedStrings | None = None,
 ) -> EncodedPage | None:
-    """The page with its values in chunks; None if levels or long values leave no room for that.
+    """Encode a page with its values in chunks; return None if the levels or values are too large for chunks.
 
     Args:
-        choice: how to cut and encode them.
+        choice: how to cut and encode the values.
         block: the values.
-        plan: of the page.
-        dictionary: encoding, bytes and number of the items that the values are indices of.
-        symbols: what the values stand for, if they are codes.
+        plan: plan of the page.
+        dictionary: encoding, bytes and number of the dictionary items, if the values are indices into them.
+        symbols: the strings that the values represent, if the values are codes.
     """
     found = with_room_for_levels(choice, block, plan.levels)
     while found is not None:
@@ -114,14 +108,14 @@ def encode_zipped(
     present: NDArray[np.bool_] | None = None,
     symbols: CompressedStrings | None = None,
 ) -> EncodedPage:
-    """The page with every value behind its levels.
+    """Encode a page in which every value follows its levels.
 
     Args:
-        block: the values; in whole bytes.
-        plan: of the page.
-        level: strings are compressed one by one at this level of zstd; None = they are not.
-        present: (num_values,) mask of the rows that ``block`` holds, if they are of variable width; None = all.
-        symbols: what the values stand for, if they are codes.
+        block: the values, in whole bytes.
+        plan: plan of the page.
+        level: zstd level for compressing each string separately; None = not compressed.
+        present: (num_values,) mask of the rows that ``block`` contains, for values of variable width; None = all.
+        symbols: the strings that the values represent, if the values are codes.
     """
     encoding, values = ENCODER.per_value(values_arm(block), block)
     if symbols is not None:
@@ -138,7 +132,7 @@ def encode_zipped(
 
 
 def values_arm(block: DataBlock) -> str:
-    """The encoding that stores values of this shape as they are."""
+    """Return the encoding that stores values of this shape unchanged."""
     if isinstance(block, FixedSizeListBlock):
         return "fixed_size_list"
     if isinstance(block, StructBlock):

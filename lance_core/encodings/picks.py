@@ -1,14 +1,14 @@
-"""Picking single values: out of encoded chunks by place, out of decoded blocks by index.
+"""Picking individual values: from encoded chunks by position, from decoded blocks by index.
 
-Scattered rows need a few values of many chunks. An encoding that can reach a value without decoding its neighbours has
-a ``pick`` beside its ``decode``; of all others the chunks are decoded whole, at once, and the values are taken out.
+Scattered rows need a few values from many chunks. An encoding that can read a value without decoding its neighbors has
+a ``pick`` function besides ``decode``; otherwise, all chunks are decoded completely, in one step, and then the
+values are selected.
 
-Source: own measurements: 1,000 of 2 million rows touch 40 % of the chunks of 1,024 values.
+Source: our measurements: 1,000 of 2 million rows are in 40 % of the chunks of 1,024 values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,28 +29,11 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.api import DataBlock
 
-__all__ = ["Picks", "spread", "take_values"]
-
-
-@dataclass(frozen=True, slots=True)
-class Picks:
-    """Places of values in chunks, in ascending order and without repetition.
-
-    Attributes:
-        chunks: (num_picks,) int64, which chunk.
-        slots: (num_picks,) int64, which value of the chunk; checked to be one of its values.
-    """
-
-    chunks: NDArray[np.int64]
-    slots: NDArray[np.int64]
-
-    def indices(self, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where the values are when all chunks are decoded; ``num_values`` as in ``Chunks``."""
-        return (np.cumsum(num_values) - num_values)[self.chunks] + self.slots
+__all__ = ["spread", "take_values"]
 
 
 def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All numbers of many ranges, one range after the other."""
+    """Return all numbers in many ranges, one range after another."""
     ends = np.cumsum(lengths)
     numbers = np.repeat(starts - (ends - lengths), lengths)
     numbers += np.arange(len(numbers), dtype=np.int64)
@@ -58,11 +41,11 @@ def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
 
 
 def take_values(block: DataBlock, indices: NDArray[np.int64]) -> DataBlock:
-    """Some values of a block, in the order asked.
+    """Return some values of a block, in the requested order.
 
     Args:
         block: any block.
-        indices: (num_taken,) positions, all within the block, ascending and without repetition.
+        indices: (num_taken,) positions, all within the block, ascending and without duplicates.
     """
     if isinstance(block, FixedWidthBlock):
         return _take_words(block, indices)

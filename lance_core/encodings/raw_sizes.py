@@ -1,19 +1,19 @@
-"""How many bytes the first buffer of a chunk has at most before ``general`` compresses it: what its values need.
+"""Upper bounds for the uncompressed size of the first buffer of a chunk, derived from the chunk's values.
 
 =========================  ==============================================================
 Encoding                   First buffer
 =========================  ==============================================================
 flat, packed_struct        the values
-byte_stream_split          as its child
-rle                        one value per run, and in blocks one length; at most n runs
-inline_bitpacking          a word, and 1024 of them at most
+byte_stream_split          same as its child
+rle                        one value per run and, in blocks, one length; at most n runs
+inline_bitpacking          one word, and at most 1024 packed words
 out_of_line_bitpacking     blocks of 1024 words
 fixed_size_list            the bitmap of the items, or their first buffer
-variable, fsst             offsets and bytes; the last offset tells where they end
+variable, fsst             offsets and bytes; the last offset determines their end
 constant                   nothing
 =========================  ==============================================================
 
-Compressed bytes can promise any size; this is what the promise is held against before memory is taken for it.
+Compressed bytes can record any raw size; it is compared with these bounds before memory is allocated.
 
 Source: the module of each encoding.
 """
@@ -33,40 +33,40 @@ __all__ = ["StringSizes", "fixed_bytes", "most_value_bits", "string_sizes"]
 
 _BLOCK_VALUES: Final = 1024
 _SLACK_BYTES: Final = 1024
-"""Padding and headers."""
+"""Allowance for padding and headers."""
 
 _MOST: Final = (1 << 31) - 1
 
 
 class StringSizes:
-    """Of a buffer of strings, whose offsets tell its size.
+    """Sizes of a buffer of strings, derived from its offsets.
 
     Args:
-        width: of an offset, bytes.
-        is_block: whether a header stands in front of the offsets, which then count from the first string.
+        width: size of an offset in bytes.
+        is_block: whether a header precedes the offsets, which are then relative to the first string.
     """
 
     __slots__ = ("_is_block", "_width")
 
     def __init__(self, width: int, *, is_block: bool) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._width = width
         self._is_block = is_block
 
     def head_bytes(self, num_values: int) -> int:
-        """Bytes up to the last offset of some values."""
+        """Return the size in bytes of the part of the buffer up to the last offset, inclusive."""
         header = 2 * self._width if self._is_block else 0
         return min(_MOST, header + (num_values + 1) * self._width)
 
     def most_bytes(self, head: bytes, num_values: int) -> int:
-        """What the whole buffer has at most, by its first :meth:`head_bytes`."""
+        """Return the maximum size of the whole buffer, given its first :meth:`head_bytes`."""
         stop = self.head_bytes(num_values)
         last = int.from_bytes(head[stop - self._width : stop], "little")
         return min(_MOST, last + _SLACK_BYTES + (stop if self._is_block else 0))
 
 
 def string_sizes(encoding: pb21.CompressiveEncoding, *, is_block: bool) -> StringSizes | None:
-    """Where the first buffer of an encoding holds strings: how to find its size."""
+    """Return how to determine the size of the first buffer of an encoding if it contains strings; otherwise None."""
     while encoding.WhichOneof("compression") == "fsst":
         encoding = encoding.fsst.values
     if encoding.WhichOneof("compression") != "variable":
@@ -75,11 +75,11 @@ def string_sizes(encoding: pb21.CompressiveEncoding, *, is_block: bool) -> Strin
 
 
 def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What the first buffer of each chunk has at most, where it holds no strings.
+    """Return the maximum size of the first buffer of each chunk if it does not contain strings.
 
     Args:
-        encoding: below ``general``.
-        num_values: (num_chunks,) values of each chunk.
+        encoding: the encoding inside ``general``.
+        num_values: (num_chunks,) number of values in each chunk.
 
     Returns:
         (num_chunks,) bytes.
@@ -95,7 +95,7 @@ def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64
                 break
             encoding = encoding.fixed_size_list.values
         elif arm == "rle":
-            # One byte more a value: the lengths of the runs in a block.
+            # One more byte per value, for the run lengths in a block.
             items, encoding = 2 * items, encoding.rle.values
         elif arm == "byte_stream_split":
             encoding = encoding.byte_stream_split.values
@@ -105,7 +105,7 @@ def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64
         else:
             bits = _bits_per_value(encoding)
             break
-    # In floating point: nothing overflows, and an error of a few bytes does not matter.
+    # Computed in floating point, which cannot overflow; an error of a few bytes is acceptable.
     values = num_values.astype(np.float64)
     if arm in ("inline_bitpacking", "out_of_line_bitpacking"):
         values = np.ceil(values / _BLOCK_VALUES) * _BLOCK_VALUES
@@ -113,7 +113,7 @@ def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64
 
 
 def most_value_bits(encoding: pb21.CompressiveEncoding) -> int:
-    """Bits of one value as an encoding describes it, strings left aside: a column has no wider ones."""
+    """Return the maximum number of bits of one value in a tree of encodings; 0 for strings."""
     items = 1
     while True:
         arm = encoding.WhichOneof("compression")

@@ -1,6 +1,6 @@
-"""Which encodings exist: one literal table per protobuf oneof, and the only dispatch over it.
+"""The table of encodings: one literal table per protobuf oneof, and the only dispatch on it.
 
-``COMPRESSIVE`` is keyed by the arms of ``CompressiveEncoding.compression``. What is in neither ``COMPRESSIVE`` nor
+``COMPRESSIVE`` is keyed by the arms of ``CompressiveEncoding.compression``. An arm in neither ``COMPRESSIVE`` nor
 ``COMPRESSIVE_NOT_YET`` does not exist; a test compares both with the oneof. The arms of ``PageLayout.layout`` are
 dispatched in ``page_decoder.py``.
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
         EncodedChunks,
         Encoding,
         FixedRows,
+        Picks,
         VariableWidthBlock,
     )
-    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
 
 __all__ = ["COMPRESSIVE", "COMPRESSIVE_NOT_YET", "DECODER", "ENCODER", "describe", "selected_arm"]
@@ -65,43 +65,43 @@ _ENCODINGS: Final[tuple[Encoding[Any], ...]] = (
 )
 
 COMPRESSIVE: Final[Mapping[str, Encoding[Any]]] = MappingProxyType({item.arm: item for item in _ENCODINGS})
-"""Encodings by the name of their oneof field."""
+"""Encodings, keyed by the name of their oneof field."""
 
 COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "dictionary": "only written by the unstable format 2.3; pages of 2.1 and 2.2 keep dictionaries in their layout",
+        "dictionary": "only written by the unstable format 2.3; pages of 2.1 and 2.2 have dictionaries in their layout",
         "range": "only written by the unstable format 2.3",
         "delta": "only written by the unstable format 2.3",
     }
 )
-"""Arms that are known and refused, and what they are."""
+"""Maps arms that are known but not supported to a description."""
 
 _MAX_DEPTH: Final = 16
 _BOUNDED_ARM: Final = "fixed_size_list"
-"""As deep as the type of the column; does not count."""
+"""Arm that is not counted as nesting, because its depth is limited by the type of the column."""
 
 
 def selected_arm(message: Message, oneof: str, what: str) -> str:
-    """Name of the oneof field that is set.
+    """Return the name of the oneof field that is set.
 
     Raises:
-        UnsupportedEncodingError: a field that this library's protocol does not know.
-        CorruptDataError: none is set.
+        UnsupportedEncodingError: the field that is set is not in this library's version of the protocol.
+        CorruptDataError: no field is set.
     """
     arm = message.WhichOneof(oneof)
     if arm is not None:
         return str(arm)
-    # protobuf keeps fields of newer writers as unknown ones, which are part of the serialized bytes.
+    # protobuf keeps fields of newer writers as unknown fields, which are part of the serialized bytes.
     known = type(message)()
     known.CopyFrom(message)
     known.DiscardUnknownFields()
     if known.ByteSize() != message.ByteSize():
-        raise UnsupportedEncodingError(f"{what} of a kind that this library does not know")
-    raise CorruptDataError(f"{what} without a kind")
+        raise UnsupportedEncodingError(f"{what} has a kind that this library does not know")
+    raise CorruptDataError(f"{what} has no kind")
 
 
 def describe(encoding: pb21.CompressiveEncoding) -> str:
-    """A short text for a tree of encodings: ``general[zstd](variable(offsets=flat[32]))``."""
+    """Return a short description of a tree of encodings: ``general[zstd](variable(offsets=flat[32]))``."""
     arm = encoding.WhichOneof("compression")
     if arm is None:
         return "none"
@@ -110,7 +110,7 @@ def describe(encoding: pb21.CompressiveEncoding) -> str:
 
 
 class _Decoder:
-    """Looks up the arm and the form, and hands itself on for children; see ``api.Decoder``."""
+    """Looks up the arm and the form, and passes itself to the decoders of children; see ``api.Decoder``."""
 
     __slots__ = ("_depth",)
 
@@ -151,12 +151,12 @@ class _Decoder:
         if arm == _BOUNDED_ARM:
             return self
         if self._depth >= _MAX_DEPTH:
-            raise UnsupportedEncodingError(f"encodings are nested more than {_MAX_DEPTH} deep")
+            raise UnsupportedEncodingError(f"encodings are nested more than {_MAX_DEPTH} levels deep")
         return _Decoder(self._depth + 1)
 
 
 class _Encoder:
-    """Looks up the arm and hands itself on for children; see ``api.Encoder``."""
+    """Looks up the arm, and passes itself to the encoders of children; see ``api.Encoder``."""
 
     __slots__ = ()
 

@@ -1,10 +1,10 @@
-"""Statistics of a leaf's values, cheap enough to take of every page: most look at samples.
+"""Statistics of a leaf's values, cheap enough to compute for every page: most use samples.
 
-Samples are spread: one in every part of equal length, at a place within it that only the numbers of values and samples
-decide. At evenly spaced ones, values that repeat in step with them would pass for all there is; and the same values
-always give the same page.
+Samples are spread out: one in each of several equal parts, at a position within the part that depends only on the
+numbers of values and samples. (Evenly spaced samples could all hit values that repeat at the same interval.) The same
+values always give the same page.
 
-Source: own policy.
+Source: our own policy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MIX_SHIFT: Final = np.uint64(31)
 
 
 def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
-    """Positions of samples, ascending and distinct; all of the values if there are no more than samples asked for."""
+    """Return sample positions, ascending and distinct; all positions if there are at most as many values as samples."""
     if num_values <= num_samples:
         return np.arange(num_values)
     starts = np.arange(num_samples + 1) * num_values // num_samples
@@ -49,7 +49,7 @@ def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
 
 
 def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
-    """How often each value occurs among samples of the valid values; empty only if there is no valid one."""
+    """Count the occurrences of each value in a sample of the valid values; empty only if no value is valid."""
     num_valid = len(array) - array.null_count
     if num_valid == 0:
         return np.empty(0, np.int64)
@@ -63,26 +63,26 @@ def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
 
 
 def expected_distinct(counts: NDArray[np.int64]) -> float:
-    """How many distinct values there are, if a sample holds one for every count, as often as the count says.
+    """Estimate the number of distinct values from the number of occurrences of each sampled value.
 
-    Those that the sample has missed are estimated from those that it holds once and twice (Chao, 1984). Values that
-    are frequent therefore do not hide that the others hardly repeat. The estimate is right for values that are equally
-    frequent, and low for others.
+    The number of values missing from the sample is estimated from the numbers of values that occur in it once and twice
+    (Chao, 1984), so that a few frequent values do not distort the estimate. It is accurate for values of equal
+    frequency, and too low otherwise.
     """
     num_once, num_twice = (int(np.count_nonzero(counts == times)) for times in (1, 2))
     return len(counts) + num_once * (num_once - 1) / (2 * (num_twice + 1))
 
 
 def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
-    """Mean bits that the largest value of a block needs, from samples of the blocks, (num_blocks, values) words."""
+    """Estimate the mean bit width of blocks from a sample of the blocks, (num_blocks, values) words."""
     sample = blocks[spread(len(blocks), _WIDTH_SAMPLES)]
     return float(bit_lengths(sample.max(axis=1)).mean())
 
 
 def runs_per_value(words: NDArray[Any], limit: float) -> float:
-    """Runs of equal values by the number of values; exact where it is below ``limit``.
+    """Return the number of runs of equal values divided by the number of values; exact if below ``limit``.
 
-    A run of more than 255 values, or across a border of chunks, counts as several. A sample settles most cases.
+    Runs of more than 255 values, and runs across chunk boundaries, count as several. A sample decides most cases.
     """
     if len(words) < 2:
         return 1.0

@@ -1,6 +1,8 @@
-"""Pages of strings and binaries: constant, dictionary, chunks, or one by one; plain, compressed, or as symbols.
+"""Pages of strings and binaries: constant, dictionary, in chunks, or zipped; plain, compressed, or as symbols.
 
-Source: ``lance.encodings21.PageLayout``; policy in ``policy/strings.py``.
+:func:`encode_strings` chooses among them in this order; ``policy/strings.py`` has the rules with their limits.
+
+Source: ``lance.encodings21.PageLayout``.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ __all__ = ["encode_strings"]
 def encode_strings(
     array: pa.Array, block: VariableWidthBlock, validity: NDArray[np.bool_] | None, plan: PagePlan
 ) -> EncodedPage:
-    """One page.
+    """Encode one page.
 
     Args:
         array: the values of the page.
-        block: the same.
+        block: the same values as a block.
         validity: (num_values,) mask with at least one True; None = all valid.
-        plan: of the page.
+        plan: plan of the page.
     """
     options = plan.options
     value = common_value(block, validity) if plan.rules.scalar_pages else None
@@ -72,7 +74,7 @@ def encode_strings(
 
 
 def _symbols(block: VariableWidthBlock, ratio: float, plan: PagePlan) -> CompressedStrings | None:
-    """The strings as symbols, where that is asked for or promises the smaller page."""
+    """Return the strings as symbols if requested or if the page is expected to be smaller; otherwise None."""
     if not may_want_symbols(block, ratio, plan.options):
         return None
     table = train(block)

@@ -1,4 +1,4 @@
-"""One ``.lance`` data file: its container, and reading and writing rows.
+"""One ``.lance`` data file: its container, and reading and writing of rows.
 
 The names of ``lance.file`` can be imported from here; each is loaded on first use.
 """

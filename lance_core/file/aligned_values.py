@@ -1,4 +1,4 @@
-"""Binary values written to a data file on their own, each at a multiple of 64 bytes.
+"""Binary values written to a data file separately, each aligned to 64 bytes.
 
 **Source:** blobs in files of pylance 14.0.2.
 """
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["BinaryValues", "place_values", "write_aligned_values", "write_inline_values"]
 
 _JOINED_BYTES: Final = 64 * 1024
-"""Values that are smaller on average are padded in memory and written together."""
+"""If the values are smaller than this on average, they are padded in memory and written together."""
 
 _GROUP_BYTES: Final = 8 * 1024 * 1024
 
 
 def place_values(array: pa.Array, sink: BufferSink) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Write the values of a large_binary array, each at a multiple of 64 bytes.
+    """Write the values of a large_binary array, each aligned to 64 bytes.
 
     Returns:
-        (num_values,) positions in the file, 0 for null and empty values, and sizes.
+        (num_values,) positions in the file (0 for null and empty values), and sizes.
     """
     values = BinaryValues.of(array)
     positions = np.zeros(len(array), np.uint64)
@@ -46,7 +46,7 @@ class BinaryValues:
     """The bytes of a large_binary array; null values have none.
 
     Attributes:
-        segments: one per value.
+        segments: one segment per value.
         sizes: (num_values,) int64.
     """
 
@@ -55,7 +55,7 @@ class BinaryValues:
 
     @classmethod
     def of(cls, array: pa.Array) -> BinaryValues:
-        """The values of an array of any offset."""
+        """Return the values of an array; the array may have any offset."""
         _, offset_buffer, data = array.buffers()
         offsets = bytes_of(offset_buffer).view("<i8")[array.offset : array.offset + len(array) + 1]
         if not len(array):
@@ -68,7 +68,7 @@ class BinaryValues:
 
 
 def write_aligned_values(segments: Segments, sink: BufferSink) -> NDArray[np.uint64]:
-    """Write segments, none of them empty; their positions in the file."""
+    """Write segments, none of them empty, and return their positions in the file."""
     positions = np.zeros(segments.num_segments, np.uint64)
     if segments.num_bytes >= _JOINED_BYTES * segments.num_segments:
         for index in range(segments.num_segments):
@@ -86,7 +86,7 @@ def write_aligned_values(segments: Segments, sink: BufferSink) -> NDArray[np.uin
 
 
 def write_inline_values(segments: Segments, sink: BufferSink) -> NDArray[np.uint64]:
-    """Write segments; their positions in the file. An empty one is where the next one begins."""
+    """Write segments and return their positions in the file; an empty segment has the position of the next one."""
     filled = segments.sizes > 0
     some = segments.select(filled)
     behind = np.array([sink.write_aligned(pa.py_buffer(b"")).start], np.uint64)

@@ -1,10 +1,10 @@
-"""ArrayCache: batches of one column are collected until a page of them is worth writing.
+"""ArrayCache: collects batches of one column until there is enough data for a page.
 
-Arrays are collected until they hold a limit of bytes, then become one page. A single array that is larger than that is
-not copied together with others: it is cut on row boundaries into pages of at most ``max_page_bytes``. Sizes are those
-of the referenced slices, whatever lies behind them.
+Arrays are collected up to a size limit in bytes, then written as one page. A single array above the limit is not copied
+together with others: it is split on row boundaries into pages of at most ``max_page_bytes``. Sizes count the referenced
+slices only, not the buffers that contain them.
 
-Source: page sizes as pylance 14.0.2 cuts them.
+Source: page sizes as written by pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ArrayCache"]
+__all__ = ["MAX_SMALL_ARRAYS", "ArrayCache", "joined"]
 
 _MAX_PAGE_ROWS: Final = 4 * 1024 * 1024
-"""Bounds the levels of columns whose values need few or no bytes."""
+"""Limits the number of levels of a page, for columns whose values take few or no bytes."""
 
-_MAX_SMALL_ARRAYS: Final = 1024
-"""Batches of a few rows are joined early, as an array object costs more memory than they do."""
+MAX_SMALL_ARRAYS: Final = 1024
+"""Number of collected arrays that are joined early, because an array object takes more memory than a few rows."""
 
 
 class ArrayCache:
     """Collected arrays of one column.
 
     Args:
-        limit: bytes that are collected before a page is due.
+        limit: number of bytes to collect before a page is written.
         max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
 
     Attributes:
-        num_bytes: bytes that are collected.
-        num_rows: rows that are collected.
+        num_bytes: number of bytes collected.
+        num_rows: number of rows collected.
     """
 
     __slots__ = ("_arrays", "_limit", "_max_page_bytes", "_next_row", "_num_small", "num_bytes", "num_rows")
 
     def __init__(self, limit: int, max_page_bytes: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self.num_bytes = 0
         self.num_rows = 0
         self._limit = limit
@@ -50,7 +50,7 @@ class ArrayCache:
         self._next_row = 0
 
     def add(self, array: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-        """Take an array; yield (first row, array) for every page that is now due."""
+        """Add an array; yield (first row, array) for every page that is ready."""
         array_bytes = array.nbytes
         if array_bytes >= self._limit:
             yield from self.drain()
@@ -61,33 +61,33 @@ class ArrayCache:
             yield from self.drain()
             return
         self._num_small += 1
-        if self._num_small == _MAX_SMALL_ARRAYS:
-            self._arrays[-_MAX_SMALL_ARRAYS:] = _joined(self._arrays[-_MAX_SMALL_ARRAYS:])
+        if self._num_small == MAX_SMALL_ARRAYS:
+            self._arrays[-MAX_SMALL_ARRAYS:] = joined(self._arrays[-MAX_SMALL_ARRAYS:])
             self._num_small = 0
 
     def drain(self) -> Iterator[tuple[int, pa.Array]]:
-        """Yield (first row, array) for every page of what is collected, which is then empty."""
+        """Yield (first row, array) for every page of the collected data, and clear the cache."""
         arrays, self._arrays = self._arrays, []
         self.num_bytes = self.num_rows = self._num_small = 0
-        for whole in _joined(arrays):
+        for whole in joined(arrays):
             for part in _cut(whole, self._max_page_bytes):
                 yield self._next_row, part
                 self._next_row += len(part)
 
 
-def _joined(arrays: list[pa.Array]) -> list[pa.Array]:
-    """One array of all of them; the arrays themselves where Arrow cannot join them."""
+def joined(arrays: list[pa.Array]) -> list[pa.Array]:
+    """Concatenate the arrays; return them unchanged if Arrow cannot join them."""
     if len(arrays) < 2:
         return arrays
     try:
         return [pa.concat_arrays(arrays)]
     except pa.ArrowInvalid:
-        # Dictionaries whose union has more values than the index type can number.
+        # Dictionaries whose union has more values than the index type can address, or strings of more than 2 GiB.
         return arrays
 
 
 def _cut(array: pa.Array, max_bytes: int) -> Iterator[pa.Array]:
-    """Cut on row boundaries so that every part holds at most ``max_bytes``, single rows excepted."""
+    """Split on row boundaries so that every part holds at most ``max_bytes``, except for single rows."""
     num_bytes = array.nbytes
     num_parts = max(-(-num_bytes // max_bytes), -(-len(array) // _MAX_PAGE_ROWS))
     if num_parts <= 1 or len(array) <= 1:
@@ -95,5 +95,5 @@ def _cut(array: pa.Array, max_bytes: int) -> Iterator[pa.Array]:
         return
     step = -(-len(array) // num_parts)
     for start in range(0, len(array), step):
-        # Rows differ in size: a part may still be too large.
+        # Rows differ in size, so a part may still be too large.
         yield from _cut(array.slice(start, step), max_bytes)

@@ -1,8 +1,8 @@
-"""Bringing a caller's record batch into the form that the page encoder takes.
+"""Converting a caller's record batch to the form that the page encoder expects.
 
-Columns, and the members of structs, are put into schema order; missing members are null. Extension arrays are replaced
-by their storage and view arrays by plain ones; a null in a field that forbids nulls is refused. A null below a null
-struct or list is hidden, and so is allowed.
+Columns and struct members are put into schema order; missing members become null. Extension arrays are replaced by
+their storage and view arrays by plain ones. A null in a non-nullable field is rejected, unless it is hidden below a
+null struct or list.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["BatchAlignment"]
 
 
 class BatchAlignment:
-    """Checks and reorders batches for one schema; remembers the batch schema that it has already accepted.
+    """Checks and reorders batches for one schema; remembers the last batch schema that it accepted.
 
     Args:
-        schema: what the file holds; every column of it must be in every batch.
+        schema: schema of the file; every batch must have all of its columns.
     """
 
     __slots__ = ("_accepted", "_as_is", "_has_required", "_order", "_schema", "_types")
 
     def __init__(self, schema: Schema) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._schema = schema
         self._types = [arrow_type(top) for top in schema.fields]
         self._has_required = [any(not node.nullable for node in top.walk()) for top in schema.fields]
@@ -44,11 +44,11 @@ class BatchAlignment:
         self._as_is: list[bool] = []
 
     def align(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The batch's columns in schema order, as plain arrays; zero-copy but for view types and missing members.
+        """Return the columns in schema order, as plain arrays; zero-copy except for view types and missing members.
 
         Raises:
-            SchemaMismatchError: a column is missing, unknown or of another type, or holds a null it must not hold.
-            InvalidInputError: an array that contradicts itself: offsets or indices lead outside, or text is not UTF-8.
+            SchemaMismatchError: a column is missing or unknown, has the wrong type, or is not nullable but has a null.
+            InvalidInputError: an array is inconsistent: offsets or indices are out of range, or text is not UTF-8.
             NotSupportedError: a nested view type that Arrow cannot convert.
         """
         if self._accepted is None or not batch.schema.equals(self._accepted):
@@ -67,7 +67,7 @@ class BatchAlignment:
         missing = [name for name in self._schema.names if name not in found.names]
         if missing:
             raise SchemaMismatchError(
-                f"column {missing[0]!r} of the file is missing in the batch; found {found.names}", column=missing[0]
+                f"column {missing[0]!r} of the file is missing from the batch; found {found.names}", column=missing[0]
             )
         self._order = [found.get_field_index(name) for name in self._schema.names]
         given = [found.field(index).type for index in self._order]
@@ -97,18 +97,18 @@ def _contains_view(dtype: pa.DataType) -> bool:
 
 
 def _refuse_nulls(field: Field, array: pa.Array, visible: pa.BooleanArray | None, where: str) -> None:
-    """Raise for a null that is not hidden below another one.
+    """Raise an error for a null that is not hidden below another null.
 
     Args:
         field: the field that ``array`` belongs to.
-        array: its slots.
-        visible: which slots have no null ancestor, shape (len(array),); None for all of them.
+        array: the values of the field.
+        visible: mask of the slots without a null ancestor, shape (len(array),); None = all slots.
         where: path of the field, for messages.
     """
     if not field.nullable and array.null_count:
         nulls = array.is_null() if visible is None else pc.and_(array.is_null(), visible)
         if pc.any(nulls).as_py():
-            raise SchemaMismatchError(f"field {where!r} is not nullable, the data has nulls in it", field=where)
+            raise SchemaMismatchError(f"field {where!r} is not nullable, but the data contains nulls", field=where)
     if field.is_leaf and not field.is_packed:
         return
     if not any(not node.nullable for child in field.children for node in child.walk()):
@@ -124,12 +124,12 @@ def _refuse_nulls(field: Field, array: pa.Array, visible: pa.BooleanArray | None
     if field.is_map:
         array = _as_list(array)
     item = field.children[0]
-    # flatten() leaves out what lies below null lists.
+    # flatten() omits the items of null lists.
     _refuse_nulls(item, array.flatten(), None, f"{where}.{item.name}")
 
 
 def _as_list(array: pa.MapArray) -> pa.ListArray:
-    """The same slots as lists of entries, zero-copy."""
+    """Return the same slots as lists of entries, zero-copy."""
     entries = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
     return pa.ListArray.from_buffers(
         pa.list_(entries.type), len(array), array.buffers()[:2], offset=array.offset, children=[entries]

@@ -1,4 +1,4 @@
-"""Descriptors of blobs that their writer has placed, and the column that is made of them.
+"""Descriptors of blobs in sidecars, and the column that contains them.
 
 ::
 
@@ -9,7 +9,7 @@
     schema = pa.schema([builder.field])
     batch = pa.record_batch([builder.finish()], schema=schema)
 
-**Source:** behaviour of ``lance.blob`` of pylance 14.0.2.
+**Source:** behavior of ``lance.blob`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _MAX_U64: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class BlobDescriptor:
-    """Where one blob lies. Made by the writers of sidecars, taken by :class:`BlobDescriptorArrayBuilder`.
+    """The location of one blob. Created by the sidecar writers for :class:`BlobDescriptorArrayBuilder`.
 
     Attributes:
-        kind: None for a null.
-        blob_id: of the sidecar.
-        size: of the value, bytes.
-        position: of the value in the sidecar; None if it is the whole of it.
+        kind: kind of the descriptor; None for a null.
+        blob_id: id of the sidecar.
+        size: size of the value in bytes.
+        position: position of the value in the sidecar; None if it is the whole sidecar.
     """
 
     kind: int | None
@@ -67,7 +67,7 @@ class BlobDescriptor:
     position: int | None = None
 
     def __repr__(self) -> str:
-        """The text that the reference shows."""
+        """Return the same text as the reference."""
         if self.kind is None:
             return "Null"
         if self.kind == PACKED:
@@ -81,14 +81,14 @@ class BlobDescriptor:
 
 
 class BlobDescriptorArrayBuilder:
-    """Collects the descriptors of one blob column. Usable until :meth:`finish`.
+    """Collects the descriptors of one blob column. Usable until :meth:`finish` is called.
 
     Args:
         column: name of the column.
     """
 
     def __init__(self, column: str) -> None:
-        """See the class."""
+        """See the class docstring."""
         if not isinstance(column, str):
             raise InvalidTypeError(f"column must be a str, found {column!r}", argument="column")
         self._field = prepared_arrow_field(column)
@@ -105,9 +105,9 @@ class BlobDescriptorArrayBuilder:
         """Add values of one shared sidecar.
 
         Args:
-            blob_id: of the sidecar.
-            offsets: where each begins in it.
-            sizes: bytes of each.
+            blob_id: id of the sidecar.
+            offsets: start of each value in the sidecar.
+            sizes: size of each value in bytes.
         """
         self._require_open()
         number = checked_blob_id(blob_id)
@@ -119,20 +119,20 @@ class BlobDescriptorArrayBuilder:
         self._parts.append(packed_array(number, _words("offsets", offsets), _words("sizes", sizes)))
 
     def append_dedicated(self, blob_id: int, size: int) -> None:
-        """Add a value that has a sidecar of its own."""
+        """Add a value in a dedicated sidecar."""
         self._add((DEDICATED, None, None, checked_blob_id(blob_id), _number("size", size, _MAX_U64), None))
 
     def append_managed(self, uri: str, offset: int, size: int, *, base_id: int | None = None) -> None:
-        """Add a reference to a range of a file that the table keeps already. Nothing is copied, nothing committed.
+        """Add a reference to a range of a file that already belongs to the table. Nothing is copied or committed.
 
         Args:
-            uri: path of the file below the root of the table, or below the base path.
-            offset: where the value begins in it.
-            size: its bytes; 0 is an empty value.
+            uri: path of the file relative to the root of the table or to the base path.
+            offset: start of the value in the file.
+            size: size of the value in bytes; 0 is an empty value.
             base_id: id of a base path of the table.
 
         Raises:
-            InvalidInputError: the path is not one below a directory, or the range ends beyond 2^64.
+            InvalidInputError: the path is not below a directory, or the range ends beyond 2^64.
         """
         if not isinstance(uri, str):
             raise InvalidTypeError(f"uri must be a str, found {uri!r}", argument="uri")
@@ -145,18 +145,18 @@ class BlobDescriptorArrayBuilder:
         self._add((MANAGED if base is None else MANAGED_IN_BASE, None, uri, base, length, start))
 
     def append(self, value: BlobDescriptor) -> None:
-        """Add what a writer has returned."""
+        """Add a descriptor from a writer."""
         self._add(_checked(value)._row())
 
     def extend(self, values: Iterable[BlobDescriptor]) -> None:
-        """Add what a writer has returned, or nothing of it if one value is no descriptor."""
+        """Add descriptors from a writer; if any value is not a descriptor, none is added."""
         rows = [_checked(value)._row() for value in values]
         if rows:
             self._require_open()
             self._rows += rows
 
     def append_inline(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:
-        """Add a value by its bytes; it comes to lie in the data file."""
+        """Add a value given as bytes; it is stored in the data file."""
         self._add((INLINE, blob_bytes(data), None, None, None, None))
 
     def append_null(self) -> None:
@@ -164,7 +164,7 @@ class BlobDescriptorArrayBuilder:
         self._add(None)
 
     def finish(self) -> pa.StructArray:
-        """The column; its field is :attr:`field`."""
+        """Return the column, which matches :attr:`field`."""
         self._require_open()
         self._is_open = False
         self._flush()
@@ -176,7 +176,7 @@ class BlobDescriptorArrayBuilder:
         self._rows.append(row)
 
     def _flush(self) -> None:
-        """Turn the rows that were given one by one into an array."""
+        """Convert the rows that were added one by one into an array."""
         if not self._rows:
             return
         rows, self._rows = self._rows, []
@@ -188,19 +188,19 @@ class BlobDescriptorArrayBuilder:
 
     def _require_open(self) -> None:
         if not self._is_open:
-            raise InvalidInputError("the array builder is finished already")
+            raise InvalidInputError("the array builder is already finished")
 
 
 def packed_array(
     blob_id: int, positions: NDArray[np.uint64], sizes: NDArray[np.uint64], valid: NDArray[np.bool_] | None = None
 ) -> pa.StructArray:
-    """Descriptors of values of one shared sidecar.
+    """Return the descriptors of values in one shared sidecar.
 
     Args:
-        blob_id: of the sidecar.
-        positions: (num_values,) in it.
-        sizes: (num_values,) bytes.
-        valid: (num_values,) which are not null; None = all.
+        blob_id: id of the sidecar.
+        positions: (num_values,) positions in the sidecar.
+        sizes: (num_values,) sizes in bytes.
+        valid: (num_values,) mask of non-null values; None = all valid.
 
     Raises:
         InvalidInputError: a range ends beyond 2^64.
@@ -222,11 +222,11 @@ def packed_array(
 
 
 def blob_bytes(data: object) -> bytes:
-    """The bytes of a value.
+    """Return a blob value as bytes.
 
     Raises:
-        InvalidTypeError: neither bytes nor a list of numbers.
-        InvalidInputError: a number is no byte.
+        InvalidTypeError: the value is neither bytes nor a list of numbers.
+        InvalidInputError: a number is not a byte.
     """
     if isinstance(data, bytes):
         return data
@@ -244,11 +244,11 @@ def blob_bytes(data: object) -> bytes:
 
 
 def checked_blob_id(blob_id: int) -> int:
-    """The id of a sidecar.
+    """Check the id of a sidecar and return it.
 
     Raises:
-        InvalidInputError: 0, which names none, or no unsigned number of 32 bits.
-        InvalidTypeError: not a whole number.
+        InvalidInputError: the id is 0 or not an unsigned 32-bit integer.
+        InvalidTypeError: the id is not a whole number.
     """
     number = _number("blob_id", blob_id, _MAX_U32)
     if not number:

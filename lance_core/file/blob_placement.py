@@ -1,17 +1,17 @@
-"""Placing values outside the pages: arrays of values in, arrays of descriptors out.
+"""Placing values outside the pages: takes arrays of values, returns arrays of descriptors.
 
 =============  ===============================  ===============================================================
 Generation     Value                            Goes to
 =============  ===============================  ===============================================================
 v1             any                              the data file, at a multiple of 64 bytes
 v2             above the dedicated threshold    a sidecar of its own
-v2             above the inline threshold       a sidecar that it shares, until that one is full
+v2             above the inline threshold       a shared sidecar, until that sidecar is full
 v2             smaller, empty                   the data file, at a multiple of 64 bytes
 v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
 =============  ===============================  ===============================================================
 
-The thresholds are metadata of the field; see ``blob_options.py``. Values that their owner has placed are given by
-their descriptors instead; see ``prepared_placement.py``.
+The thresholds are metadata of the field; see ``_Thresholds``. Values that the caller has already placed are
+passed as descriptors instead; see ``prepared_placement.py``.
 
 **Source:** files of pylance 14.0.2.
 """
@@ -19,7 +19,7 @@ their descriptors instead; see ``prepared_placement.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,6 @@ from lance_core.encodings.leaf_arrays import bitmap_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.aligned_values import BinaryValues, place_values, write_inline_values
-from lance_core.file.blob_options import BlobThresholds
 from lance_core.file.prepared_placement import described_prepared
 from lance_core.schema.blob_fields import is_blob_v1, is_prepared, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
@@ -37,8 +36,8 @@ from lance_core.schema.prepared_blobs import DEDICATED, EXTERNAL, PACKED
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.file.blob_options import BlobOptions
     from lance_core.file.field_writer import BufferSink
+    from lance_core.file.table_context import TableContext
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Field
 
@@ -46,36 +45,45 @@ __all__ = ["BlobPlacement"]
 
 _MAX_UINT64: Final = np.uint64((1 << 64) - 1)
 
+_INLINE_KEY: Final = "lance-encoding:blob-inline-size-threshold"
+_DEDICATED_KEY: Final = "lance-encoding:blob-dedicated-size-threshold"
+_PACK_KEY: Final = "lance-encoding:blob-pack-file-size-threshold"
+
+_INLINE_BYTES: Final = 64 * 1024
+_DEDICATED_BYTES: Final = 4 * 1024 * 1024
+_PACK_BYTES: Final = 1024 * 1024 * 1024
+
 
 class BlobPlacement:
-    """Places the values of one top-level field. Not safe for use by several threads at once.
+    """Places the values of one top-level field. Not safe for concurrent use by several threads.
 
     Args:
         top: the field, as declared.
-        options: needed for v2 values; files that are written alone have none, and take descriptors only.
+        table: required for v2 values; standalone files have no table and accept only descriptors.
+        pack_bytes: maximum size of a shared sidecar; a threshold set on the field takes precedence.
 
     Raises:
         NotSupportedError: v2 values without sidecars.
         InvalidInputError: a threshold is not a number.
     """
 
-    def __init__(self, top: Field, options: BlobOptions | None) -> None:
-        """See the class."""
+    def __init__(self, top: Field, table: TableContext | None, pack_bytes: int | None = None) -> None:
+        """See the class docstring."""
         self._declared = top
-        self._is_of_table = options is not None
+        self._is_of_table = table is not None
         self.stored = stored_field(top)
         self._leaves: dict[int, _PlacementV2] = {}
         for leaf in top.leaves():
             if leaf.is_blob and not is_blob_v1(leaf) and not is_prepared(leaf):
-                if options is None:
+                if table is None:
                     raise NotSupportedError(
-                        f"column {leaf.name!r}: lance.blob.v2 values can be written to tables only, as they may need "
-                        "files of their own; see write_dataset, or give descriptors"
+                        f"column {leaf.name!r}: lance.blob.v2 values may need separate files, so they can only be "
+                        "written to datasets; use write_dataset, or provide descriptors"
                     )
-                self._leaves[leaf.id] = _PlacementV2(leaf, options, BlobThresholds.of(leaf, options))
+                self._leaves[leaf.id] = _PlacementV2(leaf, table, _Thresholds.of(leaf, pack_bytes))
 
     def place(self, array: pa.Array, sink: BufferSink) -> pa.Array:
-        """Write the values of a batch; the array with descriptors in their place."""
+        """Write the values of a batch; return the array with descriptors in place of the values."""
         return self._placed(array, self._declared, self.stored, sink)
 
     def finish(self) -> None:
@@ -93,7 +101,7 @@ class BlobPlacement:
         if declared.is_blob:
             return self._leaves[declared.id].described(array, stored, sink)
         if declared.is_struct:
-            # flatten() hides what lies below null structs.
+            # flatten() hides values below null structs.
             members = [
                 self._placed(member, before, after, sink)
                 for member, before, after in zip(array.flatten(), declared.children, stored.children, strict=True)
@@ -121,8 +129,8 @@ class _PlacementV2:
     """Places the values of one v2 leaf."""
 
     leaf: Field
-    options: BlobOptions
-    thresholds: BlobThresholds
+    table: TableContext
+    thresholds: _Thresholds
     pack: _Pack | None = None
 
     def described(self, array: pa.StructArray, stored: Field, sink: BufferSink) -> pa.Array:
@@ -162,7 +170,7 @@ class _PlacementV2:
             self.pack = None
 
     def _data(self, array: pa.StructArray, valid: NDArray[np.bool_] | None) -> pa.Array:
-        """The values given as bytes, after checking that each slot has one representation."""
+        """Return the values given as bytes, after checking that each slot sets exactly one representation."""
         has_data, has_uri = (_mask(array.field(name), valid) for name in ("data", "uri"))
         expected = np.ones(len(array), np.bool_) if valid is None else valid
         wrong = np.flatnonzero((has_data.astype(np.uint8) + has_uri) != expected)
@@ -178,10 +186,12 @@ class _PlacementV2:
         )
 
     def _fetched(self, references: pa.StructArray) -> pa.Array | None:
-        """The bytes behind URIs; None if they are kept as references."""
-        external = self.options.external
+        """Return the bytes that the URIs refer to, or None if the references are kept."""
+        external = self.table.external
         if external is None:
-            raise NotSupportedError(f"column {self.leaf.name!r}: values outside the table cannot be written here")
+            raise NotSupportedError(
+                f"column {self.leaf.name!r}: references to values outside the table cannot be written to a single file"
+            )
         starts, sizes = _bounds_of(references)
         if bool((starts > _MAX_UINT64 - sizes).any()):
             raise InvalidInputError(f"column {self.leaf.name!r}: external blob range overflows: it ends beyond 2^64")
@@ -192,7 +202,7 @@ class _PlacementV2:
     def _references(
         self, references: pa.StructArray, rows: NDArray[np.int64], num_values: int
     ) -> tuple[NDArray[np.uint32], pa.Array]:
-        external = self.options.external
+        external = self.table.external
         base_ids, paths = ([], []) if external is None else external.place(references.field("uri").to_pylist())
         places = np.zeros(num_values, np.int64)
         places[rows] = np.arange(1, len(rows) + 1)
@@ -201,15 +211,15 @@ class _PlacementV2:
     def _write_packed(
         self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32], positions: NDArray[np.uint64]
     ) -> None:
-        """One write per sidecar, however many values it takes."""
+        """Write the values to shared sidecars, with one write per sidecar regardless of the number of values."""
         while len(rows):
             stops = np.cumsum(values.sizes[rows])
             if self.pack is not None and self.pack.stream.position + int(stops[0]) > self.thresholds.pack:
                 self.finish()
             if self.pack is None:
-                self.pack = _Pack(*self.options.sidecars.create())
+                self.pack = _Pack(*self.table.sidecars.create())
             position = self.pack.stream.position
-            # The first value of a sidecar may be larger than the threshold.
+            # The first value of a sidecar may exceed the threshold.
             num_here = max(1, int(np.searchsorted(stops, self.thresholds.pack - position, side="right")))
             here, rows = rows[:num_here], rows[num_here:]
             self.pack.stream.write(pa.py_buffer(values.segments.select(here).gather()))
@@ -217,9 +227,9 @@ class _PlacementV2:
             positions[here] = position + stops[:num_here] - values.sizes[here]
 
     def _write_dedicated(self, values: BinaryValues, rows: NDArray[np.int64], ids: NDArray[np.uint32]) -> None:
-        # One file each: the loop is over files.
+        # Each value has its own file, so the loop runs once per file.
         for row in rows.tolist():
-            ids[row], stream = self.options.sidecars.create()
+            ids[row], stream = self.table.sidecars.create()
             stream.write(pa.py_buffer(values.segments.segment(row)))
             stream.commit()
 
@@ -230,7 +240,7 @@ def _struct(members: list[pa.Array], stored: Field, valid: NDArray[np.bool_] | N
 
 
 def _mask(array: pa.Array, valid: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """Which slots hold a value, below null slots none."""
+    """Return a mask of the slots that hold a value; slots below nulls do not."""
     own = validity_of(array)
     if own is None:
         return np.ones(len(array), np.bool_) if valid is None else valid
@@ -238,17 +248,55 @@ def _mask(array: pa.Array, valid: NDArray[np.bool_] | None) -> NDArray[np.bool_]
 
 
 def _merged(data: pa.Array, fetched: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
-    """The data with fetched values in some of its null slots."""
+    """Return the data with the fetched values inserted into some of its null slots."""
     places = np.arange(len(data))
     places[rows] = len(data) + np.arange(len(rows))
     return pa.concat_arrays([data, fetched]).take(pa.array(places))
 
 
 def _bounds_of(references: pa.StructArray) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Position and size of ranges; (0, 0) for the whole."""
+    """Return the position and size of the ranges; (0, 0) means the whole file."""
     names = [child.name for child in references.type]
     bounds: list[NDArray[Any]] = []
     for name in ("position", "size"):
         member = references.field(name) if name in names else pa.nulls(len(references), pa.uint64())
         bounds.append(member.fill_null(0).to_numpy())
     return bounds[0], bounds[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Thresholds:
+    """Sizes in bytes above which the values of a field are placed elsewhere.
+
+    Attributes:
+        inline: for values in the data file.
+        dedicated: for values in a shared sidecar; checked first.
+        pack: for a shared sidecar as a whole.
+    """
+
+    inline: int
+    dedicated: int
+    pack: int
+
+    @classmethod
+    def of(cls, leaf: Field, pack_bytes: int | None = None) -> Self:
+        """Read the thresholds from the metadata of a field; ``pack_bytes`` is the default of the pack threshold.
+
+        Raises:
+            InvalidInputError: a threshold is not a number.
+        """
+        default = _PACK_BYTES if pack_bytes is None else pack_bytes
+        return cls(
+            _threshold(leaf, _INLINE_KEY, _INLINE_BYTES),
+            _threshold(leaf, _DEDICATED_KEY, _DEDICATED_BYTES),
+            _threshold(leaf, _PACK_KEY, default),
+        )
+
+
+def _threshold(leaf: Field, key: str, default: int) -> int:
+    text = leaf.metadata.get(key)
+    if text is None:
+        return default
+    if not (text.isdigit() and len(text) <= 20):
+        raise InvalidInputError(f"column {leaf.name!r}: metadata {key!r} is {text!r}, expected a number of bytes")
+    return int(text)

@@ -1,11 +1,11 @@
-"""Sidecars: files beside a data file that hold large values of it.
+"""Sidecars: files next to a data file that hold its large values.
 
 ::
 
     data/{stem}.lance
     data/{stem}/{blob id, 32 binary digits, lowest bit first}.blob
 
-A sidecar holds one value (dedicated) or several, one after the other (packed). Ids count from 1 within the data file.
+A sidecar holds one value (dedicated) or several, one after another (packed). Ids start at 1 within each data file.
 
 **Source:** file names written by pylance 14.0.2.
 """
@@ -27,23 +27,23 @@ _SUFFIX: Final = ".lance"
 
 
 def sidecar_name(blob_id: int) -> str:
-    """File name of the sidecar of an id.
+    """Return the file name of the sidecar with an id.
 
     Raises:
-        CorruptDataError: the id is none; ids start at 1.
+        CorruptDataError: the id is invalid; ids start at 1.
     """
     if not 0 < blob_id < 1 << _ID_BITS:
-        raise CorruptDataError(f"blob id {blob_id} names no sidecar", blob_id=blob_id)
+        raise CorruptDataError(f"invalid blob id {blob_id}; sidecar ids start at 1", blob_id=blob_id)
     return f"{blob_id:0{_ID_BITS}b}"[::-1] + ".blob"
 
 
 def sidecar_directory(data_file: str) -> str:
-    """The directory of a data file's sidecars, by the path of the file."""
+    """Return the sidecar directory of the data file at a path."""
     return data_file.removesuffix(_SUFFIX)
 
 
 def remove_sidecars(store: ObjectStore, data_file: str) -> None:
-    """Remove the sidecars of a data file that no version refers to. What cannot be removed is left to a cleanup."""
+    """Remove the sidecars of a data file that no version references. Cleanup removes any that cannot be removed now."""
     directory = sidecar_directory(data_file)
     if directory == data_file:
         return
@@ -58,11 +58,11 @@ class Sidecars:
 
     Args:
         store: the store of the data file.
-        data_file: its path.
+        data_file: path of the data file.
     """
 
     def __init__(self, store: ObjectStore, data_file: str) -> None:
-        """Nothing is written yet."""
+        """See the class docstring. Nothing is written yet."""
         self._store = store
         self._data_file = data_file
         self._streams: list[WriteStream] = []
@@ -71,18 +71,18 @@ class Sidecars:
         """Start the next sidecar.
 
         Returns:
-            Its id and where its bytes go. Whoever asked commits the stream; :meth:`abort` ends what is left open.
+            The id of the sidecar, and its stream. The caller commits the stream; :meth:`abort` aborts open streams.
         """
         blob_id = len(self._streams) + 1
         if blob_id >= 1 << _ID_BITS:
-            raise NotSupportedError(f"{self._data_file}: more than {blob_id - 1} sidecars of one data file")
+            raise NotSupportedError(f"{self._data_file}: a data file can have at most {blob_id - 1} sidecars")
         path = self._store.join(sidecar_directory(self._data_file), sidecar_name(blob_id))
         stream = self._store.create(path)
         self._streams.append(stream)
         return blob_id, stream
 
     def abort(self) -> None:
-        """Remove every sidecar. Safe after any failure, and twice."""
+        """Remove every sidecar. Safe to call after any failure, and more than once."""
         streams, self._streams = self._streams, []
         for stream in streams:
             with suppress(LanceError):

@@ -1,7 +1,7 @@
-"""Values that lie outside the pages of a file: descriptors become bytes.
+"""Values that lie outside the pages of a file: descriptors are replaced by bytes.
 
-A field whose leaves are values outside the pages is read in two steps: the pages yield descriptors, the file yields
-the bytes that they name. Every version shares the second step; it wraps the source of the first.
+A field with leaves whose values lie outside the pages is read in two steps: the pages yield descriptors, and the file
+yields the bytes that they refer to. All versions share the second step, which wraps the source of the first.
 
 **Source:** ``lance.encodings21.BlobLayout``; ``lance.encodings.Blob``; files of pylance 14.0.2.
 """
@@ -18,6 +18,7 @@ from lance_core.encodings.leaf_arrays import bitmap_of, bytes_of, validity_of
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import CorruptDataError
 from lance_core.file.value_ranges import read_values
+from lance_core.schema.blob_fields import is_blob_v1, stored_field
 from lance_core.schema.logical_types import arrow_field, arrow_type
 
 if TYPE_CHECKING:
@@ -25,20 +26,47 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.file_metadata import FileMetadata
+    from lance_core.file.read_steps import Read
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves"]
+__all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves", "with_blob_bytes"]
 
 _PACE_BYTES: Final = 32 * 1024 * 1024
-"""Counted for a segment: how large its values are is not known before its descriptors are read. It is all that may be
-read ahead of the consumer, so that no more than one segment is."""
+"""Assumed size of a segment, because the size of its values is unknown until its descriptors are read. It equals the
+read-ahead limit, so that at most one segment is read ahead of the consumer."""
+
+
+def with_blob_bytes(
+    metadata: FileMetadata,
+    fields: Sequence[Field],
+    sources: Callable[[Sequence[Field]], Sequence[FieldSource]],
+    are_described: Callable[[Sequence[Field]], bool] | None = None,
+) -> list[FieldSource]:
+    """Return the sources of a projection; values that the pages only describe are loaded if their bytes are requested.
+
+    Args:
+        metadata: the open file.
+        fields: top-level fields, possibly pruned.
+        sources: creates the sources of fields as the pages store them.
+        are_described: whether the pages describe the values of some blob leaves of a field; None = always.
+    """
+    stored = []
+    for top in fields:
+        blobs = [leaf for leaf in top.leaves() if is_blob_v1(leaf)]
+        lie_outside = bool(blobs) and (are_described is None or are_described(blobs))
+        stored.append(stored_field(top) if lie_outside else top)
+    return [
+        source if top is below else BlobBytesSource(source, top, metadata.num_bytes, metadata.path)
+        for source, top, below in zip(sources(stored), fields, stored, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class _LoadedSegment:
-    """A segment of descriptors, with the values that they name."""
+    """A segment of descriptors, including the values that they refer to."""
 
     described: Segment
     start: int
@@ -51,17 +79,17 @@ def _described(segment: Segment) -> Segment:
 
 
 class BlobBytesSource:
-    """A :class:`~lance_core.file.field_source.FieldSource` that gives the bytes of the values.
+    """A :class:`~lance_core.file.field_source.FieldSource` that returns the bytes of the values.
 
     Args:
-        described: the source of the same field with descriptors for the values.
-        field: the field with large_binary for the values.
+        described: the source of the same field, with descriptors in place of the values.
+        field: the field, with large_binary in place of the descriptors.
         num_bytes: size of the file.
-        path: for messages.
+        path: path of the file, for messages.
     """
 
     def __init__(self, described: FieldSource, field: Field, num_bytes: int, path: str) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._described = described
         self._field = field
         self._num_bytes = num_bytes
@@ -69,11 +97,11 @@ class BlobBytesSource:
 
     @property
     def field(self) -> Field:
-        """The field; arrays are of ``arrow_type(field)``."""
+        """The field; its arrays have type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Segments of the descriptors, none of more rows than are wanted at a time: these are loaded together."""
+        """Return segments of descriptors, each with at most ``batch_rows`` rows: its values are loaded together."""
         step = max(stop - start, 1) if batch_rows is None else batch_rows
         pace = min(self._num_bytes, _PACE_BYTES)
         return [
@@ -83,23 +111,23 @@ class BlobBytesSource:
         ]
 
     def memory_of(self, segment: Segment) -> int:
-        """None that could be saved: a segment has no more rows than are wanted at a time."""
+        """Return 0: cutting saves no memory, because a segment has at most the rows that are requested at a time."""
         return 0
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """The segment."""
+        """Return the segment unchanged."""
         return [segment]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The bytes of the descriptors."""
+        """Return the ranges of the descriptors."""
         return self._described.first_ranges(_described(segment))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Return the rows of one segment."""
         return self._loaded(self._described.decode(_described(segment), read), read)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows, ascending; a value is read once, however often its row is asked for."""
+        """Read individual rows, ascending; a value is read once, however often its row is requested."""
         distinct, places = np.unique(rows, return_inverse=True)
         arrays = [self._loaded(array, read) for array in self._described.take(distinct, read)]
         if len(distinct) == len(rows):
@@ -116,13 +144,13 @@ class BlobBytesSource:
 def replace_leaves(
     array: pa.Array, stored: Field, wanted: Field, load: Callable[[pa.Array, Field], pa.Array]
 ) -> pa.Array:
-    """The array with something else for every leaf that differs.
+    """Replace every leaf that differs between two fields.
 
     Args:
-        array: of ``arrow_type(stored)``.
-        stored: the field, with descriptors for example.
-        wanted: the same field with other leaves in place of them.
-        load: makes an array of the wanted leaf, its second argument, from the stored one.
+        array: an array of ``arrow_type(stored)``.
+        stored: the field as stored, for example with descriptors.
+        wanted: the same field with the leaves to return.
+        load: (array of a stored leaf, wanted leaf) → array of the wanted leaf.
 
     Returns:
         An array of ``arrow_type(wanted)``.
@@ -144,20 +172,20 @@ def replace_leaves(
 
 
 def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: str) -> pa.Array:
-    """The values that descriptors (position, size) of one file name; null for null ones, and for (1, 0).
+    """Read the values of descriptors (position, size) in one file; nulls and (1, 0) become null.
 
     Args:
-        descriptors: a struct whose first members are position and size, uint64; none is repeated.
+        descriptors: a struct whose first members are position and size, uint64; without duplicates.
         read: reads ranges of the file.
-        num_bytes: size of the file.
+        num_bytes: size of the file in bytes.
         where: file and field, for messages.
 
     Raises:
-        CorruptDataError: a value lies outside the file, or all together are larger than it.
+        CorruptDataError: a value lies outside the file, or the values together are larger than the file.
     """
     position, size = (_words(descriptors.field(name)) for name in ("position", "size"))
     valid = validity_of(descriptors)
-    # Files of 2.0 mark nulls so, as their structs have none.
+    # Files of 2.0 mark nulls this way, because their structs have none.
     marked = (position == 1) & (size == 0)
     if bool(marked.any()):
         valid = ~marked if valid is None else valid & ~marked
@@ -165,20 +193,20 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
     starts, sizes = position[filled], size[filled]
     limit = np.uint64(num_bytes)
     if bool(((starts > limit) | (sizes > limit - np.minimum(starts, limit))).any()):
-        raise CorruptDataError(f"{where}: a value lies outside the file of {num_bytes} bytes")
+        raise CorruptDataError(f"{where}: a value lies outside the file's {num_bytes} bytes")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
-        raise CorruptDataError(f"{where}: the values are larger than the file of {num_bytes} bytes")
+        raise CorruptDataError(f"{where}: the values together are larger than the file of {num_bytes} bytes")
     buffers = read_values(read, starts, sizes)
     lengths = np.where(filled, size, np.uint64(0)).astype(np.int64)
     return bytes_array(buffers, lengths, valid)
 
 
 def bytes_array(buffers: Sequence[pa.Buffer], lengths: NDArray[np.int64], valid: NDArray[np.bool_] | None) -> pa.Array:
-    """A large_binary array.
+    """Build a large_binary array.
 
     Args:
-        buffers: the values that are neither null nor empty, in order; or one with all of them.
-        lengths: (num_values,) of all of them, 0 for null and empty ones.
+        buffers: the values that are neither null nor empty, in order; or a single buffer with all of them.
+        lengths: (num_values,) lengths of all values, 0 for null and empty ones.
         valid: (num_values,) mask; None = all valid.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Writers of sidecars: values beside a data file that is written by the caller.
+"""Writers of sidecars for data files that the caller writes.
 
 ::
 
@@ -7,9 +7,9 @@
     packed.write_blobs(pa.array([b"one", None, b"three"]))
     column = packed.finish_array("image")                         # descriptors, one per value
 
-The names of sidecars: :mod:`lance_core.file.blob_sidecars`. Nothing appears under its name before ``finish``.
+For the names of sidecars, see :mod:`lance_core.file.blob_sidecars`. A sidecar becomes visible when it is finished.
 
-**Source:** behaviour of ``lance.blob`` of pylance 14.0.2.
+**Source:** behavior of ``lance.blob`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SUFFIX: Final = ".lance"
 
 
 class _Sidecar:
-    """One sidecar being written. What is dropped unfinished is removed."""
+    """One sidecar that is being written. It is removed if the object is discarded before it is finished."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
         self.blob_id = checked_blob_id(blob_id)
@@ -54,16 +54,16 @@ class _Sidecar:
 
     @property
     def path(self) -> str:
-        """Where the sidecar will be: the path in the store, which begins without a slash."""
+        """Future location of the sidecar: the path in the store, without a leading slash."""
         return self._location.lstrip("/")
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes written so far."""
         return self.opened().position
 
     def write(self, data: bytes | pa.Buffer) -> None:
-        """Append bytes; a writer that failed is finished."""
+        """Append bytes; a failed write closes the writer."""
         stream = self.opened()
         try:
             stream.write(data)
@@ -73,7 +73,7 @@ class _Sidecar:
             raise
 
     def commit(self) -> None:
-        """Make the sidecar appear."""
+        """Make the sidecar visible."""
         stream, self._stream = self.opened(), None
         try:
             stream.commit()
@@ -82,17 +82,17 @@ class _Sidecar:
             raise
 
     def opened(self) -> WriteStream:
-        """The stream. Raises ``InvalidInputError`` when there is none any more."""
+        """Return the stream. Raise ``InvalidInputError`` if the writer is finished."""
         if self._stream is None:
-            raise InvalidInputError(f"the blob writer of {self.path} is finished already")
+            raise InvalidInputError(f"the blob writer of {self.path} is already finished")
         return self._stream
 
 
 class PackedBlobWriter:
-    """Writes values one after the other into a shared sidecar. Made by ``LanceFileSession.open_packed_blob_writer``."""
+    """Writes values into a shared sidecar. Created by ``LanceFileSession.open_packed_blob_writer``."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._sidecar = _Sidecar(store, data_file, blob_id)
         self._parts: list[pa.StructArray] = []
         self._sizes: list[int] = []
@@ -106,21 +106,21 @@ class PackedBlobWriter:
 
     @property
     def path(self) -> str:
-        """Where the sidecar will be."""
+        """The path of the sidecar."""
         return self._sidecar.path
 
     @property
     def field(self) -> pa.Field:
-        """The field of what :meth:`finish_array` has returned. Raises ``InvalidInputError`` before that."""
+        """The field of the array returned by :meth:`finish_array`. Raises ``InvalidInputError`` before that call."""
         if self._field is None:
-            raise InvalidInputError("the field of a packed blob writer is known after finish_array")
+            raise InvalidInputError("the field of a packed blob writer is only available after finish_array")
         return self._field
 
     def write_blob(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:
         """Append one value.
 
         Raises:
-            InvalidTypeError: neither bytes nor a list of numbers.
+            InvalidTypeError: the value is neither bytes nor a list of numbers.
         """
         content = blob_bytes(data)
         if not self._sizes:
@@ -129,17 +129,17 @@ class PackedBlobWriter:
         self._sizes.append(len(content))
 
     def write_blobs(self, payloads: pa.Array | pa.ChunkedArray) -> None:
-        """Append the values of an array: binary, large_binary, binary_view, fixed-size binary, or chunks of such.
+        """Append the values of an array: binary, large_binary, binary_view, fixed-size binary, or chunked.
 
-        A null takes no bytes and becomes a null descriptor; an empty value is one of no bytes.
+        A null takes no bytes and becomes a null descriptor; an empty value has size 0.
 
         Raises:
-            InvalidInputError: an array of another type, or a malformed one.
-            InvalidTypeError: not an array.
+            InvalidInputError: the array has another type or is malformed.
+            InvalidTypeError: the argument is not an array.
         """
         self._sidecar.opened()
         if not isinstance(payloads, (pa.Array, pa.ChunkedArray)):
-            raise InvalidTypeError(f"payloads must be an array of pyarrow, found {type(payloads)}")
+            raise InvalidTypeError(f"payloads must be a pyarrow array, found {type(payloads)}")
         if not _is_binary(payloads.type):
             raise InvalidInputError(f"payloads must be of a binary type, found {payloads.type}")
         chunks = payloads.chunks if isinstance(payloads, pa.ChunkedArray) else [payloads]
@@ -149,13 +149,13 @@ class PackedBlobWriter:
             self._write_array(chunk.cast(pa.large_binary()))
 
     def finish(self) -> list[BlobDescriptor]:
-        """Complete the sidecar; one descriptor per value."""
+        """Complete the sidecar and return one descriptor per value."""
         array = self._finished()
         members = [array.field(name).to_pylist() for name in ("kind", "blob_id", "blob_size", "position")]
         return [BlobDescriptor(*values) for values in zip(*members, strict=True)]
 
     def finish_array(self, field_name: str) -> pa.StructArray:
-        """Complete the sidecar; the descriptors as a column, whose field is then :attr:`field`.
+        """Complete the sidecar and return the descriptors as a column, whose field is then :attr:`field`.
 
         Args:
             field_name: name of the column.
@@ -173,7 +173,7 @@ class PackedBlobWriter:
         return pa.concat_arrays([*parts, pa.array([], PREPARED_TYPE)])
 
     def _flush(self) -> None:
-        """Describe what was written value by value."""
+        """Add descriptors for the values that were written one by one."""
         if self._sizes:
             sizes, self._sizes = np.array(self._sizes, np.uint64), []
             self._describe(self._start, sizes, None)
@@ -192,10 +192,10 @@ class PackedBlobWriter:
 
 
 class DedicatedBlobWriter:
-    """Writes one value into a sidecar of its own. Made by ``LanceFileSession.open_dedicated_blob_writer``."""
+    """Writes one value into its own sidecar. Created by ``LanceFileSession.open_dedicated_blob_writer``."""
 
     def __init__(self, store: ObjectStore, data_file: str, blob_id: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._sidecar = _Sidecar(store, data_file, blob_id)
 
     @property
@@ -205,7 +205,7 @@ class DedicatedBlobWriter:
 
     @property
     def path(self) -> str:
-        """Where the sidecar will be."""
+        """The path of the sidecar."""
         return self._sidecar.path
 
     def write(self, data: bytes | bytearray | memoryview | Sequence[int]) -> None:
@@ -213,7 +213,7 @@ class DedicatedBlobWriter:
         self._sidecar.write(blob_bytes(data))
 
     def finish(self) -> BlobDescriptor:
-        """Complete the sidecar."""
+        """Complete the sidecar and return its descriptor."""
         size = self._sidecar.position
         self._sidecar.commit()
         return BlobDescriptor(DEDICATED, self.blob_id, size)
@@ -224,6 +224,6 @@ def _is_binary(dtype: pa.DataType) -> bool:
 
 
 def _give_up(stream: WriteStream, process: int) -> None:
-    """Remove what a dropped writer leaves; a forked process leaves its parent's file alone."""
+    """Remove the leftovers of a discarded writer; a forked process does not touch its parent's file."""
     if process == os.getpid():
         stream.abort()

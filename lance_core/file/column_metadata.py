@@ -1,8 +1,8 @@
-"""ColumnMetadata and Page: where the pages of one column are and how they are encoded.
+"""ColumnMetadata and Page: locations and encodings of the pages of one column.
 
 Messages are parsed once, checked against the file, and kept as small records. A page of 2.0 is described by an
-``ArrayEncoding``, one of later versions by a ``PageLayout``. Descriptions stored elsewhere in the file (``indirect``)
-are defined by the format but no writer produces them and the reference refuses them: so do we.
+``ArrayEncoding``, a page of a later version by a ``PageLayout``. The format also defines descriptions that are stored
+elsewhere in the file (``indirect``), but no writer produces them and the reference rejects them, as does this library.
 
 **Source:** ``lance.file.v2.ColumnMetadata``; ``lance.encodings.ColumnEncoding`` and ``ArrayEncoding``;
 ``lance.encodings21.PageLayout``.
@@ -36,7 +36,7 @@ _COLUMN_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x0a\x00").S
 """``ColumnEncoding{values {}}``: the only column encoding of 2.1+ files."""
 
 _BLOB_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x1a\x04\x0a\x02\x0a\x00").SerializeToString()
-"""``ColumnEncoding{blob {inner {values {}}}}``: the values lie outside the pages, which hold (position, size)."""
+"""``ColumnEncoding{blob {inner {values {}}}}``: the values are outside the pages, which contain (position, size)."""
 
 _MAX_WRAPPERS: Final = 8
 
@@ -46,10 +46,10 @@ class Page:
     """One page of one column.
 
     Attributes:
-        buffers: where its buffers are, in the order in which the layout numbers them.
-        length: rows of the page; times the dimension under a fixed-size list of structs.
-        first_row: number of the file row the page starts with, as recorded; readers count instead. Always 0 in 2.0.
-        encoding: how the page is encoded; see :attr:`layout` and :attr:`array_encoding`.
+        buffers: locations of the buffers, ordered by their numbers in the layout.
+        length: number of rows; inside a fixed-size list of structs, multiplied by the dimension.
+        first_row: recorded number of the first row in the file; readers do not use it. Always 0 in 2.0.
+        encoding: encoding of the page; see :attr:`layout` and :attr:`array_encoding`.
     """
 
     buffers: tuple[ByteRange, ...]
@@ -59,38 +59,38 @@ class Page:
 
     @property
     def layout(self) -> pb21.PageLayout:
-        """How a page of format 2.1 or later is encoded."""
+        """The layout of a page of format 2.1 or later."""
         if not isinstance(self.encoding, pb21.PageLayout):
             raise InternalError("a page of format 2.0 has no layout")
         return self.encoding
 
     @property
     def array_encoding(self) -> pb20.ArrayEncoding:
-        """How a page of format 2.0 is encoded."""
+        """The encoding of a page of format 2.0."""
         if not isinstance(self.encoding, pb20.ArrayEncoding):
-            raise InternalError("a page of format 2.1 or later has a layout")
+            raise InternalError("a page of format 2.1 or later has no array encoding")
         return self.encoding
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of all buffers."""
+        """Total size of the buffers in bytes."""
         return sum([buffer.stop - buffer.start for buffer in self.buffers])
 
     @classmethod
     def from_proto(
         cls, message: pb_file2.ColumnMetadata.Page, data_bytes: int, where: str, version: LanceFileVersion
     ) -> Self:
-        """Check one message.
+        """Check a message and convert it to a record.
 
         Args:
             message: the page.
             data_bytes: end of the file's data region.
             where: file, column and page, for messages.
-            version: the file's format; since 2.1 buffers are aligned.
+            version: the file's format version; buffers are aligned since 2.1.
 
         Raises:
             CorruptDataError: a buffer is misplaced or the layout is malformed.
-            UnsupportedEncodingError: a newer kind of layout.
+            UnsupportedEncodingError: this library does not know the kind of layout.
         """
         is_structural = version.is_structural
         alignment = BUFFER_ALIGNMENT if is_structural else 1
@@ -104,7 +104,7 @@ class Page:
         )
 
     def to_proto(self) -> pb_file2.ColumnMetadata.Page:
-        """The message."""
+        """Return the protobuf message."""
         url = PAGE_LAYOUT_URL if isinstance(self.encoding, pb21.PageLayout) else ARRAY_ENCODING_URL
         encoding = Any(type_url=url, value=self.encoding.SerializeToString(deterministic=True))
         message = pb_file2.ColumnMetadata.Page(
@@ -122,9 +122,9 @@ class ColumnMetadata:
     """The pages of one column, in row order.
 
     Attributes:
-        pages: every page, empty ones included.
-        buffers: buffers that belong to the column, not to a page; 2.0 only.
-        is_blob: the values lie outside the pages; 2.0 only.
+        pages: all pages, including empty ones.
+        buffers: buffers that belong to the column rather than to a page; 2.0 only.
+        is_blob: whether the values are outside the pages; 2.0 only.
     """
 
     pages: tuple[Page, ...]
@@ -142,14 +142,14 @@ class ColumnMetadata:
         """Parse one column's message.
 
         Args:
-            data: exactly the message.
-            data_bytes: end of the file's data region: buffers end at or before it.
+            data: the bytes of the message and nothing else.
+            data_bytes: end of the file's data region; buffers end at or before it.
             where: file and column, for messages.
-            version: the file's format.
+            version: the file's format version.
 
         Raises:
             CorruptDataError: malformed bytes, or pages that contradict the file.
-            UnsupportedEncodingError: an encoding that is not read here.
+            UnsupportedEncodingError: an encoding that is not supported.
         """
         try:
             message = pb_file2.ColumnMetadata.FromString(bytes(data))
@@ -157,7 +157,7 @@ class ColumnMetadata:
             raise _corrupt(where, f"not a ColumnMetadata message: {error}") from error
         is_blob = _column_encoding_is_blob(message.encoding, where, version)
         if version.is_structural and (message.buffer_offsets or message.buffer_sizes):
-            raise UnsupportedEncodingError(f"{where}: column-level buffers are not read here")
+            raise UnsupportedEncodingError(f"{where}: column-level buffers are not supported")
         pages = [
             Page.from_proto(page, data_bytes, f"{where}, page {index}", version)
             for index, page in enumerate(message.pages)
@@ -168,7 +168,7 @@ class ColumnMetadata:
         return cls(pages=tuple(pages), buffers=buffers, is_blob=is_blob)
 
     def serialize(self) -> bytes:
-        """The message's bytes."""
+        """Return the serialized message."""
         message = pb_file2.ColumnMetadata(
             pages=[page.to_proto() for page in self.pages],
             buffer_offsets=[buffer.start for buffer in self.buffers],
@@ -187,13 +187,15 @@ def _ranges(
     offsets: Sequence[int], sizes: Sequence[int], data_bytes: int, alignment: int, where: str
 ) -> tuple[ByteRange, ...]:
     if len(offsets) != len(sizes):
-        raise _corrupt(where, f"{len(offsets)} buffer offsets, {len(sizes)} buffer sizes")
+        raise _corrupt(where, f"found {len(offsets)} buffer offsets but {len(sizes)} buffer sizes")
     buffers = []
     for index, (offset, size) in enumerate(zip(offsets, sizes, strict=True)):
         if offset % alignment:
             raise _corrupt(where, f"buffer {index} starts at {offset}, not at a multiple of {alignment}")
         if offset + size > data_bytes:
-            raise _corrupt(where, f"buffer {index} is [{offset}, {offset + size}), data ends at {data_bytes}")
+            raise _corrupt(
+                where, f"buffer {index} is at [{offset}, {offset + size}), but the data ends at {data_bytes}"
+            )
         buffers.append(ByteRange(offset, offset + size))
     return tuple(buffers)
 
@@ -206,7 +208,7 @@ def _page_layout(encoding: pb_file2.Encoding, where: str) -> pb21.PageLayout:
         raise _corrupt(where, f"not a PageLayout message: {error}") from error
     if layout.WhichOneof("layout") is None:
         if len(UnknownFieldSet(layout)):
-            raise UnsupportedEncodingError(f"{where}: a page layout that is newer than this library")
+            raise UnsupportedEncodingError(f"{where}: the page layout is newer than this library")
         raise _corrupt(where, "the page layout is empty")
     return layout
 
@@ -221,7 +223,7 @@ def _array_encoding(encoding: pb_file2.Encoding, where: str) -> pb20.ArrayEncodi
 
 @lru_cache(maxsize=256)
 def _parsed_layout(data: bytes) -> pb21.PageLayout:
-    # The pages of small files often look alike.
+    # The pages of small files often have identical layouts.
     return pb21.PageLayout.FromString(data)
 
 
@@ -231,11 +233,11 @@ def _parsed_array_encoding(data: bytes) -> pb20.ArrayEncoding:
 
 
 def _column_encoding_is_blob(encoding: pb_file2.Encoding, where: str, version: LanceFileVersion) -> bool:
-    """Whether the values lie outside the pages.
+    """Return whether the values are outside the pages.
 
     Raises:
-        CorruptDataError: no column encoding.
-        UnsupportedEncodingError: one that this version of the format does not have.
+        CorruptDataError: the column encoding is missing.
+        UnsupportedEncodingError: this version of the format does not have the column encoding.
     """
     if encoding.HasField("direct") and encoding.direct.encoding == _COLUMN_ENCODING:
         return False
@@ -253,23 +255,23 @@ def _column_encoding_is_blob(encoding: pb_file2.Encoding, where: str, version: L
             raise _corrupt(where, "the column encoding is empty")
         if arm is None or version.is_structural:
             raise UnsupportedEncodingError(
-                f"{where}: column encoding {arm or 'of a newer kind'} is not read here", arm=arm
+                f"{where}: column encoding {arm or 'of a newer kind'} is not supported", arm=arm
             )
         if arm == "blob":
             is_blob, column = True, column.blob.inner
         else:
-            # Statistics of zones: the values are described inside.
+            # Zone statistics: the inner message describes the values.
             column = column.zone_index.inner
-    raise UnsupportedEncodingError(f"{where}: column encodings are nested more than {_MAX_WRAPPERS} deep")
+    raise UnsupportedEncodingError(f"{where}: column encodings are nested more than {_MAX_WRAPPERS} levels deep")
 
 
 def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
-    """The serialized message inside an ``Encoding``, after checking what it is."""
+    """Return the serialized message inside an ``Encoding``, after checking its type."""
     location = encoding.WhichOneof("location")
     if location == "indirect":
-        raise UnsupportedEncodingError(f"{where}: encodings described elsewhere in the file are not read here")
+        raise UnsupportedEncodingError(f"{where}: encodings described elsewhere in the file are not supported")
     if location != "direct":
-        raise _corrupt(where, f"the encoding is {location or 'missing'}")
+        raise _corrupt(where, f"the encoding is {'empty' if location else 'missing'}")
     try:
         wrapped = Any.FromString(encoding.direct.encoding)
     except DecodeError as error:
@@ -277,7 +279,7 @@ def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
     _, slash, name = wrapped.type_url.rpartition("/")
     if not slash or f"/{name}" != type_url:
         raise UnsupportedEncodingError(
-            f"{where}: encoding {wrapped.type_url!r} is not read here, expected {type_url!r}",
+            f"{where}: encoding {wrapped.type_url!r} is not supported, expected {type_url!r}",
             type_url=wrapped.type_url,
         )
     return bytes(wrapped.value)

@@ -1,11 +1,11 @@
-"""The memory that a stream may decode ahead of its batches, shared by its columns.
+"""The memory that a stream may use to decode ahead of its batches, shared by its columns.
 
-Every column decodes a stretch of its rows at a time, and holds it until the batches have used it up. As many stretches
-as there are columns are held at once: a whole page each is little for ten columns and a gigabyte for a thousand. Where
-the budget does not suffice for the stretches that are best for speed, the largest are cut down to an equal share, but
-never below the rows of a batch.
+Every column decodes a range of its rows at a time and keeps it until the batches have consumed it, so one range per
+column is in memory at once. If each range is a whole page, ten columns take little memory, but a thousand columns take
+a gigabyte. If the budget is too small for the ranges that are best for speed, the largest ranges are reduced to an
+equal share, but never to less than one batch of rows.
 
-Cutting is done while the stream goes on: a plan of all pieces would grow with the file.
+Ranges are cut while the stream is running, because the size of a plan with all pieces would grow with the file.
 
 Source: own design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -21,32 +21,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.file.field_source import FieldSource
+    from lance_core.file.read_config import ReadConfig
 
 __all__ = ["fair_share", "stream_plans"]
 
-_BUDGET_BYTES: Final = 64 * 1024 * 1024
-"""Decoded bytes of all columns together. When the next stretches are decoded the consumer still holds a batch of the
-last ones, so that twice as much may be resident. Eight columns with pages of the usual 8 MiB are read page by page."""
-
 _LEAST_BYTES: Final = 16 * 1024
-"""A share is not less: decoding a piece costs about as much as so many bytes take."""
+"""Minimum share in bytes: the fixed cost of decoding a piece is about the cost of decoding this many bytes."""
 
 
-def stream_plans(
-    sources: Sequence[FieldSource], start: int, stop: int, batch_rows: int, budget: int = _BUDGET_BYTES
-) -> list[FieldPlan]:
-    """How rows ``[start, stop)`` of some fields are read as a stream.
+def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: ReadConfig) -> list[FieldPlan]:
+    """Plan how to read rows ``[start, stop)`` of some fields as a stream.
 
     Args:
         sources: the fields.
         start: first row.
         stop: end of the rows.
-        batch_rows: rows that the consumer wants at a time.
-        budget: decoded bytes that all fields together may hold.
+        config: number of rows per batch, and the limit of the decoded bytes of all fields together.
     """
+    batch_rows, budget = config.batch_rows, config.decoded_bytes
     plans = [source.plan(start, stop, batch_rows=batch_rows) for source in sources]
     if stop - start <= batch_rows:
-        # One batch, which holds all of them.
+        # A single batch contains all the rows.
         return list(map(FieldPlan, sources, plans))
     demands = [max(map(source.memory_of, segments), default=0) for source, segments in zip(sources, plans, strict=True)]
     if sum(demands) <= budget:
@@ -59,7 +54,7 @@ def stream_plans(
 
 
 def fair_share(demands: Sequence[int], budget: int) -> int:
-    """The most that each may have so that all together stay within the budget; who wants less leaves the rest."""
+    """Return the largest share for which the sum of all demands, each limited to the share, is within the budget."""
     left = budget
     for index, demand in enumerate(sorted(demands)):
         num_others = len(demands) - index

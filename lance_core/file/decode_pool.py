@@ -1,9 +1,9 @@
-"""The threads that fetch and decode: one pool for the whole process, made on first use.
+"""The threads that fetch and decode: one pool for the whole process, created on first use.
 
-Its tasks never wait for each other, so that any number of scans can share it, also scans that are consumed inside a
-task of another pool. A process that was forked has none of its parent's threads and makes a pool of its own.
+Its tasks never wait for each other, so any number of scans can share it, including scans that are consumed inside a
+task of another pool. A forked process has none of its parent's threads and creates its own pool.
 
-Source: own measurements: starting and ending a pool costs some 150 us, as much as decoding a small page.
+Source: our measurements: starting and stopping a pool takes about 150 µs, as long as decoding a small page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def decode_pool() -> ThreadPoolExecutor:
-    """The pool; tasks that are given to it must not wait for other tasks of it."""
+    """Return the pool; its tasks must not wait for other tasks of the same pool."""
     global _pool
     with _lock:
         if _pool is None:
@@ -40,7 +40,7 @@ def _num_threads() -> int:
 
 
 def _forget() -> None:
-    """In a forked process: its threads are gone."""
+    """Drop the pool in a forked process, which does not have its threads."""
     global _pool
     _pool = None
 

@@ -1,4 +1,4 @@
-"""Protobuf messages as one line of text, fields in the order of their numbers: the same message, the same text."""
+"""Protobuf messages as one line of text, fields in the order of their numbers; equal messages give equal text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENUM_PREFIX: Final = {"RepDefLayer": "REPDEF_", "CompressionScheme": "COMPRESSI
 
 
 def describe_message(message: Message) -> str:
-    """``(name=value, …)`` of every field that is set; a message that is only a choice shows what was chosen."""
+    """Return ``(name=value, …)`` with every field that is set; for a oneof, the selected field."""
     descriptor = message.DESCRIPTOR
     if len(descriptor.oneofs) == 1 and len(descriptor.oneofs[0].fields) == len(descriptor.fields) > 1:
         arm = message.WhichOneof(descriptor.oneofs[0].name)
@@ -27,12 +27,12 @@ def describe_message(message: Message) -> str:
 
 
 def describe_bytes(value: bytes) -> str:
-    """Short values as a literal, others by their size."""
+    """Return short values as a literal and longer ones as their size."""
     return repr(value)[1:] if len(value) <= _MAX_TEXT_BYTES else f"<{len(value)} bytes>"
 
 
 def _members(message: Message) -> str:
-    # ListFields() goes by field number.
+    # ListFields() returns fields in the order of their numbers.
     return ", ".join(f"{field.name}={_values(field, value)}" for field, value in message.ListFields())
 
 

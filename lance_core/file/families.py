@@ -1,131 +1,134 @@
-"""The three families of data files, and the modules that read each; imported when a file of the family is opened.
+"""The families of data files: a table, and functions that look up the family of a file.
 
-===================  ===========================================  ==============================
-Versions             Metadata                                     Fields
-===================  ===========================================  ==============================
-0.1                  ``v0_1/metadata_reader.py``                  ``v0_1/fields.py``
-2.0                  ``metadata_reader.py``                       ``v2_0/fields.py``
-2.1, 2.2             ``metadata_reader.py``                       ``structural/fields.py``
-===================  ===========================================  ==============================
+=========  ============================  ========================  ======================================
+Versions   Metadata                      Fields                    Written by
+=========  ============================  ========================  ======================================
+0.1        ``v0_1/metadata_reader.py``   ``v0_1/fields.py``        ``v0_1/writer.py``
+2.0        ``metadata_reader.py``        ``v2_0/fields.py``        ``writer.py`` with ``v2_0``'s fields
+2.1, 2.2   ``metadata_reader.py``        ``structural/fields.py``  ``writer.py`` with ``structural``'s fields
+=========  ============================  ========================  ======================================
+
+Readers, writers, statistics and descriptions are chosen here only. Other modules ask a version for single rules
+(``LanceFileVersion.is_legacy``, ``is_structural``): the container that 2.0 and later files share, for its differences
+between 2.0 and 2.1; tables and commits, for what manifests and fragments record about files of format 0.1.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
-from lance_core.file.blob_values import BlobBytesSource
-from lance_core.file.metadata_reader import MetadataReader
-from lance_core.schema.blob_fields import is_blob_v1, stored_field
-from lance_core.versions import LanceFileVersion
+from lance_core.file.structural import format as structural
+from lance_core.file.v0_1 import format as v0_1
+from lance_core.file.v2_0 import format as v2_0
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    import pyarrow as pa
-
-    from lance_core.file.field_source import FieldSource
+    from lance_core.file.data_file_writer import DataFileWriter
+    from lance_core.file.field_source import FieldSource, RowStatistics
+    from lance_core.file.file_format import FileFormat
+    from lance_core.file.file_metadata import FileMetadata
+    from lance_core.file.page_cache import PageCache
+    from lance_core.file.table_context import TableContext
     from lance_core.file.tail import FileTail
-    from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
-    from lance_core.io.byte_range import ByteRange
+    from lance_core.file.write_config import WriteConfig
+    from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Field, Schema
+    from lance_core.versions import LanceFileVersion
 
-__all__ = ["FileMetadata", "open_metadata", "open_sources"]
+__all__ = [
+    "FORMATS",
+    "describe_family",
+    "keeps_statistics",
+    "open_metadata",
+    "open_sources",
+    "open_writer",
+    "read_statistics",
+]
 
+FORMATS: Final[tuple[FileFormat[Any], ...]] = (v0_1.FORMAT, v2_0.FORMAT, structural.FORMAT)
 
-class FileMetadata(Protocol):
-    """What every family tells about an open file."""
-
-    @property
-    def path(self) -> str:
-        """The file's path in its store."""
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of the file."""
-
-    @property
-    def version(self) -> LanceFileVersion:
-        """Format version of the file."""
-
-    @property
-    def schema(self) -> Schema:
-        """The fields stored in the file, with their table-wide ids, and the schema metadata."""
-
-    @property
-    def num_rows(self) -> int:
-        """Rows of the file."""
-
-    def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file."""
+_BY_VERSION: Final[Mapping[LanceFileVersion, FileFormat[Any]]] = MappingProxyType(
+    {version: family for family in FORMATS for version in family.versions}
+)
 
 
-def open_metadata(tail: FileTail, field_ids: Sequence[int] | None) -> FileMetadata:
-    """Parse what is needed of a file of any version.
+def open_metadata(
+    tail: FileTail, field_ids: Sequence[int] | None, page_states: PageCache[Any] | None = None
+) -> FileMetadata:
+    """Parse the required metadata of a file of any version.
 
     Args:
         tail: the open file.
-        field_ids: ids of the file's fields as the manifest records them; files of version 0.1 need the first of them.
+        field_ids: ids of the file's fields as recorded in the manifest; files of version 0.1 need the first of them.
+        page_states: cache for page information found while reading rows; None = a cache that belongs to the file.
 
     Raises:
-        CorruptDataError: not a data file, or a damaged one.
-        UnsupportedVersionError: a version that is not read here.
-        NotSupportedError: the schema has a field that is not handled here.
+        CorruptDataError: the file is not a data file, or is damaged.
+        UnsupportedVersionError: the version is not supported.
+        NotSupportedError: the schema has a field that this library does not support.
     """
-    version = tail.version.require_readable()
-    if version is LanceFileVersion.V0_1:
-        from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
-
-        return LegacyMetadataReader(tail, field_ids)
-    return MetadataReader(tail)
+    metadata: FileMetadata = _BY_VERSION[tail.version.require_readable()].open(tail, field_ids, page_states)
+    return metadata
 
 
 def open_sources(
     metadata: FileMetadata, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
-    """Sources of a projection.
+    """Return the sources of a projection.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        column_indices: field id → column, from the manifest; None = as the file's own schema says.
+        column_indices: maps field ids to columns, from the manifest; None = as recorded in the file's own schema.
 
     Raises:
-        InvalidInputError: a field that the file does not have.
+        InvalidInputError: the file does not have a field.
         CorruptDataError: metadata is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        UnsupportedEncodingError: the description of a page is not supported.
     """
-    stored = [stored_field(top) if _has_values_outside(metadata, top, column_indices) else top for top in fields]
-    sources = _family_sources(metadata, stored, column_indices)
-    return [
-        source if top is below else BlobBytesSource(source, top, metadata.num_bytes, metadata.path)
-        for source, top, below in zip(sources, fields, stored, strict=True)
-    ]
+    return _BY_VERSION[metadata.version].sources(metadata, fields, column_indices)
 
 
-def _family_sources(
-    metadata: FileMetadata, fields: Sequence[Field], column_indices: Mapping[int, int] | None
-) -> list[FieldSource]:
-    if metadata.version is LanceFileVersion.V0_1:
-        from lance_core.file.v0_1.fields import v0_1_sources
-
-        return list(v0_1_sources(cast("LegacyMetadataReader", metadata), fields))
-    if metadata.version is LanceFileVersion.V2_0:
-        from lance_core.file.v2_0.fields import v2_0_sources
-
-        return list(v2_0_sources(cast("MetadataReader", metadata), fields, column_indices))
-    from lance_core.file.structural.fields import structural_sources
-
-    return structural_sources(cast("MetadataReader", metadata), fields, column_indices)
+def keeps_statistics(version: LanceFileVersion) -> bool:
+    """Return whether files of a version keep statistics about ranges of their rows."""
+    family = _BY_VERSION.get(version)
+    return family is not None and family.statistics is not None
 
 
-def _has_values_outside(metadata: FileMetadata, field: Field, column_indices: Mapping[int, int] | None) -> bool:
-    """Whether bytes are wanted that the pages only describe."""
-    blobs = [leaf for leaf in field.leaves() if is_blob_v1(leaf)]
-    if not blobs or metadata.version is not LanceFileVersion.V2_0:
-        return bool(blobs)
-    # Releases before 0.20 do not know blobs and wrote the bytes into pages; the column says which it is.
-    container = cast("MetadataReader", metadata)
-    assigned = import_module("lance_core.file.v2_0.assignment").assigned_columns(container, column_indices)
-    columns = container.columns([assigned[leaf.id] for leaf in blobs if leaf.id in assigned])
-    return any(column.is_blob for column in columns)
+def read_statistics(metadata: FileMetadata, field_ids: Sequence[int]) -> RowStatistics | None:
+    """Return the statistics of some fields of a file; None if its family keeps none.
+
+    Raises:
+        CorruptDataError: the statistics are damaged.
+    """
+    statistics = _BY_VERSION[metadata.version].statistics
+    return None if statistics is None else statistics(metadata, field_ids)
+
+
+def open_writer(
+    stream: WriteStream, schema: Schema, config: WriteConfig, table: TableContext | None = None
+) -> DataFileWriter:
+    """Return the writer of a data file of any version.
+
+    Args:
+        stream: output stream; aborted if the file cannot be written.
+        schema: the fields of the file, with their table-wide ids.
+        config: write settings.
+        table: the table that the file is written for; None for a standalone file.
+
+    Raises:
+        UnsupportedVersionError: this library does not write the version, or the version does not support a type.
+        NotSupportedError: the version does not support a type of the schema.
+    """
+    try:
+        return _BY_VERSION[config.version.require_writable()].writer(stream, schema, config, table)
+    except BaseException:
+        stream.abort()
+        raise
+
+
+def describe_family(metadata: FileMetadata) -> Iterator[str]:
+    """Return the lines that are specific to the file's family; see :mod:`lance_core.file.describe`."""
+    return _BY_VERSION[metadata.version].describe(metadata)

@@ -1,7 +1,7 @@
-"""Arguments of the classes that read and write single files, checked before anything happens.
+"""Arguments of the classes that read and write single files, validated before anything else happens.
 
-Signatures follow pylance, whose extension module refuses other types with ``TypeError``; so does this library, with
-:class:`~lance_core.errors.InvalidTypeError`, which is one.
+Signatures follow pylance, whose extension module rejects wrong types with ``TypeError``. This library raises
+:class:`~lance_core.errors.InvalidTypeError`, a subclass of ``TypeError``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = [
 
 
 def checked_path(path: Any) -> str:
-    """A path or URI as text.
+    """Check a path or URI and return it as a string.
 
     Raises:
-        InvalidTypeError: neither text nor a path object, or one of bytes.
-        InvalidInputError: it is empty.
+        InvalidTypeError: the path is neither a string nor a path object, or is a bytes path.
+        InvalidInputError: the path is empty.
     """
     if isinstance(path, os.PathLike):
         path = os.fspath(path)
@@ -45,15 +45,15 @@ def checked_path(path: Any) -> str:
 
 
 def checked_storage_options(options: Any) -> Mapping[str, str] | None:
-    """Settings of stores: texts by name.
+    """Check storage options: a mapping from strings to strings.
 
     Raises:
-        InvalidTypeError: anything else.
+        InvalidTypeError: the argument has another type.
     """
     if options is None:
         return None
     if not isinstance(options, Mapping):
-        raise _wrong_type("storage_options", "a dict of texts", options)
+        raise _wrong_type("storage_options", "a dict of strings", options)
     for name, value in options.items():
         _text("a name in storage_options", name)
         _text(f"storage_options[{name!r}]", value)
@@ -61,55 +61,55 @@ def checked_storage_options(options: Any) -> Mapping[str, str] | None:
 
 
 def column_names(columns: Any) -> list[str] | None:
-    """Columns to read; None for all.
+    """Check the names of the columns to read; None means all columns.
 
     Raises:
-        InvalidTypeError: not a list of texts; a single text is none.
-        InvalidInputError: an empty list.
+        InvalidTypeError: the argument is not a list of strings; a single string is also rejected.
+        InvalidInputError: the list is empty.
     """
     if columns is None:
         return None
     if isinstance(columns, (str, bytes)) or not isinstance(columns, Sequence):
-        raise _wrong_type("columns", "a list of texts", columns)
+        raise _wrong_type("columns", "a list of strings", columns)
     names = [_text("a column", name) for name in columns]
     if not names:
-        raise InvalidInputError("columns is empty: at least one column must be read", argument="columns")
+        raise InvalidInputError("columns must not be empty", argument="columns")
     return names
 
 
 def positive_number(name: str, value: Any) -> int:
-    """A whole number of rows or batches, at least 1.
+    """Check that a number of rows or batches is a whole number of at least 1.
 
     Raises:
-        InvalidTypeError: not a whole number.
-        InvalidInputError: less than 1.
+        InvalidTypeError: the value is not a whole number.
+        InvalidInputError: the value is less than 1.
     """
     number = row_number(name, value)
     if number < 1:
-        raise InvalidInputError(f"{name} must be positive, it is {number}", argument=name)
+        raise InvalidInputError(f"{name} must be positive, found {number}", argument=name)
     return number
 
 
 def size_in_bytes(name: str, value: Any) -> int | None:
-    """A number of bytes, or None.
+    """Check a number of bytes, or None.
 
     Raises:
-        InvalidTypeError: not a whole number.
-        InvalidInputError: less than 0.
+        InvalidTypeError: the value is not a whole number.
+        InvalidInputError: the value is less than 0.
     """
     if value is None:
         return None
     number = row_number(name, value)
     if number < 0:
-        raise InvalidInputError(f"{name} must not be negative, it is {number}", argument=name)
+        raise InvalidInputError(f"{name} must not be negative, found {number}", argument=name)
     return number
 
 
 def checked_schema(schema: Any) -> pa.Schema | None:
-    """An Arrow schema, or None.
+    """Check an Arrow schema, or None.
 
     Raises:
-        InvalidTypeError: anything else.
+        InvalidTypeError: the argument has another type.
     """
     if schema is not None and not isinstance(schema, pa.Schema):
         raise _wrong_type("schema", "a pyarrow.Schema", schema)
@@ -117,10 +117,10 @@ def checked_schema(schema: Any) -> pa.Schema | None:
 
 
 def rows_to_write(batch: Any) -> pa.RecordBatch | pa.Table:
-    """A batch or table.
+    """Check a batch or table.
 
     Raises:
-        InvalidTypeError: anything else.
+        InvalidTypeError: the argument has another type.
     """
     if not isinstance(batch, (pa.RecordBatch, pa.Table)):
         raise _wrong_type("batch", "a pyarrow.RecordBatch or pyarrow.Table", batch)
@@ -128,24 +128,24 @@ def rows_to_write(batch: Any) -> pa.RecordBatch | pa.Table:
 
 
 def metadata_entry(key: Any, value: Any) -> tuple[str, bytes]:
-    """An entry of schema metadata.
+    """Check an entry of schema metadata.
 
     Raises:
-        InvalidTypeError: not texts.
-        InvalidInputError: text that is not UTF-8.
+        InvalidTypeError: the key or value is not a string.
+        InvalidInputError: the text is not UTF-8.
     """
     try:
         _text("key", key).encode()
         return key, _text("value", value).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"the entry {key!r}: {value!r} of the metadata is not UTF-8") from error
+        raise InvalidInputError(f"the metadata entry {key!r}: {value!r} is not UTF-8") from error
 
 
 def bytes_like(name: str, data: Any) -> pa.Buffer:
-    """Bytes, without a copy where that is possible; a list of numbers from 0 to 255 is taken, as in pylance.
+    """Convert data to a buffer, without a copy if possible; like pylance, accept a list of numbers from 0 to 255.
 
     Raises:
-        InvalidTypeError: anything else.
+        InvalidTypeError: the argument has another type.
     """
     try:
         return pa.py_buffer(bytes(data) if isinstance(data, (list, tuple)) else data)
@@ -154,14 +154,14 @@ def bytes_like(name: str, data: Any) -> pa.Buffer:
 
 
 def refuse_namespace(namespace_client: object | None, table_id: list[str] | None) -> None:
-    """Raise ``NotSupportedError`` if any of the two is given."""
+    """Raise ``NotSupportedError`` if either argument is given."""
     if namespace_client is not None or table_id is not None:
         raise NotSupportedError("namespaces are not supported: namespace_client and table_id must be None")
 
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong_type(name, "a text", value)
+        raise _wrong_type(name, "a string", value)
     return value
 
 

@@ -1,8 +1,8 @@
-"""Footer: the last 40 bytes of a data file.
+"""Footer: the last 40 bytes of a data file of version 2.0 or later; ``v0_1/metadata_reader.py`` has the end of others.
 
-A file of which only this is damaged must be recognised from this, so every number is checked against its neighbours:
-the sections lie in order, and both tables have exactly the size that their counts announce. In 2.0 the sections may
-lie anywhere in front of the footer, so only that is checked.
+If only the footer is damaged, the damage must be detectable from the footer alone. Every number is therefore checked
+against its neighbors: the sections must be in order, and both tables must have exactly the size that their number of
+entries implies. In 2.0 the sections may be anywhere before the footer, so this is the only check.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """
@@ -24,14 +24,14 @@ __all__ = ["Footer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """Where the sections of one file are.
+    """Locations of the sections of one file.
 
     Attributes:
         column_metadata_offset: start of the column metadata; everything before it is data and global buffers.
         column_table_offset: start of the column metadata table.
         global_buffer_table_offset: start of the global buffer table.
-        num_global_buffers: entries of the global buffer table; at least 1.
-        num_columns: entries of the column metadata table.
+        num_global_buffers: number of entries in the global buffer table; at least 1.
+        num_columns: number of entries in the column metadata table.
         version: the file's format version.
     """
 
@@ -47,19 +47,19 @@ class Footer:
         """Read the footer from the last 40 bytes of a file.
 
         Args:
-            data: exactly the last 40 bytes.
+            data: the last 40 bytes and nothing else.
             file_bytes: size of the whole file.
-            path: for messages.
+            path: path of the file, for messages.
 
         Raises:
-            CorruptDataError: not a data file, or the sections do not fit into it.
-            UnsupportedVersionError: a data file of a version that is not read here.
+            CorruptDataError: the file is not a data file, or the recorded positions of its sections are invalid.
+            UnsupportedVersionError: the version of the file is not supported.
         """
         if len(data) != FOOTER_BYTES or file_bytes < FOOTER_BYTES:
-            raise _corrupt(path, f"a data file has at least {FOOTER_BYTES} bytes, this one has {file_bytes}")
+            raise _corrupt(path, f"the file has {file_bytes} bytes, but a data file has at least {FOOTER_BYTES}")
         metadata, columns, buffers, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data)
         if magic != MAGIC:
-            raise _corrupt(path, f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+            raise _corrupt(path, f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
         version = LanceFileVersion.from_pair(major, minor).require_readable()
         footer = cls(
             column_metadata_offset=metadata,
@@ -73,7 +73,7 @@ class Footer:
         return footer
 
     def serialize(self) -> bytes:
-        """The 40 bytes."""
+        """Return the 40 bytes of the footer."""
         return FOOTER.pack(
             self.column_metadata_offset,
             self.column_table_offset,
@@ -86,15 +86,15 @@ class Footer:
 
     def _check(self, file_bytes: int, path: str) -> None:
         if self.num_global_buffers < 1:
-            raise _corrupt(path, "there is no global buffer, so there is no schema")
+            raise _corrupt(path, "the file has no global buffer, so it has no schema")
         if not self.version.is_structural:
             self._check_inside(file_bytes - FOOTER_BYTES, path)
             return
         if self.column_metadata_offset > self.column_table_offset:
             raise _corrupt(
                 path,
-                f"column metadata starts at {self.column_metadata_offset}, "
-                f"behind its table at {self.column_table_offset}",
+                f"column metadata starts at {self.column_metadata_offset}, after its table at "
+                f"{self.column_table_offset}",
             )
         self._check_table(
             "column metadata", self.column_table_offset, self.num_columns, self.global_buffer_table_offset, path
@@ -108,7 +108,7 @@ class Footer:
         )
 
     def _check_inside(self, stop: int, path: str) -> None:
-        """Sections of a 2.0 file."""
+        """Check that the sections of a 2.0 file are inside the file."""
         for what, start, num_entries in (
             ("column metadata section", self.column_metadata_offset, 0),
             ("column metadata table", self.column_table_offset, self.num_columns),
@@ -116,7 +116,7 @@ class Footer:
         ):
             end = start + num_entries * TABLE_ENTRY_BYTES
             if end > stop:
-                raise _corrupt(path, f"the {what} lies at [{start}, {end}), the footer starts at {stop}")
+                raise _corrupt(path, f"the {what} is at [{start}, {end}), but the footer starts at {stop}")
 
     @staticmethod
     def _check_table(what: str, start: int, num_entries: int, stop: int, path: str) -> None:
@@ -124,7 +124,7 @@ class Footer:
         if start + expected != stop:
             raise _corrupt(
                 path,
-                f"the {what} table of {num_entries} entries needs {expected} bytes, it lies at [{start}, {stop})",
+                f"the {what} table of {num_entries} entries needs {expected} bytes, but its range is [{start}, {stop})",
             )
 
 

@@ -1,8 +1,8 @@
-"""Global buffers: byte strings of the whole file, found through a table in front of the footer.
+"""Global buffers: byte strings that belong to the whole file, located through a table before the footer.
 
-Buffer 0 is the ``FileDescriptor``; the others hold whatever their writer put there.
+Buffer 0 is the ``FileDescriptor``; the contents of the others are up to the writer.
 
-**Source:** ``lance.file.FileDescriptor``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.FileDescriptor``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FileDescriptor:
 
     Attributes:
         schema: the fields stored in the file, with their table-wide ids.
-        num_rows: rows of the file.
+        num_rows: number of rows in the file.
     """
 
     schema: Schema
@@ -55,29 +55,29 @@ class FileDescriptor:
         """Parse the message.
 
         Args:
-            data: its bytes.
-            path: for messages.
-            num_columns: of the file, to be checked against before records are made of the fields; None = not known.
+            data: the bytes of the message.
+            path: path of the file, for messages.
+            num_columns: number of columns in the file, checked before the fields are parsed; None = unknown.
 
         Raises:
             CorruptDataError: the bytes are not a descriptor, the schema is not a tree or has more leaves than the file
-                has columns, or the row count is absurd.
-            NotSupportedError: a field that this library does not handle.
+                has columns, or the row count is implausible.
+            NotSupportedError: this library does not support a field.
         """
         try:
             message = pb_file.FileDescriptor.FromString(bytes(data))
         except DecodeError as error:
             raise _corrupt(path, f"global buffer 0 is not a FileDescriptor: {error}") from error
         if message.length > MAX_ROWS:
-            raise _corrupt(path, f"the file claims {message.length} rows, at most {MAX_ROWS} are possible")
+            raise _corrupt(path, f"the file records {message.length} rows; expected at most {MAX_ROWS}")
         if num_columns is not None and len(message.schema.fields) > num_columns:
             num_leaves = _num_leaves(message.schema.fields)
             if num_leaves > num_columns:
-                raise _corrupt(path, f"the schema has {num_leaves} leaves, the file has {num_columns} columns")
+                raise _corrupt(path, f"the schema has {num_leaves} leaves, but the file has {num_columns} columns")
         return cls(schema=_parsed_schema(message.schema.SerializeToString()), num_rows=message.length)
 
     def serialize(self, *, marks_dictionaries: bool = False) -> bytes:
-        """The message's bytes.
+        """Return the serialized message.
 
         Args:
             marks_dictionaries: whether dictionary fields get an empty ``dictionary``, as in data files of tables.
@@ -91,21 +91,24 @@ class FileDescriptor:
 
 
 def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_stop: int) -> list[ByteRange]:
-    """Ranges of the global buffers, by index.
+    """Parse the ranges of the global buffers, ordered by index.
 
     Args:
-        data: the table.
-        footer: of the file.
+        data: the bytes of the table.
+        footer: footer of the file.
         path: for messages.
-        data_stop: end of the region in which buffers lie.
+        data_stop: end of the region that contains buffers.
 
     Raises:
-        CorruptDataError: a buffer does not lie in front of ``data_stop``, or, in 2.1 and later, is not aligned.
+        CorruptDataError: a buffer is not before ``data_stop`` or, in 2.1 and later, is not aligned.
     """
     ranges = parse_table(data, footer.num_global_buffers, path, "global buffer")
     for index, buffer in enumerate(ranges):
         if buffer.stop > data_stop:
-            raise _corrupt(path, f"global buffer {index} is [{buffer.start}, {buffer.stop}), data ends at {data_stop}")
+            raise _corrupt(
+                path,
+                f"global buffer {index} is at [{buffer.start}, {buffer.stop}), but the data ends at {data_stop}",
+            )
         if footer.version.is_structural and buffer.start % BUFFER_ALIGNMENT:
             raise _corrupt(
                 path, f"global buffer {index} starts at {buffer.start}, not at a multiple of {BUFFER_ALIGNMENT}"
@@ -114,26 +117,26 @@ def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_s
 
 
 def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list[ByteRange]:
-    """The (position, size) pairs of either table.
+    """Parse the (position, size) pairs of the column metadata table or the global buffer table.
 
     Raises:
-        CorruptDataError: the bytes are not ``num_entries`` pairs, or a range ends beyond 2^63.
+        CorruptDataError: the bytes are not ``num_entries`` pairs, or a position or size is too large.
     """
     if len(data) != num_entries * TABLE_ENTRY_BYTES:
-        raise _corrupt(path, f"the {what} table has {len(data)} bytes, {num_entries} entries were announced")
+        raise _corrupt(path, f"the {what} table has {len(data)} bytes, but {num_entries} entries are declared")
     pairs = list(_ENTRY.iter_unpack(data))
     if any((start | size) >> _POSITION_BITS for start, size in pairs):
-        raise _corrupt(path, f"an entry of the {what} table lies beyond 2^{_POSITION_BITS}")
+        raise _corrupt(path, f"an entry of the {what} table has a position or size of at least 2^{_POSITION_BITS}")
     return [ByteRange(start, start + size) for start, size in pairs]
 
 
 def serialize_table(ranges: Sequence[ByteRange]) -> bytes:
-    """The bytes of either table."""
+    """Serialize the column metadata table or the global buffer table."""
     return np.array([(r.start, r.num_bytes) for r in ranges], "<u8").tobytes()
 
 
 def _num_leaves(fields: Iterable[pb_file.Field]) -> int:
-    """Fields that own a column in every format: those without members, and not members of something packed."""
+    """Count the fields that own a column in every format: fields without members, except inside packed fields."""
     parents: set[int] = set()
     leaves: set[int] = set()
     packed: set[int] = set()
@@ -146,14 +149,14 @@ def _num_leaves(fields: Iterable[pb_file.Field]) -> int:
         parents.add(field.parent_id)
         leaves.add(field.id)
         if field.logical_type == "struct" and (field.metadata or field.extension_name):
-            # Packed, or a blob: whatever it is, it owns at least one column.
+            # Packed or a blob: in either case it owns at least one column.
             packed.add(field.id)
     return len(leaves - parents)
 
 
 @lru_cache(maxsize=64)
 def _parsed_schema(data: bytes) -> Schema:
-    # The files of a table repeat its schema.
+    # The files of a table usually have the same schema.
     return schema_from_proto(pb_file.Schema.FromString(data))
 
 

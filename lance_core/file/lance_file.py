@@ -1,10 +1,10 @@
 """Single data files under the names, arguments and results of pylance's ``lance.file``.
 
 A thin layer over :class:`~lance_core.file.reader.FileReader` and :class:`~lance_core.file.writer.FileWriter`, for code
-that was written for the reference library. Datasets are made of such files, but are read and written through
+written for the reference library. Datasets consist of such files, but are read and written through
 ``lance_core.dataset`` and ``lance_core.write_dataset``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from lance_core.file.lance_file_metadata import (
     file_statistics,
 )
 from lance_core.file.lance_file_writer import LanceFileWriter
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.reader import FileReader
 from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.io.uri import resolve
@@ -61,18 +62,18 @@ __all__ = [
 
 
 class ReaderResults:
-    """Rows that are about to be read, as a stream or at once. Usable for one of both, once."""
+    """Rows that can be read once, either as a stream or as a table."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
-        """Made by the methods of :class:`LanceFileReader`."""
+        """Created by the methods of :class:`LanceFileReader`."""
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """The stream of batches."""
+        """Return the stream of batches."""
         return self.reader
 
     def to_table(self) -> pa.Table:
-        """All rows."""
+        """Read all rows."""
         return self.reader.read_all()
 
 
@@ -82,16 +83,16 @@ class LanceFileReader:
     Args:
         path: local path or URI.
         storage_options: settings of remote stores.
-        columns: names or dotted paths, at least one; all columns by default.
+        columns: names or dotted paths of the columns to read, at least one; all columns by default.
         namespace_client: not supported.
         table_id: not supported.
 
     Raises:
-        NotFoundError: there is no such file.
-        InvalidInputError: an unknown column, or none.
-        InvalidTypeError: an argument of another type.
+        NotFoundError: the file does not exist.
+        InvalidInputError: a column is unknown, or the list of columns is empty.
+        InvalidTypeError: an argument has the wrong type.
         CorruptDataError: the file is damaged.
-        NotSupportedError: a version or a type that is not read here.
+        NotSupportedError: the version or a type is not supported.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class LanceFileReader:
         table_id: list[str] | None = None,
         _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class; a session passes ``_place`` instead of a path."""
+        """See the class docstring; a session passes ``_place`` instead of a path."""
         refuse_namespace(namespace_client, table_id)
         names = column_names(columns)
         store, location = _place or resolve(checked_path(path), checked_storage_options(storage_options))
@@ -114,27 +115,27 @@ class LanceFileReader:
         self._arrow = schema_to_arrow(self._schema)
 
     def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
-        """Every row.
+        """Read all rows.
 
         Args:
-            batch_size: rows per batch.
-            batch_readahead: accepted for compatibility; reading ahead is bounded by bytes instead.
+            batch_size: number of rows per batch.
+            batch_readahead: accepted for compatibility; read-ahead is limited by bytes instead.
 
         Raises:
-            InvalidTypeError: not whole numbers.
-            InvalidInputError: numbers that are not positive.
+            InvalidTypeError: a number is not an integer.
+            InvalidInputError: a number is not positive.
         """
         return self._read((0, self.num_rows()), batch_size, batch_readahead)
 
     def read_range(
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """The rows ``[start, start + num_rows)``; see :meth:`read_all`."""
+        """Read rows ``[start, start + num_rows)``; see :meth:`read_all`."""
         first = row_number("start", start)
         return self._read((first, first + row_number("num_rows", num_rows)), batch_size, batch_readahead)
 
     def take_rows(self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
-        """Single rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
+        """Read individual rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
         rows = row_positions(indices)
         batch_rows = positive_number("batch_size", batch_size)
         positive_number("batch_readahead", batch_readahead)
@@ -145,25 +146,25 @@ class LanceFileReader:
         return ReaderResults(pa.RecordBatchReader.from_batches(self._arrow, batches))
 
     def metadata(self) -> LanceFileMetadata:
-        """What the file says about itself."""
+        """Return the metadata of the file."""
         return file_metadata(self._reader)
 
     def file_statistics(self) -> LanceFileStatistics:
-        """Sizes of the columns."""
+        """Return the sizes of the columns."""
         return file_statistics(self._reader)
 
     def read_global_buffer(self, index: int) -> bytes:
-        """Content of a global buffer; index 0 is the file descriptor."""
+        """Read the content of a global buffer; index 0 is the file descriptor."""
         return bytes(self._reader.metadata.global_buffer(row_number("index", index)))
 
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Return the number of rows in the file."""
         return self._reader.num_rows
 
     def _read(self, row_range: tuple[int, int], batch_size: int, batch_readahead: int) -> ReaderResults:
         batch_rows = positive_number("batch_size", batch_size)
         positive_number("batch_readahead", batch_readahead)
-        batches = self._reader.read_batches(self._schema.fields, row_range=row_range, batch_rows=batch_rows)
+        batches = self._reader.read_batches(self._schema.fields, ReadConfig(batch_rows=batch_rows), row_range=row_range)
         metadata = self._arrow.metadata
         if metadata:
             batches = (batch.replace_schema_metadata(metadata) for batch in batches)
@@ -171,5 +172,5 @@ class LanceFileReader:
 
 
 def stable_version() -> str:
-    """The format version that is written by default."""
+    """Return the default format version for writing."""
     return DEFAULT_VERSION.value

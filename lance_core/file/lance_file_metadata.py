@@ -1,6 +1,6 @@
-"""What a data file says about itself, in the records of pylance's ``lance.file``.
+"""The metadata of a data file, as records of pylance's ``lance.file``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LanceBufferDescriptor:
-    """Where a buffer is in the file, in bytes."""
+    """Location of a buffer in the file, in bytes."""
 
     position: int
     size: int
@@ -38,7 +38,7 @@ class LanceBufferDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class LancePageMetadata:
-    """Buffers of one page and a description of its layout."""
+    """The buffers of one page and a description of its layout."""
 
     buffers: list[LanceBufferDescriptor]
     encoding: str
@@ -46,7 +46,7 @@ class LancePageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnMetadata:
-    """Pages of one column; only blob columns of files of version 2.0 may have column buffers."""
+    """The pages of one column; only blob columns of files of version 2.0 may have column buffers."""
 
     column_buffers: list[LanceBufferDescriptor]
     pages: list[LancePageMetadata]
@@ -54,18 +54,18 @@ class LanceColumnMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceFileMetadata:
-    """What a file says about itself.
+    """The metadata of a file.
 
     Attributes:
         schema: Arrow schema of the file.
-        num_rows: rows of the file.
-        num_data_bytes: bytes in front of the column metadata that are not global buffers.
-        num_column_metadata_bytes: bytes of the column metadata messages and of their table.
-        num_global_buffer_bytes: bytes of all global buffers.
-        global_buffers: where they are, by index.
-        columns: pages of every column.
-        major_version: as in the footer.
-        minor_version: as in the footer.
+        num_rows: number of rows in the file.
+        num_data_bytes: number of bytes before the column metadata, excluding global buffers.
+        num_column_metadata_bytes: total size of the column metadata messages and their table in bytes.
+        num_global_buffer_bytes: total size of the global buffers in bytes.
+        global_buffers: locations of the global buffers, ordered by index.
+        columns: the pages of every column.
+        major_version: major version recorded in the footer.
+        minor_version: minor version recorded in the footer.
     """
 
     schema: pa.Schema
@@ -81,7 +81,7 @@ class LanceFileMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnStatistics:
-    """Size of one column: number of pages and bytes of their buffers."""
+    """Size of one column: the number of its pages and the total size of their buffers."""
 
     num_pages: int
     size_bytes: int
@@ -95,10 +95,10 @@ class LanceFileStatistics:
 
 
 def file_metadata(reader: FileReader) -> LanceFileMetadata:
-    """Everything but the rows.
+    """Return all metadata of a file.
 
     Raises:
-        NotSupportedError: a file of version 0.1, which has neither columns nor global buffers.
+        NotSupportedError: the file has version 0.1, which has neither columns nor global buffers.
     """
     file = reader.metadata
     buffers = [LanceBufferDescriptor(buffer.start, buffer.num_bytes) for buffer in file.global_buffer_ranges]
@@ -129,10 +129,10 @@ def file_metadata(reader: FileReader) -> LanceFileMetadata:
 
 
 def file_statistics(reader: FileReader) -> LanceFileStatistics:
-    """Sizes of the columns.
+    """Return the sizes of the columns.
 
     Raises:
-        NotSupportedError: a file of version 0.1, which has no columns.
+        NotSupportedError: the file has version 0.1, which has no columns.
     """
     return LanceFileStatistics(
         [

@@ -1,6 +1,6 @@
 """LanceFileWriter: one data file under the name, arguments and results of pylance's ``lance.file``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError
+from lance_core.file.families import open_writer
 from lance_core.file.file_arguments import (
     bytes_like,
     checked_path,
@@ -23,7 +24,7 @@ from lance_core.file.file_arguments import (
     size_in_bytes,
 )
 from lance_core.file.prepared_input import PreparedInput
-from lance_core.file.writer import DEFAULT_DATA_CACHE_BYTES, DEFAULT_MAX_PAGE_BYTES, open_file_writer
+from lance_core.file.write_config import DEFAULT_MAX_PAGE_BYTES, WriteConfig
 from lance_core.io.uri import resolve
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.storable import check_storable
@@ -32,8 +33,7 @@ from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lance_core.file.v0_1.writer import LegacyFileWriter
-    from lance_core.file.writer import FileWriter
+    from lance_core.file.data_file_writer import DataFileWriter
     from lance_core.io.object_store import ObjectStore
 
 __all__ = ["LanceFileWriter"]
@@ -42,23 +42,24 @@ __all__ = ["LanceFileWriter"]
 class LanceFileWriter:
     """Writes one data file.
 
-    Leaving the ``with`` block closes the file, or removes it when the block failed. A writer that is dropped without
-    being closed removes what it has written.
+    Leaving the ``with`` block closes the file, or removes it if the block failed. A writer that is discarded without
+    being closed removes its file.
 
     Args:
         path: local path or URI.
         schema: taken from the first batch when absent.
-        data_cache_bytes: collected for all columns before pages are written; by default 8 MiB per column.
-        version: format version; the stable one by default.
+        data_cache_bytes: number of bytes to collect for all columns before pages are written; by default 8 MiB per
+    column.
+        version: format version; by default the stable version.
         storage_options: settings of remote stores.
         namespace_client: not supported.
         table_id: not supported.
-        max_page_bytes: a larger array is cut into several pages; 32 MiB by default.
+        max_page_bytes: larger arrays are split into several pages; 32 MiB by default.
         keep_original_array: accepted for compatibility; a batch is referenced until its pages are written.
 
     Raises:
-        InvalidTypeError: an argument of another type.
-        InvalidInputError: a size that is negative, or an unknown version.
+        InvalidTypeError: an argument has the wrong type.
+        InvalidInputError: a size is negative, or the version is unknown.
 
     Attributes:
         closed: whether :meth:`close` has been called.
@@ -79,15 +80,17 @@ class LanceFileWriter:
         keep_original_array: bool | None = None,
         _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class; a session passes ``_place`` instead of a path."""
+        """See the class docstring; a session passes ``_place`` instead of a path."""
         refuse_namespace(namespace_client, table_id)
         arrow = checked_schema(schema)
         self._store, self._location = _place or resolve(checked_path(path), checked_storage_options(storage_options))
-        self._version = DEFAULT_VERSION if version is None else LanceFileVersion.parse(version)
-        self._data_cache_bytes = size_in_bytes("data_cache_bytes", data_cache_bytes)
         page_bytes = size_in_bytes("max_page_bytes", max_page_bytes)
-        self._max_page_bytes = DEFAULT_MAX_PAGE_BYTES if page_bytes is None else page_bytes
-        # What was added before the first batch brings the schema.
+        self._config = WriteConfig(
+            version=DEFAULT_VERSION if version is None else LanceFileVersion.parse(version),
+            data_cache_bytes=size_in_bytes("data_cache_bytes", data_cache_bytes),
+            max_page_bytes=DEFAULT_MAX_PAGE_BYTES if page_bytes is None else page_bytes,
+        )
+        # Kept until the first batch provides the schema.
         self._early_metadata: dict[str, bytes] = {}
         self._early_buffers: list[pa.Buffer] = []
         self._input: tuple[pa.Schema, PreparedInput] | None = None
@@ -99,8 +102,8 @@ class LanceFileWriter:
         """Add rows.
 
         Raises:
-            InvalidTypeError: neither a batch nor a table.
-            SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
+            InvalidTypeError: the argument is neither a batch nor a table.
+            SchemaMismatchError: the batch does not match the schema; none of its rows was added.
         """
         rows = rows_to_write(batch)
         if self._writer is None:
@@ -117,10 +120,10 @@ class LanceFileWriter:
         """Finish the file.
 
         Returns:
-            Rows written; None when the file was closed already.
+            The number of rows written; None if the file was already closed.
 
         Raises:
-            InvalidInputError: there was neither a schema nor a batch.
+            InvalidInputError: neither a schema nor a batch was given.
         """
         if self.closed:
             return None
@@ -133,7 +136,7 @@ class LanceFileWriter:
         """Add an entry to the schema metadata of the file.
 
         Raises:
-            InvalidTypeError: not texts.
+            InvalidTypeError: the key or value is not a string.
         """
         name, content = metadata_entry(key, value)
         if self._writer is None and not self.closed:
@@ -142,10 +145,10 @@ class LanceFileWriter:
             self._opened().add_schema_metadata(name, content)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes beside the columns and return their index, which counts from 1.
+        """Store bytes in a global buffer and return its index; the first index is 1.
 
         Raises:
-            InvalidTypeError: not bytes.
+            InvalidTypeError: the argument is not bytes.
         """
         buffer = bytes_like("data", data)
         if self._writer is None and not self.closed:
@@ -160,32 +163,23 @@ class LanceFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close, or abort after an exception."""
+        """Close the file, or abort after an exception."""
         if error is None:
             self.close()
         elif self._writer is not None:
             self.closed = True
             self._writer.abort()
 
-    def _open(self, arrow: pa.Schema) -> FileWriter | LegacyFileWriter:
+    def _open(self, arrow: pa.Schema) -> DataFileWriter:
         schema = schema_from_arrow(self._prepared(arrow).schema)
-        check_storable(schema, self._version)
-        cache_bytes = DEFAULT_DATA_CACHE_BYTES
-        if self._data_cache_bytes is not None:
-            cache_bytes = self._data_cache_bytes // max(1, len(schema.fields))
-        writer = open_file_writer(
-            self._store.create(self._location),
-            schema,
-            version=self._version,
-            max_page_bytes=self._max_page_bytes,
-            data_cache_bytes=cache_bytes,
-        )
+        check_storable(schema, self._config.version)
+        writer = open_writer(self._store.create(self._location), schema, self._config)
         weakref.finalize(self, _give_up, writer, os.getpid())
         try:
             for buffer in self._early_buffers:
                 writer.add_global_buffer(buffer)
             for key, value in self._early_metadata.items():
-                # The entries of a batch's schema win over those that were added before it.
+                # Entries in the schema of a batch take precedence over entries added before it.
                 if key not in schema.metadata:
                     writer.add_schema_metadata(key, value)
         except BaseException:
@@ -193,13 +187,13 @@ class LanceFileWriter:
             raise
         return writer
 
-    def _opened(self) -> FileWriter | LegacyFileWriter:
+    def _opened(self) -> DataFileWriter:
         if self._writer is None:
-            raise InvalidInputError("the file has no schema: none was given and no batch was written")
+            raise InvalidInputError("cannot close the file: no schema was given and no batch was written")
         return self._writer
 
 
-def _give_up(writer: FileWriter | LegacyFileWriter, process: int) -> None:
-    """Remove what a dropped writer leaves; a forked process leaves its parent's file alone."""
+def _give_up(writer: DataFileWriter, process: int) -> None:
+    """Remove the leftovers of a discarded writer; a forked process does not touch its parent's file."""
     if process == os.getpid():
         writer.abort()

@@ -1,6 +1,6 @@
-"""Many files below one place, under the names, arguments and results of pylance's ``LanceFileSession``.
+"""Many files below one base path, under the names, arguments and results of pylance's ``LanceFileSession``.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lance_core.errors import InvalidInputError, NotFoundError
+from lance_core.errors import InvalidInputError
 from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
 from lance_core.file.lance_file import LanceFileReader, LanceFileWriter, refuse_namespace
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.local_store import LocalStore
+from lance_core.io.object_store import has_object
 from lance_core.io.uri import resolve
 
 if TYPE_CHECKING:
@@ -28,11 +29,11 @@ __all__ = ["LanceFileSession", "ListResult"]
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """One level of a listing.
+    """One level of a file listing.
 
     Attributes:
-        common_prefixes: what lies deeper, up to the next ``/``; sorted.
-        objects: files of this level; sorted.
+        common_prefixes: prefixes of files at deeper levels, up to the next ``/``; sorted.
+        objects: files at this level; sorted.
     """
 
     common_prefixes: list[str]
@@ -40,7 +41,7 @@ class ListResult:
 
 
 class LanceFileSession:
-    """Opens, lists and moves files below one place. All paths are relative to it, with ``/`` between segments.
+    """Opens, lists and moves files below one base path. All paths are relative to it, with ``/`` between segments.
 
     Args:
         base_path: local path or URI of a directory; it need not exist.
@@ -49,8 +50,8 @@ class LanceFileSession:
         table_id: not supported.
 
     Raises:
-        InvalidInputError: an empty or malformed path.
-        NotSupportedError: no store for this kind of path.
+        InvalidInputError: a path is empty or malformed.
+        NotSupportedError: there is no store for this kind of path.
     """
 
     def __init__(
@@ -60,15 +61,15 @@ class LanceFileSession:
         namespace_client: object | None = None,
         table_id: list[str] | None = None,
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         refuse_namespace(namespace_client, table_id)
         self._store, self._base = resolve(base_path, storage_options)
 
     def open_reader(self, path: str, columns: list[str] | None = None) -> LanceFileReader:
-        """A reader of one file.
+        """Open a reader of one file.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the file does not exist.
         """
         return LanceFileReader(path, columns=columns, _place=self._place(path))
 
@@ -82,15 +83,15 @@ class LanceFileSession:
         keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """A writer of one file.
+        """Open a writer of one file.
 
         Args:
-            path: where; directories are made as needed.
+            path: path of the file; directories are created as needed.
             schema: taken from the first batch when absent.
-            data_cache_bytes: collected for all columns before pages are written.
-            version: format version; the stable one by default.
+            data_cache_bytes: number of bytes to collect for all columns before pages are written.
+            version: format version; by default the stable version.
             keep_original_array: accepted for compatibility.
-            max_page_bytes: a larger array is cut into several pages.
+            max_page_bytes: larger arrays are split into several pages.
         """
         return LanceFileWriter(
             path,
@@ -102,39 +103,35 @@ class LanceFileSession:
         )
 
     def open_packed_blob_writer(self, path: str, blob_id: int) -> PackedBlobWriter:
-        """A writer of several values into one sidecar.
+        """Open a writer of several values into one sidecar.
 
         Args:
-            path: of the data file that the values belong to; it need not exist yet, and ends in ``.lance``.
-            blob_id: number of the sidecar within that file, from 1; one of the same number is replaced.
+            path: path of the data file that the values belong to; it need not exist yet, and ends in ``.lance``.
+            blob_id: number of the sidecar within that file, from 1; an existing sidecar with that number is replaced.
 
         Raises:
-            InvalidInputError: the path is not that of a data file, or the id is out of range.
+            InvalidInputError: the path does not belong to a data file, or the id is out of range.
         """
         return PackedBlobWriter(*self._place(path), blob_id)
 
     def open_dedicated_blob_writer(self, path: str, blob_id: int) -> DedicatedBlobWriter:
-        """A writer of one value into a sidecar of its own; see :meth:`open_packed_blob_writer`."""
+        """Open a writer of one value into its own sidecar; see :meth:`open_packed_blob_writer`."""
         return DedicatedBlobWriter(*self._place(path), blob_id)
 
     def contains(self, path: str) -> bool:
-        """Whether there is a file of this path; directories do not count."""
+        """Return whether a file with this path exists; directories do not count."""
         store, location = self._place(path)
         if isinstance(store, LocalStore) and os.path.isdir(location):
             return False
-        try:
-            store.head(location)
-        except NotFoundError:
-            return False
-        return True
+        return has_object(store, location)
 
     def list(self, path: str | None = None) -> list[str]:
-        """All files below a directory, however deep; sorted. None below a directory that does not exist."""
+        """List all files below a directory, recursively; sorted. Empty if the directory does not exist."""
         _, prefix = self._place(path or "")
         return sorted(self._relative(info.path) for info in self._store.list_recursive(prefix))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """The files of one directory, and the directories in it that have files."""
+        """List the files of one directory, and its subdirectories that contain files."""
         level = (path or "").strip("/")
         start = len(level) + 1 if level else 0
         prefixes: set[str] = set()
@@ -148,10 +145,10 @@ class LanceFileSession:
         return ListResult(sorted(prefixes), objects)
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Bytes ``[offset, offset + length)`` of a file.
+        """Read bytes ``[offset, offset + length)`` of a file.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the file does not exist.
             CorruptDataError: the file is shorter.
         """
         store, location = self._place(path)
@@ -161,26 +158,26 @@ class LanceFileSession:
         """Remove a file.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the file does not exist.
         """
         store, location = self._place(path)
         store.head(location)
         store.delete(location)
 
     def upload_file(self, local_path: str | Path, remote_path: str) -> None:
-        """Copy a file of this machine to the session's place.
+        """Copy a local file to the session's base path.
 
         Raises:
-            NotFoundError: there is no such local file.
+            NotFoundError: the local file does not exist.
         """
         store, location = self._place(remote_path)
         store.put(location, LocalStore().get(os.path.abspath(local_path)))
 
     def download_file(self, remote_path: str, local_path: str | Path) -> None:
-        """Copy a file of the session's place to this machine.
+        """Copy a file from the session's base path to a local file.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the file does not exist.
         """
         store, location = self._place(remote_path)
         LocalStore().put(os.path.abspath(local_path), store.get(location))
@@ -188,7 +185,7 @@ class LanceFileSession:
     def _place(self, path: str) -> tuple[ObjectStore, str]:
         segments = [segment for segment in str(path).split("/") if segment]
         if any(segment in (".", "..") for segment in segments):
-            raise InvalidInputError(f"{path!r} is not a path below the session's place")
+            raise InvalidInputError(f"{path!r} is not a path below the session's base path")
         return self._store, self._store.join(self._base, *segments) if segments else self._base
 
     def _relative(self, location: str) -> str:

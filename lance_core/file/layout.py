@@ -2,21 +2,21 @@
 
 ::
 
-    0        page buffers            each at a multiple of 64, padded behind with 0x48; any order
-             global buffers 1 …      (optional) each at a multiple of 64, padded behind
-             global buffer 0         FileDescriptor: schema and number of rows; at a multiple of 64, not padded behind
+    0        page buffers            each at a multiple of 64, padded at the end with 0x48; in any order
+             global buffers 1 …      (optional) each at a multiple of 64, padded at the end
+             global buffer 0         FileDescriptor: schema and number of rows; at a multiple of 64, no padding after it
     A        column metadata         one ColumnMetadata message per column, back to back
     B        column metadata table   num_columns x (u64 position, u64 size)
     C        global buffer table     num_global_buffers x (u64 position, u64 size)
     end-40   footer                  u64 A, u64 B, u64 C, u32 num_global_buffers, u32 num_columns,
                                      u16 major, u16 minor, "LANC"
 
-In format 2.0 sections may lie in any order, and early releases did not pad.
+In format 2.0 the sections may be in any order, and early releases did not pad.
 
-All numbers are little-endian, all positions absolute. A file is read from its end: footer, tables, global buffer 0,
-then the metadata of the wanted columns, then the pages of the wanted rows.
+All numbers are little-endian, and all positions are absolute. A file is read from the end: footer, tables, global
+buffer 0, then the metadata of the wanted columns, then the pages of the wanted rows.
 
-**Source:** ``lance.file.v2.ColumnMetadata``, ``lance.file.FileDescriptor``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.v2.ColumnMetadata``, ``lance.file.FileDescriptor``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ FOOTER: Final = struct.Struct("<QQQIIHH4s")
 FOOTER_BYTES: Final = FOOTER.size
 
 TABLE_ENTRY_BYTES: Final = 16
-"""One (position, size) pair of either table."""
+"""Size of one (position, size) pair in the column metadata table or the global buffer table."""
 
 TAIL_BYTES: Final = 64 * 1024
-"""What the first read of a file fetches; the metadata of most files lies inside."""
+"""Number of bytes at the end of a file that the first read fetches; most files have all their metadata there."""
 
 MAX_ROWS: Final = 2**32
-"""Row addresses have 32 bits for the position in a fragment, so no file holds more rows."""
+"""Row addresses have 32 bits for the position in a fragment, so a file cannot have more rows."""
 
 ARRAY_ENCODING_URL: Final = "/lance.encodings.ArrayEncoding"
 COLUMN_ENCODING_URL: Final = "/lance.encodings.ColumnEncoding"
 PAGE_LAYOUT_URL: Final = "/lance.encodings21.PageLayout"
-"""Type URLs are compared from the last slash on, which must be there."""
+"""Of a type URL, only the part from the last slash on is compared; a URL without a slash is invalid."""

@@ -1,7 +1,7 @@
-"""Map entries in messages of data files, as the reference writes them.
+"""Map entries in messages of data files, encoded as the reference encodes them.
 
-A map is a repeated message of key (1) and value (2). protobuf writes both always; the reference, like every other
-field of a message, only where they are not empty. Readers take either.
+A map is a repeated message of key (1) and value (2). protobuf always writes both; the reference writes them, like every
+other field of a message, only if they are not empty. Readers accept either form.
 
 **Source:** protobuf encoding; bytes of pylance 14.0.2.
 """
@@ -23,7 +23,7 @@ _TAG_BITS: Final = 3
 
 
 def serialized(message: Message) -> bytes:
-    """The bytes of a message whose maps are from text to text or bytes; fields and keys in order."""
+    """Serialize a message whose maps have string keys and string or bytes values; fields and keys are in order."""
     if not _has_bare_entry(message):
         return message.SerializeToString(deterministic=True)
     parts: list[bytes] = []
@@ -42,7 +42,7 @@ def serialized(message: Message) -> bytes:
 
 
 def _has_bare_entry(message: Message) -> bool:
-    """Whether some map in the message has an empty key or value."""
+    """Return whether a map in the message has an empty key or value."""
     for field, value in message.ListFields():
         if _is_map(field):
             if not all(key and text for key, text in value.items()):

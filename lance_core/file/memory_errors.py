@@ -1,30 +1,38 @@
-"""What Python and Arrow raise when memory runs out while rows are read, as an error of this library."""
+"""Converts the errors that Python and Arrow raise when reading runs out of memory to an error of this library."""
 
 from __future__ import annotations
 
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 from lance_core.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lance_core.file.reader import FileReader
 
 __all__ = ["typed_memory_errors", "typed_memory_stream"]
 
+
+class _Named(Protocol):
+    """An object that has the path of a file."""
+
+    @property
+    def path(self) -> str: ...
+
+
 P = ParamSpec("P")
+R = TypeVar("R", bound=_Named)
 T = TypeVar("T")
 
 
 def typed_memory_errors(
-    method: Callable[Concatenate[FileReader, P], T],
-) -> Callable[Concatenate[FileReader, P], T]:
-    """Decorate a method of a reader, so that it raises ``OutOfMemoryError``."""
+    method: Callable[Concatenate[R, P], T],
+) -> Callable[Concatenate[R, P], T]:
+    """Decorate a reader method so that it raises ``OutOfMemoryError`` if memory runs out."""
 
     @wraps(method)
-    def guarded(self: FileReader, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def guarded(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(self, *args, **kwargs)
         except OutOfMemoryError:
@@ -36,7 +44,7 @@ def typed_memory_errors(
 
 
 def typed_memory_stream(path: str, rows: Iterator[T]) -> Iterator[T]:
-    """The same for the items of a stream."""
+    """Yield the items of a stream, and raise ``OutOfMemoryError`` if memory runs out."""
     try:
         yield from rows
     except OutOfMemoryError:
@@ -46,4 +54,4 @@ def typed_memory_stream(path: str, rows: Iterator[T]) -> Iterator[T]:
 
 
 def _typed(path: str) -> OutOfMemoryError:
-    return OutOfMemoryError(f"{path}: the rows do not fit into memory, read fewer rows or columns at once", path=path)
+    return OutOfMemoryError(f"{path}: the rows do not fit into memory; read fewer rows or columns at a time", path=path)

@@ -1,9 +1,9 @@
-"""MetadataReader: everything in a data file of version 2.0 or later that is not rows.
+"""MetadataReader: everything except rows in a data file of version 2.0 or later.
 
-Opening takes one read of the file's tail (two or three when the metadata is larger than that); the metadata of a column
-is parsed when it is first asked for.
+Opening takes one read of the file's tail (two or three if the metadata is larger); the metadata of a column is parsed
+on first use.
 
-**Source:** byte map in :mod:`lance_core.file.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lance_core.file.page_cache import PageCache
 from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -31,33 +31,34 @@ __all__ = ["MetadataReader"]
 
 
 class MetadataReader:
-    """The metadata of one file, read as it is needed. Safe for use by several threads.
+    """The metadata of one file, read on demand. Safe for concurrent use by several threads.
 
     Args:
-        tail: the open file; its version is 2.0 or later.
+        tail: the open file, of version 2.0 or later.
+        page_states: cache for page information found while reading rows; None = a cache that belongs to the file.
 
     Attributes:
         path: the file's path in its store.
-        num_bytes: the file's size.
+        num_bytes: size of the file in bytes.
         footer: the parsed footer.
         descriptor: schema and number of rows.
-        global_buffer_ranges: where the global buffers are, by index.
-        column_ranges: where the metadata of each column is.
-        page_states: what has been found out about pages while their rows were read; its kind depends on the version.
+        global_buffer_ranges: locations of the global buffers, by index.
+        column_ranges: locations of the metadata of each column.
+        page_states: information about pages found while reading rows; its type depends on the version.
 
     Raises:
         CorruptDataError: the file is not a data file, or is damaged.
-        UnsupportedVersionError: a version that is not read here.
-        NotSupportedError: the schema has a field that is not handled here.
+        UnsupportedVersionError: the version is not supported.
+        NotSupportedError: the schema has a field that this library does not support.
     """
 
-    def __init__(self, tail: FileTail) -> None:
-        """See the class."""
+    def __init__(self, tail: FileTail, page_states: PageCache[Any] | None = None) -> None:
+        """See the class docstring."""
         self.path = tail.path
         self.num_bytes = tail.num_bytes
         self._tail = tail
         self._columns: dict[int, ColumnMetadata] = {}
-        self.page_states: PageCache[Any] = PageCache()
+        self.page_states: PageCache[Any] = PageCache() if page_states is None else page_states
         footer_start = max(0, self.num_bytes - FOOTER_BYTES)
         [footer] = self.read([ByteRange(footer_start, self.num_bytes)])
         self.footer = Footer.parse(footer, self.num_bytes, self.path)
@@ -67,7 +68,9 @@ class MetadataReader:
         self.descriptor = FileDescriptor.parse(self.global_buffer(0), self.path, self.footer.num_columns)
         num_leaves = len(self.descriptor.schema.leaves())
         if self.version.is_structural and num_leaves != self.footer.num_columns:
-            raise self._corrupt(f"the schema has {num_leaves} leaves, the file has {self.footer.num_columns} columns")
+            raise self._corrupt(
+                f"the schema has {num_leaves} leaves, but the file has {self.footer.num_columns} columns"
+            )
 
     @property
     def version(self) -> LanceFileVersion:
@@ -81,25 +84,27 @@ class MetadataReader:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows in the file."""
         return self.descriptor.num_rows
 
     @property
     def is_mapped(self) -> bool:
-        """Whether ranges of the file cost nothing until their bytes are looked at."""
+        """Whether reading a range of the file costs nothing until its bytes are accessed."""
         return self._tail.is_mapped
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
-        """Pages of some columns.
+        """Return the pages of some columns.
 
         Raises:
-            InvalidInputError: there is no such column.
+            InvalidInputError: a column does not exist.
             CorruptDataError: the metadata is damaged.
-            UnsupportedEncodingError: a page is described in a way that is not read here.
+            UnsupportedEncodingError: the description of a page is not supported.
         """
         wrong = [index for index in indices if not 0 <= index < self.footer.num_columns]
         if wrong:
-            raise InvalidInputError(f"{self.path}: column {wrong[0]} of {self.footer.num_columns} does not exist")
+            raise InvalidInputError(
+                f"{self.path}: column {wrong[0]} does not exist; the file has {self.footer.num_columns} columns"
+            )
         missing = [index for index in indices if index not in self._columns]
         if missing:
             messages = self.read([self.column_ranges[index] for index in missing])
@@ -110,24 +115,34 @@ class MetadataReader:
 
     @property
     def data_stop(self) -> int:
-        """End of the region in which page buffers and global buffers lie."""
-        # spec: the sections of a 2.0 file may lie in any order.
+        """End of the region that contains page buffers and global buffers."""
+        # spec: the sections of a 2.0 file may be in any order.
         return self.footer.column_metadata_offset if self.version.is_structural else self.num_bytes
 
     def global_buffer(self, index: int) -> pa.Buffer:
-        """Content of a global buffer; index 0 is the file descriptor.
+        """Read the content of a global buffer; index 0 is the file descriptor.
 
         Raises:
-            InvalidInputError: there is no such buffer.
+            InvalidInputError: the buffer does not exist.
         """
         if not 0 <= index < len(self.global_buffer_ranges):
             raise InvalidInputError(
-                f"{self.path}: global buffer {index} does not exist, the file has {len(self.global_buffer_ranges)}"
+                f"{self.path}: global buffer {index} does not exist; the file has {len(self.global_buffer_ranges)}"
             )
         return self.read([self.global_buffer_ranges[index]])[0]
 
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Check that the columns listed in a manifest exist.
+
+        Raises:
+            CorruptDataError: a column is missing.
+        """
+        outside = [column for column in columns.values() if column >= self.footer.num_columns]
+        if outside:
+            raise CorruptDataError(f"data file {self.path} has no column {outside[0]}", path=self.path)
+
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when the tail that was read on opening has them all."""
+        """Read bytes of the file; this makes no request if the tail that was read on opening contains them."""
         return self._tail.read(ranges)
 
     def _read_global_buffer_table(self) -> list[ByteRange]:
@@ -143,21 +158,21 @@ class MetadataReader:
         if self.version.is_structural:
             self._check_adjacent(ranges)
         elif ranges and max(column.stop for column in ranges) > self.num_bytes:
-            raise self._corrupt(f"metadata of a column ends behind the file's {self.num_bytes} bytes")
+            raise self._corrupt(f"the metadata of a column extends past the end of the file at {self.num_bytes} bytes")
         return ranges
 
     def _check_adjacent(self, ranges: list[ByteRange]) -> None:
-        """The messages fill the place between data and their table."""
+        """Check that the messages fill the space between the data and their table."""
         position = self.footer.column_metadata_offset
         for index, column in enumerate(ranges):
             if column.start != position:
                 raise self._corrupt(
-                    f"metadata of column {index} starts at {column.start}, the one before it ends at {position}"
+                    f"metadata of column {index} starts at {column.start}, but the column before it ends at {position}"
                 )
             position = column.stop
         if position != self.footer.column_table_offset:
             table = self.footer.column_table_offset
-            raise self._corrupt(f"column metadata ends at {position}, its table starts at {table}")
+            raise self._corrupt(f"column metadata ends at {position}, but its table starts at {table}")
 
     def _corrupt(self, reason: str) -> CorruptDataError:
         return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="column metadata table")

@@ -1,56 +1,41 @@
-"""A cache of what is known of pages: bounded by bytes, the least recently used entry leaves first."""
+"""PageCache: page metadata of one file, in the file's own cache or in a cache shared by several files."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from lance_core.buffers.fork_lock import fork_lock
+from lance_core.buffers.byte_cache import ByteCache
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 __all__ = ["PageCache"]
 
 V = TypeVar("V")
 
 _MAX_BYTES: Final = 32 * 1024 * 1024
-
-_lock: Final = fork_lock()
-"""One for all caches: it is held for a moment only, and a forked process finds them whole."""
+"""Size limit of the cache of a file that is opened without a shared cache."""
 
 
 class PageCache(Generic[V]):
-    """Values by (column, page). Safe for use by several threads.
+    """Values, keyed by (column, page). Safe for concurrent use by several threads.
 
     Args:
-        max_bytes: what all values together may hold; a single larger one is not kept.
+        shared: cache that stores the values; None for a cache of 32 MiB that belongs to the file.
+        owner: identifies the file among those that share the cache.
     """
 
-    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
-        """An empty cache."""
-        self._max_bytes = max_bytes
-        self._num_bytes = 0
-        self._entries: OrderedDict[tuple[int, int], tuple[V, int]] = OrderedDict()
+    __slots__ = ("_cache", "_owner")
 
-    @property
-    def num_bytes(self) -> int:
-        """What all values together hold."""
-        return self._num_bytes
+    def __init__(self, shared: ByteCache[Hashable, Any] | None = None, owner: Hashable = None) -> None:
+        """Create an empty cache."""
+        self._cache: ByteCache[Hashable, Any] = ByteCache(_MAX_BYTES) if shared is None else shared
+        self._owner = owner
 
     def get(self, key: tuple[int, int]) -> V | None:
-        """The value, which then counts as just used; None if there is none."""
-        with _lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                return None
-            self._entries.move_to_end(key)
-            return entry[0]
+        """Return a value and mark it as recently used; None if the key is not cached."""
+        return cast("V | None", self._cache.get((self._owner, key)))
 
     def put(self, key: tuple[int, int], value: V, num_bytes: int) -> None:
-        """Keep a value, and let others go that have no room beside it."""
-        with _lock:
-            if num_bytes > self._max_bytes or key in self._entries:
-                return
-            self._entries[key] = (value, num_bytes)
-            self._num_bytes += num_bytes
-            while self._num_bytes > self._max_bytes:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self._num_bytes -= freed
+        """Store a value, and evict other values if the cache is full."""
+        self._cache.put((self._owner, key), value, num_bytes)

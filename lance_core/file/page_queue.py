@@ -1,10 +1,10 @@
-"""PageQueue: pages are encoded on several threads and written in one order.
+"""PageQueue: encodes pages on several threads and writes them in submission order.
 
-A file is a sequence of bytes, and its writer may not depend on which thread was faster. So pages are written in the
-order in which they were submitted, whatever the order in which they are ready; the caller's thread does the writing.
-Only a few pages are under way at a time: who submits more waits for the oldest.
+A file is a sequence of bytes, and its content must not depend on which thread is faster. Pages are therefore written in
+the order in which they were submitted, even if they are encoded in a different order; the caller's thread writes them.
+Only a few pages are pending at a time: submitting more blocks until the oldest page is written.
 
-Small pages are encoded at once: handing them to another thread costs more than they do.
+Small pages are encoded immediately, because handing them to another thread costs more than encoding them.
 
 Source: own design.
 """
@@ -32,10 +32,10 @@ _MAX_BYTES_UNDER_WAY: Final = 128 << 20
 
 
 class PageQueue:
-    """Pages of one file that are being encoded. For use by one thread."""
+    """Pages of one file that are being encoded. Use from one thread only."""
 
     def __init__(self) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._num_threads = min(_MAX_THREADS, _num_cores())
         self._pool: ThreadPoolExecutor | None = None
         self._under_way: deque[_Job] = deque()
@@ -44,18 +44,18 @@ class PageQueue:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) of the arrays under way."""
+        """Size in memory of the pending arrays in bytes."""
         return self._num_bytes
 
     def submit(
         self, num_bytes: int, encode: Callable[[], list[EncodedPage]], place: Callable[[list[EncodedPage]], None]
     ) -> None:
-        """Encode pages, and write them behind all that were submitted before.
+        """Encode pages, and write them after all pages submitted earlier.
 
         Args:
-            num_bytes: of the array to be encoded.
+            num_bytes: size of the array to be encoded.
             encode: runs on any thread.
-            place: writes what ``encode`` returned; runs on this thread, in this call or a later one.
+            place: writes the result of ``encode``; runs on the caller's thread, in this call or a later one.
         """
         if num_bytes < _SMALL_BYTES or self._num_threads < 2:
             self.drain()
@@ -71,12 +71,12 @@ class PageQueue:
             self._place_oldest()
 
     def drain(self) -> None:
-        """Write all that is under way."""
+        """Write all pending pages."""
         while self._under_way:
             self._place_oldest()
 
     def close(self) -> None:
-        """Give up what is under way and end the threads; they do not exist in a process that was forked since."""
+        """Cancel pending work and stop the threads; a forked process has no threads to stop."""
         if self._process != os.getpid():
             self._pool = None
             self._under_way.clear()
@@ -96,12 +96,12 @@ class PageQueue:
 
 @cache
 def _num_cores() -> int:
-    # Asking the system takes as long as encoding a small page.
+    # Querying the system takes as long as encoding a small page.
     return os.cpu_count() or 1
 
 
 class _Job:
-    """One submission."""
+    """One submitted job."""
 
     __slots__ = ("num_bytes", "pages", "place")
 

@@ -1,4 +1,4 @@
-"""PreparedInput: rows as callers have them become rows as tables declare them.
+"""PreparedInput: converts rows from the types that callers provide to the types that tables declare.
 
 ========================================  ==========================================================
 Given                                     Declared
@@ -7,9 +7,9 @@ Given                                     Declared
 binary with ``lance-encoding:blob``       ``lance.blob.v2``, in tables of 2.2 and columns of that type
 ========================================  ==========================================================
 
-The same holds inside structs and lists. Everything else stays as it is.
+The same applies inside structs and lists. Everything else is unchanged.
 
-**Source:** what ``write_dataset`` of pylance 14.0.2 makes of such columns.
+**Source:** ``write_dataset`` of pylance 14.0.2 converts such columns in the same way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow as pa
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.schema.blob_fields import is_blob_v2
 from lance_core.schema.convert import MAX_DEPTH
+from lance_core.schema.extension_types import with_children
 from lance_core.schema.field import BLOB_KEY, BLOB_V2, EXTENSION_NAME_KEY
 from lance_core.schema.json_columns import encode_json, is_json_text, json_field
 
@@ -41,14 +42,14 @@ class PreparedInput:
 
     Args:
         given: schema of the stream.
-        table: of the table that rows are appended to; None when the rows make the table.
-        upgrades_blobs: whether blobs of a table that is made become ``lance.blob.v2``.
+        table: schema of the table that rows are appended to; None if the rows create the table.
+        upgrades_blobs: whether blobs of a newly created table become ``lance.blob.v2``.
     """
 
     def __init__(self, given: pa.Schema, *, table: Schema | None = None, upgrades_blobs: bool = False) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._given = given
-        # Every iteration over a schema makes new fields; what changes is told by their identity.
+        # Every iteration over a schema creates new fields; changes are detected by identity.
         columns, fields = list(given), []
         for column in columns:
             known = None if table is None else table.find(column.name)
@@ -58,13 +59,13 @@ class PreparedInput:
         self._changes = [before is not after for before, after in zip(columns, fields, strict=True)]
 
     def reader(self, stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """The stream with the declared columns."""
+        """Return the stream with the declared columns."""
         if not any(self._changes):
             return stream
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(stream))
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """One batch of the stream with the declared columns."""
+        """Convert one batch of the stream to the declared columns."""
         if not any(self._changes):
             return batch
         arrays = [
@@ -81,7 +82,7 @@ class PreparedInput:
 
 
 def _declared(given: pa.Field, *, upgrades: bool, depth: int = 0) -> pa.Field:
-    """The field as declared; the same object if nothing changes. What no schema may hold stays as it is."""
+    """Return the declared field, or the same object if unchanged. Fields that no schema may have are unchanged."""
     if is_json_text(given):
         return json_field(given)
     if upgrades and _is_blob_v1(given):
@@ -94,17 +95,7 @@ def _declared(given: pa.Field, *, upgrades: bool, depth: int = 0) -> pa.Field:
     declared = [_declared(child, upgrades=upgrades, depth=depth + 1) for child in below]
     if all(before is after for before, after in zip(below, declared, strict=True)):
         return given
-    return given.with_type(_rebuilt(dtype, declared))
-
-
-def _rebuilt(dtype: pa.DataType, children: list[pa.Field]) -> pa.DataType:
-    if pa.types.is_struct(dtype):
-        return pa.struct(children)
-    if pa.types.is_map(dtype):
-        return pa.map_(*children[0].type)
-    if pa.types.is_fixed_size_list(dtype):
-        return pa.list_(children[0], dtype.list_size)
-    return pa.large_list(children[0]) if pa.types.is_large_list(dtype) else pa.list_(children[0])
+    return given.with_type(with_children(dtype, declared))
 
 
 def _converted(array: pa.Array, given: pa.Field, declared: pa.Field) -> pa.Array:

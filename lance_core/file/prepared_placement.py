@@ -1,17 +1,17 @@
-"""Descriptors as they are given become descriptors as files store them; inline values are written on the way.
+"""Converts descriptors from the form that callers provide to the form stored in files, and writes inline values.
 
 ================  =========================================================================================
-Kind              Stored members; the others are 0 or empty
+Kind              Stored members; all other members are 0 or empty
 ================  =========================================================================================
 inline            position and size of the bytes in the data file, where each begins at a multiple of 64
 packed            position, size, blob_id
 dedicated         size, blob_id
 external          position, size, blob_id, blob_uri
-managed           position, size, blob_uri; with a base path its id as blob_id
+managed           position, size, blob_uri; the id of the base path, if any, as blob_id
 ================  =========================================================================================
 
-**Source:** files of pylance 14.0.2. What it writes without a word although no reader finds the value (a sidecar without
-an id, inline without bytes) is refused here.
+**Source:** files of pylance 14.0.2. This module rejects values that pylance accepts but no reader can find (a
+sidecar without an id, an inline value without bytes).
 """
 
 from __future__ import annotations
@@ -56,17 +56,18 @@ _MAX_UINT64: Final = np.uint64((1 << 64) - 1)
 
 
 def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *, is_of_table: bool) -> pa.Array:
-    """The descriptors of a column as its file stores them.
+    """Convert the descriptors of a column to the form stored in its file.
 
     Args:
-        array: of the prepared type.
+        array: an array of the prepared type.
         stored: the field in the stored shape.
-        sink: takes the inline values.
-        is_of_table: a table writes the file and names it, so that nobody could have put sidecars beside it.
+        sink: receives the inline values.
+        is_of_table: whether the file is written for a table; the write then chooses its name, so it cannot have
+            sidecars written by the caller.
 
     Raises:
-        InvalidInputError: a descriptor lacks what its kind needs.
-        NotSupportedError: a descriptor that a file of a table cannot have.
+        InvalidInputError: a descriptor lacks a value required by its kind.
+        NotSupportedError: a descriptor is not allowed in a file of a table.
     """
     valid = _mask(array)
     kinds = np.where(valid, _words(array, "kind"), INLINE).astype(np.uint8)
@@ -97,25 +98,25 @@ def _check(
             raise InvalidInputError(f"column {name!r}: value {int(np.argmax(wrong))} of the batch {problem}")
 
     refuse(valid & ~_mask(array.field("kind")), "has no kind")
-    refuse(kinds > MANAGED_IN_BASE, "is of an unknown kind")
+    refuse(kinds > MANAGED_IN_BASE, "has an unknown kind")
     if is_of_table and bool((kinds != INLINE).any()):
         raise NotSupportedError(
-            f"column {name!r}: descriptors of values in other files belong into a data file whose name is known; write "
-            "it with LanceFileSession and commit it as a fragment"
+            f"column {name!r}: descriptors of values in other files need a data file with a known name; write it "
+            "with LanceFileSession and commit it as a fragment"
         )
     for kind, members in _NEEDED.items():
         for member in members:
-            refuse(valid & (kinds == kind) & ~_mask(array.field(member)), f"is of kind {kind} and has no {member}")
+            refuse(valid & (kinds == kind) & ~_mask(array.field(member)), f"has kind {kind} and has no {member}")
     ids = _words(array, "blob_id")
-    refuse(valid & ((kinds == PACKED) | (kinds == DEDICATED)) & (ids == 0), "has blob id 0, which names no sidecar")
-    refuse(valid & (kinds == MANAGED) & _mask(array.field("blob_id")), "of the table itself has the id of a base path")
+    refuse(valid & ((kinds == PACKED) | (kinds == DEDICATED)) & (ids == 0), "has blob id 0; sidecar ids start at 1")
+    refuse(valid & (kinds == MANAGED) & _mask(array.field("blob_id")), "is managed but has the id of a base path")
     ends_late = _words(array, "position") > _MAX_UINT64 - _words(array, "blob_size")
-    refuse(valid & (kinds != INLINE) & ends_late, "ends beyond 2^64")
+    refuse(valid & (kinds != INLINE) & ends_late, "has a range that ends beyond 2^64")
     uris = array.field("uri").fill_null("")
     refuse(valid & (kinds == EXTERNAL) & (pc.binary_length(uris).to_numpy() == 0), "has an empty uri")
     for uri in uris.filter(pa.array(valid & (kinds >= MANAGED))).unique().to_pylist():
         if not is_managed_path(uri):
-            raise InvalidInputError(f"column {name!r}: the uri {uri!r:.200} is no path below a directory")
+            raise InvalidInputError(f"column {name!r}: the uri {uri!r:.200} is not a path below a directory")
 
 
 def _mask(array: pa.Array) -> NDArray[np.bool_]:

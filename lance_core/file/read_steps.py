@@ -1,7 +1,7 @@
-"""Reading a file in steps, and many such readings with one request per step.
+"""Reading a file in steps, and combining many such reads with one request per step.
 
-A reading is a generator: it yields the ranges it needs next, is sent their bytes and returns its result. Readings that
-run together ask together, so that the pages of all columns of a take cost one request for each step of the deepest.
+A read is a generator: it yields the ranges that it needs next, is sent their bytes, and returns its result. Reads that
+run together share requests, so a take of many columns makes as many requests as the column with the most steps.
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -11,23 +11,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     import pyarrow as pa
 
-    from lance_core.file.field_source import Read
     from lance_core.io.byte_range import ByteRange
 
-__all__ = ["ReadSteps", "run_steps", "together"]
+__all__ = ["Read", "ReadSteps", "run_steps", "together"]
+
+Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
+"""Reads ranges of one file with as few requests as possible; called from several threads."""
 
 T = TypeVar("T")
 
 ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
-"""Yields ranges of the file, is sent their bytes, returns a ``T``."""
+"""Yields ranges of the file, is sent their bytes, and returns a ``T``."""
 
 
 def run_steps(steps: ReadSteps[T], read: Read) -> T:
-    """Run one reading to its end."""
+    """Run one read to completion."""
     try:
         ranges = next(steps)
         while True:
@@ -38,7 +40,7 @@ def run_steps(steps: ReadSteps[T], read: Read) -> T:
 
 
 def together(readings: Sequence[ReadSteps[T]]) -> ReadSteps[list[T]]:
-    """Run several readings side by side; their results in the same order."""
+    """Run several reads side by side and return their results in the same order."""
     if len(readings) == 1:
         return [(yield from readings[0])]
     results: list[Any] = [None] * len(readings)

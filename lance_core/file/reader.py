@@ -1,26 +1,27 @@
 """FileReader: open a data file and read rows of some columns.
 
-What differs between format versions is behind two protocols: what a file says about itself
+The differences between format versions are hidden behind two protocols: the metadata of a file
 (:mod:`lance_core.file.families`) and how one field is read (:mod:`lance_core.file.field_source`).
 
-**Source:** byte map in :mod:`lance_core.file.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
 from lance_core.file.decode_budget import stream_plans
-from lance_core.file.families import open_metadata, open_sources
+from lance_core.file.families import open_metadata, open_sources, read_statistics
 from lance_core.file.field_source import SteppedSource
 from lance_core.file.memory_errors import typed_memory_errors, typed_memory_stream
 from lance_core.file.metadata_reader import MetadataReader
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.read_steps import run_steps, together
 from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches
@@ -34,29 +35,39 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.column_metadata import ColumnMetadata
-    from lance_core.file.families import FileMetadata
-    from lance_core.file.field_source import FieldSource
+    from lance_core.file.field_source import FieldSource, RowStatistics
+    from lance_core.file.file_metadata import FileMetadata
+    from lance_core.file.page_cache import PageCache
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Field, Schema
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["DEFAULT_BATCH_ROWS", "FileReader"]
-
-DEFAULT_BATCH_ROWS: Final = 8192
+__all__ = ["FileReader"]
 
 _KEPT_PROJECTIONS: Final = 4
 
+_OPEN_BYTES: Final = 8192
+"""Minimum memory of an open file in bytes."""
+
+_PARSED: Final = 4
+"""Assumed ratio of the memory of parsed metadata to its size in the file."""
+
+_DEFAULT_CONFIG: Final = ReadConfig()
+
 
 class FileReader:
-    """One open data file. Safe for use by several threads.
+    """One open data file. It can be kept and shared: safe for concurrent use by several threads, and immutable.
+
+    Information that is loaded lazily (metadata of columns, sources of the last projections) does not depend on which
+    caller needs it first.
 
     Args:
-        tail: the open file; :meth:`open` makes both.
-        metadata: what it says about itself.
+        tail: the open file; :meth:`open` creates it and the metadata.
+        metadata: metadata of the file.
     """
 
     def __init__(self, tail: FileTail, metadata: FileMetadata) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._tail = tail
         self._metadata = metadata
         self._known: list[tuple[tuple[Field, ...], Mapping[int, int] | None, list[FieldSource]]] = []
@@ -69,24 +80,26 @@ class FileReader:
         *,
         num_bytes: int | None = None,
         field_ids: Sequence[int] | None = None,
+        page_states: PageCache[Any] | None = None,
     ) -> Self:
         """Open a file of any version.
 
         Args:
-            store: where it is.
-            path: its path in the store.
-            num_bytes: its size when known (manifests record it): saves a request.
-            field_ids: ids of its fields as the manifest records them; needed by files of version 0.1 that do not
-                hold the first fields of their table.
+            store: the store that contains the file.
+            path: path of the file in the store.
+            num_bytes: size of the file if known (manifests record it); saves a request.
+            field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do
+                not contain the first fields of their table.
+            page_states: cache for page information found while reading rows; None = a cache that belongs to the reader.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the file does not exist.
             CorruptDataError: the file is not a data file, or is damaged.
-            UnsupportedVersionError: a version that is not read here.
-            NotSupportedError: the schema has a field that is not handled here.
+            UnsupportedVersionError: the version is not supported.
+            NotSupportedError: the schema has a field that this library does not support.
         """
         tail = FileTail(store, path, num_bytes)
-        return cls(tail, open_metadata(tail, field_ids))
+        return cls(tail, open_metadata(tail, field_ids, page_states))
 
     @property
     def path(self) -> str:
@@ -94,8 +107,13 @@ class FileReader:
         return self._metadata.path
 
     @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the open file once all its metadata is parsed, excluding page information."""
+        return _OPEN_BYTES + _PARSED * self._tail.num_bytes_held
+
+    @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows in the file."""
         return self._metadata.num_rows
 
     @property
@@ -110,7 +128,7 @@ class FileReader:
 
     @property
     def any_metadata(self) -> FileMetadata:
-        """What the file says about itself; its kind depends on the version."""
+        """The metadata of the file; its type depends on the version."""
         return self._metadata
 
     @property
@@ -118,7 +136,7 @@ class FileReader:
         """Footer, tables, global buffers and column metadata of a file of version 2.0 or later.
 
         Raises:
-            NotSupportedError: a file of version 0.1.
+            NotSupportedError: the file has version 0.1.
         """
         if not isinstance(self._metadata, MetadataReader):
             raise NotSupportedError(f"{self.path}: files of version {self.version.value} have no global buffers")
@@ -126,45 +144,55 @@ class FileReader:
 
     @property
     def column_metadatas(self) -> list[ColumnMetadata]:
-        """Pages of every column of a file of version 2.0 or later; read on first use."""
+        """The pages of every column of a file of version 2.0 or later; read on first use."""
         return self.metadata.columns(range(self.metadata.footer.num_columns))
+
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Raise ``CorruptDataError`` unless the file has all columns that a manifest lists (field id → column)."""
+        self._metadata.check_columns(columns)
+
+    def statistics(self, field_ids: Sequence[int]) -> RowStatistics | None:
+        """Return the statistics of some fields that the file records; None if it records no statistics.
+
+        Raises:
+            CorruptDataError: the statistics are damaged.
+        """
+        return read_statistics(self._metadata, field_ids)
 
     @typed_memory_errors
     def read_batches(
         self,
         fields: Sequence[Field],
+        config: ReadConfig = _DEFAULT_CONFIG,
         *,
         column_indices: Mapping[int, int] | None = None,
         row_range: tuple[int, int] | None = None,
-        batch_rows: int = DEFAULT_BATCH_ROWS,
         in_runs: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """Stream rows of some fields.
 
         Args:
-            fields: top-level fields, pruned as wanted (:func:`lance_core.schema.projection.project`). Without fields
+            fields: top-level fields, pruned as needed (:func:`lance_core.schema.projection.project`). Without fields,
                 the batches have rows but no columns.
-            column_indices: field id → column of this file, for every leaf of ``fields``; by default as the file's own
-                schema says.
+            config: read settings.
+            column_indices: maps the field id of every leaf of ``fields`` to its column in this file; by default as
+                recorded in the file's own schema.
             row_range: rows ``[start, stop)``; all by default.
-            batch_rows: rows of every batch but the last.
-            in_runs: batches that lie in the same pages come as one, which has a multiple of ``batch_rows``; for who
-                has to do something with all of them.
+            in_runs: join batches from the same pages into one batch, whose size is a multiple of the batch size; for
+                callers that process all of them together.
 
         Yields:
-            Batches in row order; slices of decoded pages, zero-copy where the pages allow it.
+            Batches in row order; slices of decoded pages, zero-copy if the pages allow it.
 
         Raises:
-            InvalidInputError: a range outside the file, or a leaf without a column.
+            InvalidInputError: the range extends past the end of the file, or a leaf has no column.
             CorruptDataError: metadata or pages are damaged.
-            UnsupportedEncodingError: a page uses an encoding that is not read here.
+            UnsupportedEncodingError: a page uses an unsupported encoding.
         """
-        if row_number("batch_rows", batch_rows) < 1:
-            raise InvalidInputError(f"batch_rows must be positive, it is {batch_rows}")
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
-        plans = stream_plans(sources, start, stop, batch_rows)
-        batches = self._batches(plans, stop - start, batch_rows, in_runs=in_runs)
+        plans = stream_plans(sources, start, stop, config)
+        batches = self._batches(plans, stop - start, config, in_runs=in_runs)
         return typed_memory_stream(self.path, batches)
 
     @typed_memory_errors
@@ -175,14 +203,14 @@ class FileReader:
         column_indices: Mapping[int, int] | None = None,
         row_range: tuple[int, int] | None = None,
     ) -> pa.Table:
-        """Read rows of some fields at once, one chunk per page; see :meth:`read_batches`."""
+        """Read a range of rows of some fields into one table, with one chunk per page; see :meth:`read_batches`."""
         start, stop = self._checked_range(row_range)
         sources = self._sources(fields, column_indices)
         plans = [FieldPlan(source, source.plan(start, stop)) for source in sources]
         if not plans:
             return pa.Table.from_batches([_without_columns(stop - start)])
         schema = pa.schema([arrow_field(plan.source.field) for plan in plans])
-        chunks = scan_arrays(plans, self._metadata.read, in_memory=self._tail.is_whole)
+        chunks = scan_arrays(plans, self._metadata.read, _DEFAULT_CONFIG, in_memory=self._tail.is_whole)
         columns = [pa.chunked_array(arrays, column.type) for arrays, column in zip(chunks, schema, strict=True)]
         return _restored(pa.Table.from_arrays(columns, schema=schema), fields)
 
@@ -194,21 +222,23 @@ class FileReader:
         *,
         column_indices: Mapping[int, int] | None = None,
     ) -> pa.Table:
-        """Read single rows, in the order asked; see :meth:`read_batches`.
+        """Read individual rows in the requested order; see :meth:`read_batches`.
 
         Args:
-            fields: top-level fields, pruned as wanted; at least one.
-            rows: row numbers, in any order, repetition allowed.
-            column_indices: field id → column of this file.
+            fields: top-level fields, pruned as needed; at least one.
+            rows: row numbers, in any order, duplicates allowed.
+            column_indices: maps field ids to columns of this file.
 
         Raises:
-            RowOutOfRangeError: a row outside the file.
-            InvalidTypeError: rows that are not whole numbers.
+            RowOutOfRangeError: a row number is negative or too large.
+            InvalidTypeError: a row number is not an integer.
         """
         wanted = row_positions(rows)
         outside = wanted[(wanted < 0) | (wanted >= self.num_rows)]
         if len(outside):
-            raise RowOutOfRangeError(f"{self.path}: row {outside[0]} is not one of the file's {self.num_rows} rows")
+            raise RowOutOfRangeError(
+                f"{self.path}: row {outside[0]} is out of range; the file has {self.num_rows} rows"
+            )
         is_ascending = bool((wanted[1:] >= wanted[:-1]).all())
         order = None if is_ascending else np.argsort(wanted, kind="stable")
         ascending = wanted if order is None else wanted[order]
@@ -219,7 +249,7 @@ class FileReader:
         return table if order is None else table.take(pa.array(np.argsort(order)))
 
     def _take_ascending(self, sources: Sequence[FieldSource], rows: NDArray[np.int64]) -> list[list[pa.Array]]:
-        """The arrays of every column. Columns that are read in steps share their requests."""
+        """Read the rows of every column. Columns that are read in steps share their requests."""
         if not len(rows):
             return [[] for _ in sources]
         read = self._tail.read_scattered
@@ -229,9 +259,10 @@ class FileReader:
         return run_steps(together([source.take_steps(rows) for source in stepped]), read)
 
     def _batches(
-        self, plans: Sequence[FieldPlan], num_rows: int, batch_rows: int, *, in_runs: bool
+        self, plans: Sequence[FieldPlan], num_rows: int, config: ReadConfig, *, in_runs: bool
     ) -> Iterator[pa.RecordBatch]:
         if not plans:
+            batch_rows = config.batch_rows
             starts = range(0, num_rows, batch_rows)
             return (_without_columns(min(batch_rows, num_rows - start)) for start in starts)
         stored, has_extensions = _stored_schema(tuple([plan.source.field for plan in plans]))
@@ -244,7 +275,7 @@ class FileReader:
             plans,
             stored,
             num_rows,
-            batch_rows,
+            config,
             self._metadata.read,
             finish,
             in_runs=in_runs,
@@ -253,13 +284,15 @@ class FileReader:
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:
         first, last = row_range if row_range is not None else (0, self.num_rows)
-        start, stop = row_number("the first row", first), row_number("the row behind the last", last)
+        start, stop = row_number("the first row", first), row_number("the row after the last", last)
         if not 0 <= start <= stop <= self.num_rows:
-            raise InvalidInputError(f"{self.path}: rows [{start}, {stop}) of a file with {self.num_rows} rows")
+            raise InvalidInputError(
+                f"{self.path}: rows [{start}, {stop}) are out of range; the file has {self.num_rows} rows"
+            )
         return start, stop
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:
-        """Sources of a projection; those of the last few are kept."""
+        """Return the sources of a projection; the last few projections are kept."""
         for known, indices, sources in self._known:
             if (
                 indices == column_indices
@@ -275,7 +308,7 @@ class FileReader:
 
 @lru_cache(maxsize=64)
 def _stored_schema(fields: tuple[Field, ...]) -> tuple[pa.Schema, bool]:
-    """The Arrow schema of some fields without extension types, and whether any of them names one."""
+    """Return the Arrow schema of some fields without extension types, and whether any field has an extension type."""
     return pa.schema(list(map(arrow_field, fields))), any(map(has_extension, fields))
 
 
@@ -284,7 +317,7 @@ def _without_columns(num_rows: int) -> pa.RecordBatch:
 
 
 def _joined(arrays: list[pa.Array], dtype: pa.DataType) -> pa.ChunkedArray:
-    """The arrays of a column as one, unless that is more than an array can hold."""
+    """Join the arrays of a column, unless the result exceeds the capacity of an array."""
     if len(arrays) > 1:
         with suppress(pa.ArrowInvalid):
             arrays = [pa.concat_arrays(arrays)]

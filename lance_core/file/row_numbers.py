@@ -1,4 +1,4 @@
-"""Numbers and ids of rows as callers give them, checked."""
+"""Validates row numbers and row ids provided by callers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.int64]:
-    """Numbers of rows, shape (num_rows,).
+    """Check row numbers and return them with shape (num_rows,).
 
     Raises:
-        InvalidTypeError: not whole numbers.
-        RowOutOfRangeError: larger than any number of a row.
-        InvalidInputError: not a flat list.
+        InvalidTypeError: a number is not an integer.
+        RowOutOfRangeError: a number is larger than any row number.
+        InvalidInputError: the argument is not a flat list.
     """
     plain = _flat(indices)
     if not plain.size:
@@ -37,21 +37,21 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
     if plain.dtype.kind not in "iu":
         raise InvalidTypeError(f"row numbers must be whole numbers, found {plain.dtype}")
     if plain.dtype == np.uint64 and int(plain.max()) > _MAX_INT64:
-        raise RowOutOfRangeError(f"row {int(plain.max())} is larger than the number of any row")
+        raise RowOutOfRangeError(f"row number {int(plain.max())} is too large")
     return plain.astype(np.int64, copy=False)
 
 
 def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
-    """Ids of rows, which have 64 bits, shape (num_rows,).
+    """Check 64-bit row ids and return them with shape (num_rows,).
 
     Raises:
-        InvalidTypeError: not whole numbers.
-        RowOutOfRangeError: negative, or of more than 64 bits.
-        InvalidInputError: not a flat list.
+        InvalidTypeError: a number is not an integer.
+        RowOutOfRangeError: an id is negative or has more than 64 bits.
+        InvalidInputError: the argument is not a flat list.
     """
     plain = _flat(ids)
     if plain.dtype.kind == "f" and isinstance(ids, (list, tuple)):
-        # numpy makes floats of small and big numbers side by side.
+        # numpy converts a mix of small and large numbers to floats.
         plain = np.array(ids, object)
     if plain.dtype == np.uint64:
         return plain
@@ -64,18 +64,18 @@ def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
 
 
 def row_number(name: str, value: Any) -> int:
-    """One number of a row, or of rows.
+    """Check a row number or a number of rows.
 
     Raises:
-        InvalidTypeError: not a whole number.
-        RowOutOfRangeError: larger than any number of a row.
+        InvalidTypeError: the value is not a whole number.
+        RowOutOfRangeError: the value is larger than any row number.
     """
     try:
         number = index(value)
     except TypeError as error:
         raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
     if not _MIN_INT64 <= number <= _MAX_INT64:
-        raise RowOutOfRangeError(f"{name}: {number} is larger than the number of any row")
+        raise RowOutOfRangeError(f"{name}: row number {number} is too large")
     return number
 
 
@@ -95,5 +95,5 @@ def _row_id(value: Any) -> int:
     except TypeError as error:
         raise InvalidTypeError(f"a row id must be a whole number, found {value!r}") from error
     if not 0 <= number <= np.iinfo(np.uint64).max:
-        raise RowOutOfRangeError(f"row id {number} is {'negative' if number < 0 else 'larger than any'}")
+        raise RowOutOfRangeError(f"row id {number} is {'negative' if number < 0 else 'too large'}")
     return number

@@ -1,7 +1,7 @@
-"""Scan: planned segments → arrays → record batches of exactly the wanted size.
+"""Scan: planned segments → arrays → record batches of exactly the requested size.
 
 Segments are fetched and decoded by a few threads (numpy and Arrow release the interpreter lock in their loops), in the
-order in which the consumer will need them and only a bounded number of bytes ahead of it. A small scan does without
+order in which the consumer needs them. The number of bytes read ahead of the consumer is limited. A small scan uses no
 threads and fetches all of its bytes with one request. Batches are slices of decoded segments; only a batch that crosses
 the end of a segment is copied.
 """
@@ -13,7 +13,7 @@ from collections import deque
 from concurrent.futures import wait
 from dataclasses import dataclass
 from heapq import merge
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
@@ -25,29 +25,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
-    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.read_config import ReadConfig
+    from lance_core.file.read_steps import Read
     from lance_core.io.byte_range import ByteRange
 
 __all__ = ["FieldPlan", "scan_arrays", "scan_batches"]
 
-_READ_AHEAD_BYTES: Final = 32 * 1024 * 1024
-"""Encoded bytes of segments that may be fetched and decoded before the consumer asks for them."""
-
-_SEGMENTS_AHEAD: Final = 8
-"""Segments that may be ahead: what a few encoded bytes decode to, perhaps a thousandfold, is known only afterwards."""
-
-_INLINE_BYTES: Final = 1024 * 1024
-"""Encoded bytes up to which threads cost more than they save, and one request is better than several."""
-
 
 @dataclass(frozen=True, slots=True)
 class FieldPlan:
-    """What is to be read of one top-level field.
+    """The read plan of one top-level field.
 
     Attributes:
         source: the field.
-        segments: in row order, covering the wanted rows.
-        pace: cuts down segments that take more memory; None = they are decoded as they are.
+        segments: the segments that cover the requested rows, in row order.
+        pace: splits segments that take more memory; None = segments are decoded as a whole.
     """
 
     source: FieldSource
@@ -56,11 +49,11 @@ class FieldPlan:
 
     @property
     def is_one_array(self) -> bool:
-        """Whether the rows are decoded together, and the array can be handed out as it is."""
+        """Whether the rows are decoded together into an array that can be returned unchanged."""
         return len(self.segments) == 1 and self.pace is None and not _needs_copies(arrow_type(self.source.field))
 
     def pieces(self) -> Iterator[Segment]:
-        """What is decoded at a time."""
+        """Yield the segments, cut to the sizes that are decoded at a time."""
         source, pace = self.source, self.pace
         for segment in self.segments:
             if pace is None or source.memory_of(segment) <= pace.max_memory:
@@ -73,36 +66,38 @@ def scan_batches(
     plans: Sequence[FieldPlan],
     schema: pa.Schema,
     num_rows: int,
-    batch_rows: int,
+    config: ReadConfig,
     read: Read,
     finish: Callable[[pa.RecordBatch], pa.RecordBatch],
     *,
     in_runs: bool = False,
     in_memory: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """One batch after the other.
+    """Yield the batches in order.
 
     Args:
-        plans: one per column, at least one; all cover the same rows.
-        schema: of the arrays that the plans' sources decode.
+        plans: one plan per column, at least one; all cover the same rows.
+        schema: schema of the arrays that the plans' sources decode.
         num_rows: number of those rows.
-        batch_rows: rows of every batch but the last.
+        config: rows per batch, and read-ahead limits.
         read: reads ranges of the file; called from several threads.
-        finish: what is done to a batch, row by row the same; several batches may be slices of what it returns.
-        in_runs: batches that are slices of the same arrays come as one, which has a multiple of ``batch_rows``.
-        in_memory: ``read`` makes no request.
+        finish: a row-wise function that is applied to every batch; several batches may be slices of one result.
+        in_runs: whether batches that are slices of the same arrays are joined into one, whose size is a multiple of
+            the batch size.
+        in_memory: whether ``read`` makes no requests.
     """
+    batch_rows = config.batch_rows
     if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
-        # Of a small file, or of few rows: nothing has to be cut or joined.
-        columns = [array for [array] in scan_arrays(plans, read, in_memory=in_memory)]
+        # A small file or few rows: nothing has to be cut or joined.
+        columns = [array for [array] in scan_arrays(plans, read, config, in_memory=in_memory)]
         yield finish(pa.RecordBatch.from_arrays(columns, schema=schema))
         return
-    with _decoder_of(plans, read, in_memory=in_memory) as segments:
+    with _decoder_of(plans, read, config, in_memory=in_memory) as segments:
         cursors = [_Cursor(segments, index, dtype) for index, dtype in enumerate(schema.types)]
         start = 0
         while start < num_rows:
             wanted = min(batch_rows, num_rows - start)
-            # Where every column has several batches in one array, a batch for all of them is made once.
+            # If every column has several batches in one array, they are created together.
             at_hand = min(cursor.num_at_hand() for cursor in cursors)
             run_rows = max(wanted, at_hand - at_hand % batch_rows)
             run = finish(pa.RecordBatch.from_arrays([cursor.take(run_rows) for cursor in cursors], schema=schema))
@@ -112,18 +107,20 @@ def scan_batches(
             else:
                 for at in range(0, run_rows, batch_rows):
                     yield run.slice(at, batch_rows)
-            # Before the next pages are decoded these may go.
+            # Release these before the next pages are decoded.
             del run
 
 
-def scan_arrays(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool = False) -> list[list[pa.Array]]:
-    """All segments of every plan, decoded; see :func:`scan_batches`."""
-    with _decoder_of(plans, read, in_memory=in_memory) as segments:
+def scan_arrays(
+    plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool = False
+) -> list[list[pa.Array]]:
+    """Decode all segments of every plan; see :func:`scan_batches`."""
+    with _decoder_of(plans, read, config, in_memory=in_memory) as segments:
         return [[segments.next(index) for _ in plan.segments] for index, plan in enumerate(plans)]
 
 
 class _Inline:
-    """Decodes the segments of a small scan when they are asked for."""
+    """Decodes the segments of a small scan when they are requested."""
 
     def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
         self._read = read
@@ -136,17 +133,17 @@ class _Inline:
         return None
 
     def next(self, index: int) -> pa.Array:
-        """The next segment of a plan."""
+        """Return the next segment of a plan."""
         source, segments = self._jobs[index]
         return source.decode(next(segments), self._read)
 
 
 class _Prefetched:
-    """A ``Read`` that has some ranges already."""
+    """A ``Read`` for which some ranges are already in memory."""
 
     @classmethod
     def of(cls, plans: Sequence[FieldPlan], read: Read) -> Self:
-        """With what the segments of some plans read first, got with one request."""
+        """Fetch the ranges that the segments of some plans read first, with one request."""
         jobs = [(plan.source, piece) for plan in plans for piece in plan.pieces()]
         return cls(read, [extent for source, piece in jobs for extent in source.first_ranges(piece)])
 
@@ -162,11 +159,12 @@ class _Prefetched:
 
 
 class _ReadAhead:
-    """Decodes the segments of several plans in the order of their first rows, in the threads of the process."""
+    """Decodes the segments of several plans in the order of their first rows, using the thread pool of the process."""
 
-    def __init__(self, plans: Sequence[FieldPlan], read: Read) -> None:
+    def __init__(self, plans: Sequence[FieldPlan], read: Read, config: ReadConfig) -> None:
         self._plans = plans
         self._read = read
+        self._config = config
         self._jobs = merge(*(_numbered(index, plan) for index, plan in enumerate(plans)), key=lambda job: job[1].start)
         self._next_job = next(self._jobs, None)
         self._ahead_bytes = 0
@@ -182,11 +180,11 @@ class _ReadAhead:
         if self._process != os.getpid():
             return
         waiting = [future for pending in self._pending for _, future in pending if not future.cancel()]
-        # What has started goes on reading the file: who closes a scan may remove it next.
+        # Running tasks still read the file, and the caller may remove it after closing the scan.
         wait(waiting)
 
     def next(self, index: int) -> pa.Array:
-        """The next segment of a plan."""
+        """Return the next segment of a plan."""
         if self._process != os.getpid():
             self._restart()
         while not self._pending[index]:
@@ -196,15 +194,15 @@ class _ReadAhead:
         self._ahead_segments -= 1
         while self._may_submit():
             self._submit()
-        # If no thread has come to it yet: rather than wait for one, do it here.
+        # If no thread has started the task yet, decode here instead of waiting.
         inline = future.cancel()
         array = self._plans[index].source.decode(segment, self._read) if inline else future.result()
-        # Not before: when an interrupt ends the waiting, __exit__ waits for it.
+        # Not earlier: if an interrupt ends the wait, __exit__ waits for the task.
         self._pending[index].popleft()
         return array
 
     def _restart(self) -> None:
-        """In a forked process the threads that work on what is pending do not exist."""
+        """Resubmit pending tasks in a forked process, which does not have the threads that work on them."""
         self._process, self._pool = os.getpid(), decode_pool()
         self._pending = [
             deque((segment, self._pool.submit(plan.source.decode, segment, self._read)) for segment, _ in pending)
@@ -214,13 +212,13 @@ class _ReadAhead:
     def _may_submit(self) -> bool:
         return (
             self._next_job is not None
-            and self._ahead_bytes < _READ_AHEAD_BYTES
-            and self._ahead_segments < _SEGMENTS_AHEAD
+            and self._ahead_bytes < self._config.ahead_bytes
+            and self._ahead_segments < self._config.ahead_segments
         )
 
     def _submit(self) -> None:
         if self._next_job is None:
-            raise InternalError("a scan asks for more segments than were planned")
+            raise InternalError("a scan requested more segments than were planned")
         index, segment = self._next_job
         self._next_job = next(self._jobs, None)
         self._ahead_bytes += segment.num_bytes
@@ -233,15 +231,15 @@ def _numbered(index: int, plan: FieldPlan) -> Iterator[tuple[int, Segment]]:
     return ((index, piece) for piece in plan.pieces())
 
 
-def _decoder_of(plans: Sequence[FieldPlan], read: Read, *, in_memory: bool) -> _Inline | _ReadAhead:
+def _decoder_of(plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, in_memory: bool) -> _Inline | _ReadAhead:
     num_bytes = sum(segment.num_bytes for plan in plans for segment in plan.segments)
-    if num_bytes > _INLINE_BYTES:
-        return _ReadAhead(plans, read)
+    if num_bytes > config.inline_bytes:
+        return _ReadAhead(plans, read, config)
     return _Inline(plans, read if in_memory else _Prefetched.of(plans, read))
 
 
 class _Cursor:
-    """Cuts the segments of one plan into pieces of any size."""
+    """Slices the segments of one plan into pieces of any size."""
 
     __slots__ = ("_array", "_index", "_must_copy", "_position", "_segments")
 
@@ -253,12 +251,12 @@ class _Cursor:
         self._position = 0
 
     def num_at_hand(self) -> int:
-        """Rows that are left of the current segment, and may be handed out as slices of one array."""
+        """Return the number of rows left in the current segment that can be returned as slices of one array."""
         self._load()
         return 0 if self._must_copy or self._array is None else len(self._array) - self._position
 
     def take(self, num_rows: int) -> pa.Array:
-        """The next ``num_rows`` rows; a copy only when they lie in several segments."""
+        """Return the next ``num_rows`` rows; copied only if they span several segments."""
         pieces = []
         missing = num_rows
         while missing:
@@ -275,11 +273,11 @@ class _Cursor:
             return pa.concat_arrays(pieces)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(
-                f"a batch of {num_rows} rows does not fit into one array; ask for fewer rows per batch: {error}"
+                f"a batch of {num_rows} rows does not fit into one array; request fewer rows per batch: {error}"
             ) from error
 
     def _load(self) -> pa.Array:
-        """The current segment; the next one where no row of it is left."""
+        """Return the current segment, or the next one if all its rows have been returned."""
         if self._array is None or self._position == len(self._array):
             self._array = None
             self._array = self._segments.next(self._index)
@@ -288,8 +286,8 @@ class _Cursor:
 
 
 def _needs_copies(dtype: pa.DataType) -> bool:
-    """Whether slices have to be copied: those of nested fixed-size lists."""
-    # pyarrow 26.0: take() and filter() of such a slice return other rows than the slice has.
+    """Return whether slices of a type must be copied: this is the case for nested fixed-size lists."""
+    # pyarrow 26.0: take() and filter() of such a slice return the wrong rows.
     if not dtype.num_fields:
         return False
     children = [dtype.field(index).type for index in range(dtype.num_fields)]

@@ -1,4 +1,4 @@
-"""FileTail: the end of a data file, where every version keeps its metadata, read once.
+"""FileTail: the end of a data file, where all versions keep their metadata, read once.
 
 **Source:** the last 8 bytes of every version: ``u16 major, u16 minor, "LANC"``.
 """
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
 __all__ = ["FileTail"]
 
 _MAPPED_BYTES: Final = 128 * 1024 * 1024
-"""Files up to this size may stay in memory while they are open, as far as scattered rows of them have been read."""
+"""Files up to this size stay mapped while they are open; the parts of them that were read may stay in memory."""
 
 _TRAILER: Final = struct.Struct("<HH4s")
 
 
 class FileTail:
-    """An open file of which the last bytes are in memory. Safe for use by several threads.
+    """An open file whose last bytes are in memory. Safe for concurrent use by several threads.
 
     Args:
-        store: where the file is.
-        path: its path in the store.
-        num_bytes: its size when known (manifests record it): saves a request.
+        store: the store that contains the file.
+        path: path of the file in the store.
+        num_bytes: size of the file if known (manifests record it); saves a request.
 
     Attributes:
-        path: the file's path in its store.
-        num_bytes: the file's size.
-        start: everything from here on is in memory.
+        path: path of the file in the store.
+        num_bytes: size of the file.
+        start: position of the first byte in memory; everything from there to the end of the file is in memory.
 
     Raises:
-        NotFoundError: there is no such file.
+        NotFoundError: the file does not exist.
         CorruptDataError: the file is shorter than recorded.
     """
 
     def __init__(self, store: ObjectStore, path: str, num_bytes: int | None = None) -> None:
-        """See the class."""
+        """See the class docstring."""
         self.path = path
         self.num_bytes = store.head(path).num_bytes if num_bytes is None else num_bytes
         self.start = self.num_bytes
@@ -58,34 +58,39 @@ class FileTail:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether a range of :meth:`read_scattered` costs nothing until its bytes are looked at."""
+        """Whether a range of :meth:`read_scattered` costs nothing until its bytes are accessed."""
         return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole file is in memory: reading costs no request."""
+        """Whether the whole file is in memory, so that reading makes no requests."""
         return self.start == 0
 
     @property
+    def num_bytes_held(self) -> int:
+        """Number of bytes of the file in memory, excluding a mapping."""
+        return self.num_bytes - self.start
+
+    @property
     def version(self) -> LanceFileVersion:
-        """The version that the last bytes name.
+        """The version recorded in the last bytes.
 
         Raises:
-            CorruptDataError: not a data file.
-            UnsupportedVersionError: a newer version than any that is known.
+            CorruptDataError: the file is not a data file.
+            UnsupportedVersionError: the version is newer than any known version.
         """
         if self.num_bytes < _TRAILER.size:
-            raise self._corrupt(f"a data file ends with a footer, this one has {self.num_bytes} bytes")
+            raise self._corrupt(f"the file has {self.num_bytes} bytes, too few for a footer")
         major, minor, magic = _TRAILER.unpack(self._tail[-_TRAILER.size :])
         if magic != MAGIC:
-            raise self._corrupt(f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+            raise self._corrupt(f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
         return LanceFileVersion.from_pair(major, minor)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when the tail has them all.
+        """Read bytes of the file; this makes no request if the tail contains them.
 
         Raises:
-            CorruptDataError: a range ends behind the file.
+            CorruptDataError: a range extends past the end of the file.
         """
         self._check(ranges)
         tail, start = self._tail, self.start
@@ -94,22 +99,22 @@ class FileTail:
         return self._store.get_ranges(self.path, ranges)
 
     def read_scattered(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """As :meth:`read`, for small parts of the file here and there.
+        """Like :meth:`read`, for small scattered parts of the file.
 
-        A small file of a store that maps files is mapped once for all such reads: a mapping is filled page by page on
-        first use, which costs more than reading the parts themselves.
+        If the store maps files, a small file is mapped once for all such reads: a mapping is populated page by page on
+        first access, which costs more than reading the parts themselves.
         """
         if not self.is_mapped:
             return self.read(ranges)
         if self._mapping is None:
             self._mapping = self._store.get(self.path)
         if self._mapping.size != self.num_bytes:
-            raise self._corrupt(f"it has {self._mapping.size} bytes, it had {self.num_bytes} when it was opened")
+            raise self._corrupt(f"the file has {self._mapping.size} bytes, but had {self.num_bytes} when it was opened")
         self._check(ranges)
         return [self._mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
     def extend(self, start: int) -> None:
-        """Have everything from ``start`` on in memory."""
+        """Load everything from ``start`` on into memory."""
         if start < self.start:
             [self._tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
             self.start = start
@@ -117,7 +122,9 @@ class FileTail:
     def _check(self, ranges: Sequence[ByteRange]) -> None:
         for wanted in ranges:
             if wanted.stop > self.num_bytes:
-                raise self._corrupt(f"bytes [{wanted.start}, {wanted.stop}) are wanted, the file has {self.num_bytes}")
+                raise self._corrupt(
+                    f"bytes [{wanted.start}, {wanted.stop}) were requested, but the file has {self.num_bytes} bytes"
+                )
 
     def _corrupt(self, reason: str) -> CorruptDataError:
         return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="footer")

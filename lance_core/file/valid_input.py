@@ -1,8 +1,8 @@
-"""Arrays that contradict themselves are refused before a byte of them is written.
+"""Rejects inconsistent arrays before any of their bytes are written.
 
-Arrow checks such things only when it is asked to, and its thorough check takes longer than writing does. So offsets and
-indices are looked at with a comparison each, and text only where it is not ASCII. What lies below a null has no meaning
-and may be anything, as long as its offsets are in order; pyarrow itself puts indices of empty dictionaries there.
+Arrow checks consistency only on request, and its full check takes longer than writing. Offsets and indices are
+therefore checked with a single comparison, and text only if it is not ASCII. Values below a null have no meaning and
+may be arbitrary, as long as their offsets are in order; pyarrow itself puts indices of empty dictionaries there.
 
 Source: Arrow columnar format.
 """
@@ -25,21 +25,21 @@ __all__ = ["require_valid"]
 
 
 def require_valid(array: pa.Array, where: str) -> pa.Array:
-    """Check that an array is what it says.
+    """Check that an array is valid.
 
     Returns:
-        The array; if there are values below nulls that break a rule, a copy that is null there at every level.
+        The array; if values below nulls break a rule, a copy that is null there at every level.
 
     Raises:
-        InvalidInputError: offsets or indices lead outside, text is not UTF-8, or a decimal or a time is
-            beyond the limits of its type.
+        InvalidInputError: offsets or indices are out of range, text is not UTF-8, or a decimal or time value is out of
+            range for its type.
     """
     try:
         array.validate()
         try:
             _check(array)
         except pa.ArrowInvalid:
-            # Values can be left out of arrays whose offsets are in order only.
+            # Values can only be removed from arrays whose offsets are in order.
             _check(array, has_values=False)
             array = _without_hidden_values(array)
             _check(array)
@@ -49,13 +49,13 @@ def require_valid(array: pa.Array, where: str) -> pa.Array:
 
 
 def _without_hidden_values(array: pa.Array) -> pa.Array:
-    """The array with nothing but nulls below its nulls."""
+    """Replace all values below nulls with nulls."""
     dtype = array.type
     if isinstance(array, pa.ExtensionArray):
         return dtype.wrap_array(_without_hidden_values(array.storage))
     if not array.null_count and not dtype.num_fields:
         return array
-    # Taking no row puts null into members and items, and leaves out those of lists.
+    # Taking a null index makes members and items null, and drops the items of lists.
     rows = pa.array(np.arange(len(array)), mask=np.asarray(array.is_null()))
     array = array.take(rows)
     if not dtype.num_fields:
@@ -72,7 +72,7 @@ def _without_hidden_values(array: pa.Array) -> pa.Array:
 
 
 def _check(array: pa.Array, *, has_values: bool = True) -> None:
-    """Check offsets, and values too if they count."""
+    """Check offsets and, if ``has_values`` is set, values."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     dtype = array.type
@@ -105,7 +105,7 @@ def _check_indices(array: pa.DictionaryArray, *, has_values: bool) -> None:
         return
     bounds = pc.min_max(array.indices).as_py()
     if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
-        raise pa.ArrowInvalid(f"an index of a dictionary of {len(array.dictionary)} values leads outside")
+        raise pa.ArrowInvalid(f"an index of a dictionary of {len(array.dictionary)} values is out of range")
     _check(array.dictionary)
 
 
@@ -115,7 +115,7 @@ def _check_text(array: pa.Array, *, has_values: bool) -> None:
     if has_values and (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
         data = bytes_of(array.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
         if len(data) and int(data.max()) > 127:
-            # Format 2.0 keeps the bytes of nulls, and the reference reads them as text.
+            # Format 2.0 stores the bytes under nulls, and the reference reads them as text.
             buffers = [None, *array.buffers()[1:]]
             pa.Array.from_buffers(array.type, len(array), buffers, offset=array.offset).validate(full=True)
 
@@ -124,5 +124,5 @@ def _ascending_offsets(array: pa.Array, is_large: bool) -> NDArray[Any]:
     words: NDArray[Any] = bytes_of(array.buffers()[1]).view("<i8" if is_large else "<i4")
     offsets = words[array.offset : array.offset + len(array) + 1]
     if bool((offsets[1:] < offsets[:-1]).any()):
-        raise pa.ArrowInvalid("the offsets of its values do not ascend")
+        raise pa.ArrowInvalid("the offsets of its values are not in ascending order")
     return offsets

@@ -1,9 +1,9 @@
-"""Reading many values of one object: small ones that lie near each other are read together.
+"""Reading many values of one object: small values that are close together are read together.
 
-A value is a range of the object. One request and one buffer for each costs more than a small value is worth, so that
-values are joined into runs, and then picked out of these in one step.
+A value is a range of the object. A separate request and buffer for each small value would be inefficient, so values are
+joined into runs, which are read and then split in one step.
 
-Source: own measurements.
+Source: our measurements.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 __all__ = ["read_values"]
 
 _SMALL_BYTES: Final = 8 * 1024
-"""Values that are larger on average are handed out as they are read, without a copy."""
+"""If the values are larger than this on average, they are returned as read, without a copy."""
 
 _GAP_BYTES: Final = 512
-"""Neighbours at most so far apart are read together; values begin at multiples of 64."""
+"""Neighboring values that are at most this far apart are read together; values begin at multiples of 64."""
 
 
 def read_values(
     read: Callable[[Sequence[ByteRange]], Sequence[pa.Buffer]], starts: NDArray[Any], sizes: NDArray[Any]
 ) -> Sequence[pa.Buffer]:
-    """Buffers that give all values when they are joined: one per value, or one in all.
+    """Read values and return buffers that together contain them: one buffer per value, or one buffer for all values.
 
     Args:
         read: reads ranges of the object.
-        starts: (num_values,) bytes; checked to lie in the object.
-        sizes: (num_values,) bytes.
+        starts: (num_values,) starts in bytes; checked to be inside the object.
+        sizes: (num_values,) sizes in bytes.
     """
     first, length = starts.astype(np.int64), sizes.astype(np.int64)
     stops = first + length
@@ -52,7 +52,7 @@ def read_values(
     runs = [ByteRange(start, stop) for start, stop in zip(first[opens].tolist(), stops[closes].tolist(), strict=True)]
     views = [bytes_of(buffer) for buffer in read(runs)]
     data = views[0] if len(views) == 1 else np.concatenate(views)
-    # Where a run begins in the data, less where it begins in the object.
+    # Start of each run in the data, minus its start in the object.
     run_bytes = stops[closes] - first[opens]
     shifts = np.cumsum(run_bytes) - run_bytes - first[opens]
     moved = first + np.repeat(shifts, closes - opens + 1)

@@ -1,146 +1,96 @@
 """FileWriter: record batches → columns → one data file of format 2.0, 2.1 or 2.2.
 
-The container is the same for all of them: page buffers, global buffers, column metadata, tables, footer, in the order
-of the byte map in :mod:`lance_core.file.layout`. What a column looks like is up to the format: every top-level field
-has a :class:`~lance_core.file.field_writer.FieldWriter` of its version. Nothing but what these collect, a few pages
-that are being encoded on other threads, and the page descriptions stays in memory.
+The container is the same for all of these formats: page buffers, global buffers, column metadata, tables, footer, in
+the order of the byte map in :mod:`lance_core.file.layout`. The format determines the columns: every top-level field has
+a :class:`~lance_core.file.field_writer.FieldWriter` of its kind. Only the data that the field writers collect, a few
+pages that are being encoded on other threads, and the page descriptions stay in memory.
 
-:func:`open_file_writer` picks the writer for any version, 0.1 included.
+:func:`lance_core.file.families.open_writer` creates the writer for any version, including 0.1.
 
 **Source:** ``lance.file.v2.ColumnMetadata``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from lance_core.buffers.alignment import BUFFER_ALIGNMENT, BUFFER_PAD_BYTE, padding_bytes
-from lance_core.errors import InvalidInputError
 from lance_core.file.batch_alignment import BatchAlignment
-from lance_core.file.container_tail import container_tail
-from lance_core.file.global_buffers import FileDescriptor
+from lance_core.file.data_file_writer import DataFileWriter, WrittenFile
+from lance_core.file.field_writer import FileInProgress
+from lance_core.file.footer import Footer
+from lance_core.file.global_buffers import FileDescriptor, serialize_table
 from lance_core.file.page_queue import PageQueue
-from lance_core.file.structural.field_writer import StructuralFieldWriter
-from lance_core.file.writer_state import WriterState
 from lance_core.io.byte_range import ByteRange
 from lance_core.schema.blob_fields import complete_schema, file_schema
 from lance_core.schema.storable import check_storable
-from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
-    from lance_core.file.blob_options import BlobOptions
-    from lance_core.file.field_writer import FieldWriter, FinishedColumn
-    from lance_core.file.v0_1.writer import LegacyFileWriter
+    from collections.abc import Iterator, Sequence
+
+    from lance_core.file.field_writer import FieldWriters, FinishedColumn
+    from lance_core.file.table_context import TableContext
+    from lance_core.file.write_config import WriteConfig
     from lance_core.io.object_store import WriteStream
-    from lance_core.schema.field import Field, Schema
+    from lance_core.schema.field import Schema
+    from lance_core.versions import LanceFileVersion
 
-__all__ = [
-    "DEFAULT_DATA_CACHE_BYTES",
-    "DEFAULT_MAX_PAGE_BYTES",
-    "DEFAULT_MAX_ROWS_PER_GROUP",
-    "FileWriter",
-    "WrittenFile",
-    "open_file_writer",
-]
-
-DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Collected per leaf column before a page is written; less in files of more than 24 leaf columns."""
-
-_MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
-"""Collected by all columns together, if nothing else is asked for: files of many columns get smaller pages."""
-
-DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
-"""A larger array is cut into several pages."""
-
-DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
-"""Rows of a batch in a file of format 0.1."""
+__all__ = ["FileWriter"]
 
 _PADDING: Final = bytes([BUFFER_PAD_BYTE]) * BUFFER_ALIGNMENT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFile:
-    """What a finished file holds, as a manifest records it.
+class FileWriter(DataFileWriter):
+    """Writes one data file.
 
-    Attributes:
-        num_rows: rows of the file.
-        num_bytes: size of the file.
-        field_ids: ids of the fields that own a column.
-        column_indices: the column of each of them.
-    """
-
-    num_rows: int
-    num_bytes: int
-    field_ids: tuple[int, ...]
-    column_indices: tuple[int, ...]
-
-
-class FileWriter(WriterState):
-    """Writes one data file. Not safe for use by several threads at once.
-
-    Leaving the ``with`` block without :meth:`finish` aborts, and so does a constructor or :meth:`finish` that fails.
+    Leaving the ``with`` block without calling :meth:`finish` aborts the write, and so does a failed :meth:`finish`.
 
     Args:
-        stream: where the bytes go; committed by :meth:`finish`, aborted by :meth:`abort`.
+        stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
-        version: format version.
-        max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
-        data_cache_bytes: what a column collects before it writes a page.
-        blobs: where values of ``lance.blob.v2`` columns go; None = such columns are refused.
-        is_of_table: the file is one of a table: its schema marks dictionary fields, as the reference does there.
+        config: write settings.
+        field_writers: creates the writers of the fields.
+        table: the table that the file is written for. The file's schema then marks dictionary fields, as the reference
+            does, and values of ``lance.blob.v2`` columns can be stored; None = such columns are rejected.
 
     Raises:
-        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
-        InvalidInputError: a size is not positive.
-        NotSupportedError: the schema has a type that cannot be stored.
+        UnsupportedVersionError: the version does not support a type of the schema.
+        NotSupportedError: a type of the schema cannot be stored.
     """
 
     def __init__(
         self,
         stream: WriteStream,
         schema: Schema,
-        *,
-        version: LanceFileVersion = DEFAULT_VERSION,
-        max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
-        data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
-        blobs: BlobOptions | None = None,
-        is_of_table: bool = False,
+        config: WriteConfig,
+        field_writers: FieldWriters,
+        table: TableContext | None = None,
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._stream = stream
-        self._is_of_table = is_of_table
-        try:
-            if max_page_bytes < 1 or data_cache_bytes < 0:
-                raise InvalidInputError(f"page sizes must be positive: {max_page_bytes=}, {data_cache_bytes=}")
-            self._version = version.require_writable()
-            check_storable(schema, version)
-            self._schema = schema
-            self._alignment = BatchAlignment(complete_schema(schema))
-            self._queue = PageQueue()
-            if data_cache_bytes == DEFAULT_DATA_CACHE_BYTES:
-                data_cache_bytes = min(data_cache_bytes, _MAX_COLLECTED_BYTES // max(1, len(schema.leaves())))
-            self._columns = [
-                _field_writer(top, self._version, data_cache_bytes, max_page_bytes, self._queue, blobs)
-                for top in schema.fields
-            ]
-        except BaseException:
-            stream.abort()
-            raise
+        self._is_of_table = table is not None
+        self._version = config.version
+        check_storable(schema, config.version)
+        self._schema = schema
+        self._alignment = BatchAlignment(complete_schema(schema))
+        self._queue = PageQueue()
+        cache_bytes = config.column_cache_bytes(schema)
+        file = FileInProgress(config=config, cache_bytes=cache_bytes, queue=self._queue, table=table)
+        self._columns = [field_writers(top, file) for top in schema.fields]
         self._global_buffers: list[ByteRange] = []
         self._num_rows = 0
         self._is_open = True
 
     @property
     def num_rows(self) -> int:
-        """Rows taken so far."""
+        """Number of rows accepted so far."""
         return self._num_rows
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written so far and bytes (in memory) still collected: an estimate of the file's size."""
+        """Estimate of the file size: number of bytes written so far plus the memory size of the collected rows."""
         collected = sum(column.num_bytes for column in self._columns)
         return self._stream.position + self._queue.num_bytes + collected
 
@@ -148,8 +98,8 @@ class FileWriter(WriterState):
         """Add rows. The batch's memory is referenced until its pages are written.
 
         Raises:
-            SchemaMismatchError: the batch does not fit the schema; nothing of it was taken.
-            StorageError: the stream failed; the file cannot be finished any more.
+            SchemaMismatchError: the batch does not match the schema; none of it was added.
+            StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
         arrays = self._alignment.align(batch)
@@ -164,25 +114,25 @@ class FileWriter(WriterState):
         self._is_open = True
 
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Store bytes beside the columns.
+        """Store bytes next to the columns.
 
         Returns:
-            The buffer's index; the first is 1, as index 0 is the file's own descriptor.
+            The index of the buffer; the first is 1, because index 0 is the file's own descriptor.
         """
         self._require_open()
         self._global_buffers.append(self.write_aligned(pa.py_buffer(data)))
         return len(self._global_buffers)
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
-        """Add or replace an entry of the schema metadata in the file's descriptor."""
+        """Add or replace an entry in the schema metadata of the file's descriptor."""
         self._require_open()
         self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
 
     def finish(self) -> WrittenFile:
-        """Write what is collected, the metadata and the footer, and commit the stream.
+        """Write the collected data, the metadata and the footer, and commit the stream.
 
         Raises:
-            InvalidInputError: the writer is finished, aborted, or failed before.
+            InvalidInputError: the writer was finished or aborted, or an earlier write failed.
             StorageError: the stream failed.
         """
         self._require_open()
@@ -210,7 +160,7 @@ class FileWriter(WriterState):
         )
 
     def write_aligned(self, buffer: pa.Buffer) -> ByteRange:
-        """Write a buffer and the padding behind it: for the field writers, see ``BufferSink``."""
+        """Write a buffer followed by padding, for the field writers; see ``BufferSink``."""
         start = self._stream.position
         if buffer.size:
             self._stream.write(buffer)
@@ -219,7 +169,7 @@ class FileWriter(WriterState):
         return ByteRange(start, start + buffer.size)
 
     def abort(self) -> None:
-        """Give up: remove what was written. Safe after any failure, and twice."""
+        """Abort and remove what was written. Safe to call after any failure, and more than once."""
         self._is_open = False
         self._columns = []
         self._queue.close()
@@ -233,61 +183,42 @@ class FileWriter(WriterState):
             self._global_buffers,
             self._version,
         )
-        self._stream.write(container_tail(self._stream.position, *parts))
+        self._stream.write(_container_tail(self._stream.position, *parts))
 
 
-def open_file_writer(
-    stream: WriteStream,
-    schema: Schema,
-    *,
-    version: LanceFileVersion = DEFAULT_VERSION,
-    max_page_bytes: int = DEFAULT_MAX_PAGE_BYTES,
-    data_cache_bytes: int = DEFAULT_DATA_CACHE_BYTES,
-    max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
-    blobs: BlobOptions | None = None,
-) -> FileWriter | LegacyFileWriter:
-    """The writer of a data file of any version.
+def _container_tail(
+    start: int,
+    descriptor: bytes,
+    metadata: Sequence[bytes],
+    global_buffers: Sequence[ByteRange],
+    version: LanceFileVersion,
+) -> bytes:
+    """Serialize the descriptor, the column metadata, both tables and the footer.
 
     Args:
-        stream: as for :class:`FileWriter`.
-        schema: as for :class:`FileWriter`.
-        version: format version.
-        max_page_bytes: as for :class:`FileWriter`; without effect in 0.1.
-        data_cache_bytes: as for :class:`FileWriter`; without effect in 0.1.
-        max_rows_per_group: rows of a batch in 0.1; without effect in other versions.
-        blobs: as for :class:`FileWriter`.
-
-    Raises:
-        UnsupportedVersionError: the version is not written here, or cannot hold a type of the schema.
-        InvalidInputError: a size is not positive.
-        NotSupportedError: the schema has a type that the version cannot hold.
+        start: position of the first byte.
+        descriptor: the file's own descriptor, global buffer 0.
+        metadata: the serialized metadata of every column.
+        global_buffers: locations of the other global buffers.
+        version: format version of the file.
     """
-    if version is LanceFileVersion.V0_1:
-        from lance_core.file.v0_1.writer import LegacyFileWriter
-
-        check_storable(schema, version)
-        return LegacyFileWriter(stream, schema, max_rows_per_group=max_rows_per_group)
-    return FileWriter(
-        stream,
-        schema,
+    metadata_start = start + len(descriptor)
+    columns = list(_back_to_back(metadata_start, metadata))
+    column_table_start = columns[-1].stop if columns else metadata_start
+    column_table = serialize_table(columns)
+    buffer_table = serialize_table([ByteRange(start, metadata_start), *global_buffers])
+    footer = Footer(
+        column_metadata_offset=metadata_start,
+        column_table_offset=column_table_start,
+        global_buffer_table_offset=column_table_start + len(column_table),
+        num_global_buffers=1 + len(global_buffers),
+        num_columns=len(columns),
         version=version,
-        max_page_bytes=max_page_bytes,
-        data_cache_bytes=data_cache_bytes,
-        blobs=blobs,
     )
+    return b"".join([descriptor, *metadata, column_table, buffer_table, footer.serialize()])
 
 
-def _field_writer(
-    field: Field,
-    version: LanceFileVersion,
-    cache_bytes: int,
-    max_page_bytes: int,
-    queue: PageQueue,
-    blobs: BlobOptions | None,
-) -> FieldWriter:
-    if version is LanceFileVersion.V2_0:
-        from lance_core.file.v2_0.field_writer import V20FieldWriter
-
-        return V20FieldWriter(field, cache_bytes=cache_bytes, max_page_bytes=max_page_bytes)
-    limit = min(cache_bytes * len(field.leaves()), max_page_bytes)
-    return StructuralFieldWriter(field, version, limit=limit, max_page_bytes=max_page_bytes, queue=queue, blobs=blobs)
+def _back_to_back(start: int, parts: Sequence[bytes]) -> Iterator[ByteRange]:
+    for part in parts:
+        yield ByteRange(start, start + len(part))
+        start += len(part)

@@ -1,1 +1,1 @@
-"""Places that keep bytes: local files and memory, behind one protocol."""
+"""Stores: local files, memory, S3, Google Cloud Storage and Azure, behind one protocol."""

@@ -1,4 +1,4 @@
-"""Byte ranges and the planning of reads: pure arithmetic, nothing is fetched here."""
+"""Byte ranges and the planning of reads. Pure arithmetic; this module reads nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ByteRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.stop:
-            raise InvalidInputError(f"byte range [{self.start}, {self.stop}) is not a range")
+            raise InvalidInputError(f"byte range [{self.start}, {self.stop}) is not a valid range")
 
     @property
     def num_bytes(self) -> int:
@@ -32,11 +32,11 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class CoalescedRead:
-    """One request and the requested ranges that it answers.
+    """One request and the requested ranges that it covers.
 
     Attributes:
-        extent: what to fetch.
-        members: indices into the caller's list of ranges, in order of start.
+        extent: the range to fetch.
+        members: indices into the caller's list of ranges, ordered by the start of the range.
     """
 
     extent: ByteRange
@@ -44,15 +44,15 @@ class CoalescedRead:
 
 
 def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_extent_bytes: int) -> list[CoalescedRead]:
-    """Merge near ranges into few requests.
+    """Merge nearby ranges into few requests.
 
     Args:
-        ranges: in any order; may overlap; empty ranges are answered without a request of their own.
-        max_gap_bytes: neighbours at most this far apart share a request.
-        max_extent_bytes: a request stops growing beyond this size (a single larger range stays whole).
+        ranges: ranges in any order, which may overlap; empty ranges do not need a request of their own.
+        max_gap_bytes: neighboring ranges that are at most this far apart share a request.
+        max_extent_bytes: maximum size of a merged request (a single larger range is not split).
 
     Returns:
-        Requests ordered by start; every index of ``ranges`` is a member of exactly one.
+        Requests ordered by start; every index of ``ranges`` is a member of exactly one request.
     """
     order = sorted(range(len(ranges)), key=lambda index: ranges[index])
     reads: list[CoalescedRead] = []

@@ -1,14 +1,14 @@
-"""Whether a store keeps the condition "create only if absent": tried once for each bucket and process.
+"""Checks whether a store honors the condition "create only if absent": once for each bucket and process.
 
-A server that does not know ``If-None-Match`` may pass it over and answer that the object was created. Two writers
-would then both win one version, and the rows of one would be gone. So before the first such write an object of a name
-that nobody else has is created, and created again under the condition: a store that answers "created" both times is
-refused.
+A server that does not know ``If-None-Match`` may ignore it and answer that the object was created. Two writers could
+then both create the same version, and the rows of one would be lost. Before the first such write, an object with a
+unique name is therefore created, and created again under the condition: a store that answers "created" both times is
+rejected.
 
-The object lies beside the one that is to be made, is named like the residue of an interrupted local commit, so that
-nobody takes it for a version and a cleanup removes it, and is deleted at once.
+The object is next to the one to be created and is named like a leftover of an interrupted local commit, so that it is
+not mistaken for a version and cleanup removes it. It is deleted immediately.
 
-Source: behaviour of rclone's ``serve s3``, which passes conditions over.
+Source: behavior of rclone's ``serve s3``, which ignores conditions.
 """
 
 from __future__ import annotations
@@ -26,21 +26,19 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalPuts", "ProbedStore", "require_condition"]
 
 _NOT_IMPLEMENTED: Final = (400, 405, 501)
-_ADVICE: Final = (
-    "commits are not safe there without a commit_lock, or an external manifest store (s3+ddb://, s3+sql://)"
-)
+_ADVICE: Final = "commits to it are not safe without a commit_lock or an external manifest store (s3+ddb://, s3+sql://)"
 _found: dict[tuple[str, str], bool] = {}
 
 
 class ConditionalPuts(Protocol):
-    """A store whose condition is in doubt."""
+    """A store that might not honor the condition."""
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
         """Create or replace an object."""
         ...
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """One conditional request, whether or not the store keeps the condition."""
+        """Send one conditional request, without checking that the store honors the condition."""
         ...
 
     def delete(self, path: str) -> None:
@@ -50,24 +48,24 @@ class ConditionalPuts(Protocol):
 
 @runtime_checkable
 class ProbedStore(Protocol):
-    """A store that tries its condition before it relies on it."""
+    """A store that tests the condition before it relies on it."""
 
     def require_condition(self, path: str) -> None:
-        """Try it now, beside an object. Raises as :func:`require_condition`."""
+        """Test the condition with an object next to ``path``. Errors: see :func:`require_condition`."""
         ...
 
 
 def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str) -> None:
-    """Refuse a store that does not keep the condition.
+    """Reject a store that does not honor the condition.
 
     Args:
         store: the store.
-        place: endpoint and bucket, for which the answer is remembered.
-        path: the object that is to be created.
+        place: endpoint and bucket; the key of the cached result.
+        path: path of the object to be created.
 
     Raises:
-        UnsafeStoreError: the store passes the condition over, or does not know it.
-        StorageError: it could not be found out.
+        UnsafeStoreError: the store ignores or does not know the condition.
+        StorageError: the result could not be determined.
     """
     keeps = _found.get(place)
     if keeps is None:
@@ -75,7 +73,7 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
     if not keeps:
         endpoint, bucket = place
         raise UnsafeStoreError(
-            f"bucket {bucket} at {endpoint} does not keep the condition If-None-Match: {_ADVICE}",
+            f"bucket {bucket} at {endpoint} ignores the condition If-None-Match; {_ADVICE}",
             path=path,
             bucket=bucket,
             endpoint=endpoint,

@@ -1,9 +1,9 @@
-"""Ranges of a local file: copied when they are small, else views of a mapping that lives as long as the views.
+"""Reading ranges of a local file: small ranges are copied, others are views of a mapping that lives as long as they do.
 
-Every call maps anew and maps no more than the ranges span, so that what was read leaves memory with the last buffer
-that shows it, however large the file is.
+Every call creates a new mapping that spans only the requested ranges, so that its memory is released with
+the last buffer that refers to it, regardless of the size of the file.
 
-Source: own measurements: a ``pread`` of 4 KiB takes 0.5 us, a mapping 4 us and a page fault for every first look.
+Source: our measurements: a ``pread`` of 4 KiB takes 0.5 µs, a mapping 4 µs plus a page fault for every first access.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["read_file_ranges", "read_whole_file"]
 
 _COPIED_BYTES: Final = 128 * 1024
-"""Up to this many bytes are copied. A process has some 65,000 mappings at most, which small ones would use up."""
+"""Ranges of at most this many bytes are copied, because a process can have only about 65,000 mappings."""
 
 _COPIED_RANGES: Final = 16
 _SPARSE: Final = 4
-"""Many ranges that fill less than this part of what they span are copied: a page fault for each costs more."""
+"""Ranges are copied if their span is more than this many times their total size: page faults would cost more."""
 
 
 def read_whole_file(path: str) -> pa.Buffer:
-    """All bytes of a file.
+    """Read all bytes of a file.
 
     Raises:
-        OSError: as the operating system has it.
+        OSError: the operating system reports an error.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -46,11 +46,11 @@ def read_whole_file(path: str) -> pa.Buffer:
 
 
 def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-    """Parts of a file, in the order asked.
+    """Read parts of a file, in the requested order.
 
     Raises:
-        CorruptDataError: a range ends behind the file.
-        OSError: as the operating system has it.
+        CorruptDataError: a range extends past the end of the file.
+        OSError: the operating system reports an error.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -58,7 +58,8 @@ def read_file_ranges(path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         for wanted in ranges:
             if wanted.stop > file_bytes:
                 raise CorruptDataError(
-                    f"{path}: bytes [{wanted.start}, {wanted.stop}) are wanted, the file has {file_bytes}",
+                    f"{path}: bytes [{wanted.start}, {wanted.stop}) were requested, but the file has {file_bytes} "
+                    "bytes",
                     path=path,
                     offset=wanted.start,
                     expected=wanted.stop,
@@ -80,7 +81,7 @@ def _read(descriptor: int, path: str, ranges: Sequence[ByteRange]) -> list[pa.Bu
     try:
         view = mmap.mmap(descriptor, stop - start, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=start)
     except OSError as error:
-        # Too many mappings, or no room in the address space.
+        # The process has too many mappings, or not enough address space.
         if error.errno != errno.ENOMEM:
             raise
         return [_copied(descriptor, path, wanted) for wanted in ranges]
@@ -94,7 +95,9 @@ def _copied(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:
     while at < wanted.stop:
         part = os.pread(descriptor, wanted.stop - at, at)
         if not part:
-            raise CorruptDataError(f"{path}: the file ends at byte {at} while it is read", path=path, offset=at)
+            raise CorruptDataError(
+                f"{path}: the file was truncated to {at} bytes while it was read", path=path, offset=at
+            )
         parts.append(part)
         at += len(part)
     return pa.py_buffer(parts[0] if len(parts) == 1 else b"".join(parts))

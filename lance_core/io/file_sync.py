@@ -1,8 +1,8 @@
-"""Making files durable: one after the other, or several together.
+"""Making files durable: one at a time, or several together.
 
-A sync waits for the file system's journal, and syncs that wait at the same time wait for the same turn of it: three
-together take little longer than one. The threads that wait are one pool for the whole process, made on first use. A
-process that was forked has none of its parent's threads and makes a pool of its own.
+A sync waits for the file system's journal, and syncs that wait at the same time share the same journal commit: three
+together take little longer than one. The waiting threads are one pool for the whole process, created on first use. A
+forked process has none of its parent's threads and creates its own pool.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def sync(path: str) -> None:
-    """Make the content of a file durable, or the names in a directory.
+    """Make the content of a file, or the names in a directory, durable.
 
     Raises:
-        OSError: as the operating system has it.
+        OSError: the operating system reports an error.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -38,14 +38,14 @@ def sync(path: str) -> None:
 
 
 def sync_together(path: str, depends_on: Collection[str]) -> None:
-    """Make the content of a file durable, and others with their names.
+    """Make the content of a file durable, together with other files and their names.
 
     Args:
         path: the file.
-        depends_on: the others.
+        depends_on: paths of the other files.
 
     Raises:
-        OSError: as the operating system has it; the syncs that were begun have come to an end.
+        OSError: the operating system reports an error; all syncs have completed.
     """
     others = [*depends_on, *{os.path.dirname(other) for other in depends_on}]
     futures = [_threads().submit(sync, other) for other in others] if others else []
@@ -66,7 +66,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _forget() -> None:
-    """In a forked process: its threads are gone."""
+    """Drop the pool in a forked process, which does not have its threads."""
     global _pool
     _pool = None
 

@@ -1,4 +1,4 @@
-"""What fsspec's packages raise, as our errors. Their own hierarchies differ; status codes and builtins do not.
+"""Converts errors of fsspec packages to ours, by status codes and built-in types, since their own classes differ.
 
 Source: errors of gcsfs, adlfs and azure-core.
 """
@@ -13,7 +13,7 @@ from lance_core.io.s3_errors import redacted
 __all__ = ["EXCLUSIVE_VERB", "ObjectExistsError", "translate_fsspec"]
 
 EXCLUSIVE_VERB: Final = "create"
-"""The verb whose refusal means that an object is there."""
+"""The operation that fails if the object exists."""
 
 _PAST_THE_END: Final = 416
 _FIRST_SERVER_FAILURE: Final = 500
@@ -21,28 +21,28 @@ _THROTTLED: Final = 429
 
 
 class ObjectExistsError(LanceError):
-    """An exclusive create met an object; never leaves the store."""
+    """An exclusive create found an existing object; never raised outside the store."""
 
 
 def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str, ...]) -> LanceError:
-    """Our error for what a package raised.
+    """Convert an error raised by an fsspec package.
 
     Args:
-        error: what it raised.
-        verb: what was tried.
-        path: with what.
-        secrets: never shown.
+        error: the error of the package.
+        verb: the attempted operation.
+        path: path of the object.
+        secrets: values that must not appear in messages.
     """
     status = getattr(error, "code", None) or getattr(error, "status_code", None)
     code = int(status) if isinstance(status, (int, str)) and str(status).isdecimal() else 0
     what = f"cannot {verb} {path}"
     text = redacted(str(error) or type(error).__name__, secrets)
     if verb == EXCLUSIVE_VERB and (isinstance(error, FileExistsError) or code in (409, 412)):
-        return ObjectExistsError(f"{what}: it exists", path=path)
+        return ObjectExistsError(f"{what}: the object already exists", path=path)
     if isinstance(error, FileNotFoundError) or code == 404:
-        return NotFoundError(f"{what}: it does not exist", path=path)
+        return NotFoundError(f"{what}: the object does not exist", path=path)
     if code == _PAST_THE_END:
-        return CorruptDataError(f"{what}: it ends before what is wanted", path=path)
+        return CorruptDataError(f"{what}: the object is shorter than the requested range", path=path)
     if isinstance(error, PermissionError) or code in (401, 403) or text.startswith("Forbidden"):
         return AccessDeniedError(f"{what}: {text}", path=path)
     unsettled = code == 0 or code >= _FIRST_SERVER_FAILURE

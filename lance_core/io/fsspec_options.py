@@ -1,7 +1,7 @@
-"""Storage options of Google Cloud Storage and Azure, as the arguments of gcsfs and adlfs.
+"""Storage options of Google Cloud Storage and Azure, converted to the arguments of gcsfs and adlfs.
 
-Options have the reference's names; the case of a name does not matter, and names that are not listed are passed over.
-What the environment says both packages find themselves.
+Options have the names of the reference; names are case-insensitive, and unknown names are ignored.
+Both packages read settings from the environment themselves.
 
 Source: storage options of pylance 14.0.2; arguments of ``GCSFileSystem`` and ``AzureBlobFileSystem``.
 """
@@ -55,14 +55,14 @@ _AZURE_SECRETS: Final = ("account_key", "sas_token", "client_secret", "connectio
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package that knows a kind of store.
+    """A package for one kind of store.
 
     Attributes:
-        package: what to install.
-        module: where its file system is.
-        file_system: the name of it.
-        arguments: from storage options and the container as the URI spells it, to arguments and secrets.
-        exclusive: arguments of ``pipe_file`` that make it create only.
+        package: name of the package to install.
+        module: module of the package's file system class.
+        file_system: name of the package's file system class.
+        arguments: (storage options, container as written in the URI) → (arguments, secrets).
+        exclusive: arguments of ``pipe_file`` for an exclusive create.
     """
 
     package: str
@@ -93,8 +93,8 @@ def _google(options: Mapping[str, str], container: str) -> tuple[dict[str, Any],
         try:
             arguments["token"] = json.loads(key)
         except ValueError as error:
-            # The error would show the text, which is a secret.
-            raise InvalidInputError("storage option 'google_service_account_key' is no JSON document") from (
+            # The error would include the text, which is secret.
+            raise InvalidInputError("storage option 'google_service_account_key' is not a JSON document") from (
                 ValueError(type(error).__name__)
             )
     elif file is not None:
@@ -121,14 +121,14 @@ def _azure(options: Mapping[str, str], container: str) -> tuple[dict[str, Any], 
         try:
             arguments["account_host"] = urlsplit(endpoint).netloc
         except ValueError:
-            # A bracket that is not closed.
+            # The URL contains an unclosed bracket.
             raise InvalidInputError("storage option 'azure_storage_endpoint' is not a URL") from None
     if (_pick(found, "azure_skip_signature", "skip_signature") or "").lower() in _TRUE:
         arguments["anon"] = True
     return arguments, tuple(str(arguments[name]) for name in _AZURE_SECRETS if name in arguments)
 
 
-# Not the class that gcsfs registers: that one asks for the bucket's kind by gRPC first.
+# The class that gcsfs registers is not used: it first queries the kind of the bucket over gRPC.
 _GOOGLE: Final = Backend("gcsfs", "gcsfs.core", "GCSFileSystem", _google, {"mode": "create"})
 _AZURE: Final = Backend("adlfs", "adlfs", "AzureBlobFileSystem", _azure, {"overwrite": False})
 
@@ -139,4 +139,4 @@ BACKENDS: Final[Mapping[str, Backend]] = {
     "abfs": _AZURE,
     "abfss": _AZURE,
 }
-"""Scheme -> who knows it."""
+"""Maps each scheme to the package that supports it."""

@@ -1,9 +1,9 @@
-"""FsspecStore: objects of a store that an fsspec package knows: Google Cloud Storage and Azure.
+"""FsspecStore: objects in a store that an fsspec package supports: Google Cloud Storage and Azure.
 
-The package is imported when a URI asks for it. ``put_if_absent`` is the package's own exclusive create, which sends
-``ifGenerationMatch=0`` to Google and ``If-None-Match: *`` to Azure; it is tried before it is relied on
-(:mod:`~lance_core.io.condition_probe`). An object that is written piece by piece is collected in a local temporary
-file and sent by ``commit``.
+The package is imported when a URI requires it. ``put_if_absent`` is the package's own exclusive create, which sends
+``ifGenerationMatch=0`` to Google and ``If-None-Match: *`` to Azure; it is tested before it is relied on
+(:mod:`~lance_core.io.condition_probe`). An object that is written in parts is collected in a local temporary file,
+which ``commit`` sends.
 
 Source: API of fsspec, gcsfs and adlfs.
 """
@@ -46,11 +46,11 @@ _lock: Final = fork_lock()
 
 
 def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str, str] | None) -> FsspecStore:
-    """The store of a container.
+    """Open the store of a container.
 
     Raises:
-        NotSupportedError: the package that knows the scheme is not installed; the message names it.
-        InvalidInputError: an option cannot be understood.
+        NotSupportedError: the package for the scheme is not installed; the message contains its name.
+        InvalidInputError: an option is invalid.
     """
     backend = BACKENDS[scheme]
     arguments, secrets = backend.arguments(storage_options or {}, container)
@@ -74,10 +74,10 @@ class FsspecStore:
     """Objects of one container.
 
     Args:
-        connect: makes the file system; called once in each process.
+        connect: creates the file system; called once in each process.
         place: the container, for messages.
-        exclusive: arguments of ``pipe_file`` that make it create only.
-        secrets: never shown.
+        exclusive: arguments of ``pipe_file`` for an exclusive create.
+        secrets: values that must not appear in messages.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class FsspecStore:
         exclusive: Mapping[str, Any],
         secrets: tuple[str, ...] = (),
     ) -> None:
-        """Nothing is connected yet."""
+        """Create the store without connecting."""
         self._connect = connect
         self._place = place
         self._exclusive = exclusive
@@ -96,7 +96,7 @@ class FsspecStore:
         self._connections: dict[int, Any] = {}
 
     def __repr__(self) -> str:
-        """The container."""
+        """Return a representation with the container."""
         return f"FsspecStore({self._place!r})"
 
     @property
@@ -142,11 +142,11 @@ class FsspecStore:
         return self.put_if_none_match(path, data)
 
     def require_condition(self, path: str) -> None:
-        """Refuse the container if it passes the condition over."""
+        """Reject the container if it ignores the condition."""
         require_condition(self, (self._place, ""), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """One exclusive create, whether or not the store keeps the condition."""
+        """Perform one exclusive create, without checking that the store honors the condition."""
         try:
             with self._translated(EXCLUSIVE_VERB, path):
                 self._files().pipe_file(path, bytes(memoryview(data).cast("B")), **self._exclusive)
@@ -158,7 +158,7 @@ class FsspecStore:
         return FsspecWriteStream(self, path)
 
     def send_file(self, local_path: str, path: str) -> None:
-        """Create or replace an object by a local file."""
+        """Create or replace an object with the content of a local file."""
         with self._translated("write", path):
             self._files().put_file(local_path, path)
 
@@ -170,10 +170,10 @@ class FsspecStore:
             return
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Do nothing, because there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Do nothing, because there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         try:
@@ -212,7 +212,7 @@ class FsspecStore:
             return self._connect()
         except (TypeError, ValueError) as error:
             text = redacted(str(error), self._secrets)
-            raise InvalidInputError(f"{self._place}: the storage options do not suffice: {text}") from None
+            raise InvalidInputError(f"{self._place}: the storage options are incomplete: {text}") from None
 
     @contextmanager
     def _translated(self, verb: str, path: str) -> Iterator[None]:
@@ -221,14 +221,14 @@ class FsspecStore:
         except LanceError:
             raise
         except Exception as error:  # noqa: BLE001  # packages raise what they like
-            # Not chained: the error's own text may show what is secret.
+            # The error is not chained: the text of the original error may contain secrets.
             raise translate_fsspec(error, verb, path, self._secrets) from None
 
 
 def _check_length(path: str, extent: ByteRange, found: int) -> None:
     if found != extent.num_bytes:
         raise CorruptDataError(
-            f"{path}: bytes [{extent.start}, {extent.stop}) are wanted, the object ends before",
+            f"{path}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
             path=path,
             offset=extent.start,
             expected=extent.num_bytes,

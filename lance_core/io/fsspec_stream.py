@@ -1,15 +1,14 @@
-"""FsspecWriteStream: an object that is collected in a local temporary file until ``commit`` sends it."""
+"""FsspecWriteStream: collects an object in a local temporary file until ``commit`` sends it."""
 
 from __future__ import annotations
 
 import tempfile
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lance_core.errors import StorageError
+from lance_core.io.object_store import WriteStream
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     import pyarrow as pa
 
 __all__ = ["FsspecWriteStream"]
@@ -18,18 +17,18 @@ _KEPT_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
 class _Target(Protocol):
-    """The store that the object is for."""
+    """The store that the object is written to."""
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None: ...
 
     def send_file(self, local_path: str, path: str) -> None: ...
 
 
-class FsspecWriteStream:
+class FsspecWriteStream(WriteStream):
     """Parts collected in a temporary file until ``commit`` sends it."""
 
     def __init__(self, store: _Target, path: str) -> None:
-        """Nothing is sent yet."""
+        """Create the stream without sending anything."""
         self._store = store
         self._path = path
         self._file: Any = tempfile.SpooledTemporaryFile(  # noqa: SIM115  # closed by abort
@@ -49,7 +48,7 @@ class FsspecWriteStream:
         self._position += len(view)
 
     def commit(self) -> None:
-        """Send everything."""
+        """Send the collected data."""
         file = self._open()
         if self._position <= _KEPT_IN_MEMORY_BYTES:
             file.seek(0)
@@ -64,20 +63,10 @@ class FsspecWriteStream:
         self.abort()
 
     def abort(self) -> None:
-        """Forget what was written."""
+        """Discard the collected data."""
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def __enter__(self) -> Self:
-        """The stream itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Forget what was written, unless it was committed."""
-        self.abort()
 
     def _open(self) -> Any:
         if self._file is None:

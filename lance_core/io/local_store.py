@@ -1,32 +1,34 @@
 """LocalStore: files of the local file system.
 
-Every object appears whole or not at all:
+Every object appears completely or not at all:
 
 ===================  =====================================================================================
 ``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name, fsync the
                      directory; no fsync for a ``put`` that need not be durable
-``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … when taken), fsync, ``link`` to the final
+``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … if it exists), fsync, ``link`` to the final
                      name, fsync the directory, unlink the staging name
 ``delete``           unlink, fsync the directory unless the removal need not be durable
 ===================  =====================================================================================
 
-``link`` fails with EEXIST when the final name exists: that is the compare-and-set of the commit protocol.
-``rename`` would silently replace, and ``O_EXCL`` on the final name would show readers an empty file.
+``link`` fails with EEXIST if the final name exists: that is the compare-and-set of the commit protocol.
+``rename`` would silently replace the file, and ``O_EXCL`` on the final name would expose an empty file to readers.
 
-What a verb has done survives a power loss once it has returned. A new directory is synced into the one above it, or
-everything in it would be gone; a removed name must stay away, or a table that was migrated would have manifests of both
-schemes again.
+The effect of an operation survives a power loss once it has returned. A new directory is synced into its parent,
+because otherwise everything in it could be lost. A removed name must not reappear, because a migrated table would
+then have manifests of both naming schemes again.
 
-Symbolic links to files count as the files: a table may be a farm of links to another copy of it.
+A symbolic link to a file is treated as the file: a table may consist of links to the files of another copy of the
+table.
 
-The kernel hands out a directory in steps, some hundred names each, or fewer when a signal arrives. Between two steps
-others go on, so that a name that is made and another one that is removed may both escape a listing. A directory that
-changes is therefore listed again, and what any of the listings has counts. The time of its last change tells, unless
-it changed right before too: whoever has to be sure that nothing came lists once more.
+The kernel returns a directory in batches of some hundred names, or fewer if a signal arrives. Other processes run
+between two batches, so a listing may miss both a name that is created and another one that is removed. A directory that
+changes is therefore listed again, and the results are combined. Changes are detected by the modification time of
+the directory, which may miss a change right after another change; a caller that must be certain that nothing was added
+lists the directory once more.
 
-How ranges are read: :mod:`lance_core.io.file_ranges`.
+For how ranges are read, see :mod:`lance_core.io.file_ranges`.
 
-Source: local commit primitive of pylance 14.0.2 as recorded from its system calls; the fsyncs are ours.
+Source: system calls of a local commit of pylance 14.0.2; the fsyncs are our addition.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ import secrets
 import shutil
 import weakref
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import InvalidInputError, LanceError, NotFoundError, StorageError
 from lance_core.io.file_ranges import read_file_ranges, read_whole_file
 from lance_core.io.file_sync import sync, sync_together
-from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator, Sequence
@@ -58,13 +60,13 @@ _CAPABILITIES: Final = StoreCapabilities(atomic_create=True, lexical_listing=Fal
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
 _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})
-"""Failures of a link after which it may be there: those of devices and of servers."""
+"""Errors of devices and servers: if creating a link fails with one of these, the link may exist nevertheless."""
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _MAX_LISTINGS: Final = 5
-"""Listings of a directory that goes on changing."""
+"""Maximum number of listings of a directory that keeps changing."""
 _READING: Final = frozenset({"read", "stat"})
-"""Verbs that need an existing file; where a new one cannot be made, something else is missing."""
+"""Operations that require an existing file; if any other operation fails with ENOENT, something else is missing."""
 
 
 class LocalStore:
@@ -161,26 +163,26 @@ class LocalStore:
             except FileNotFoundError:
                 return
             infos = [info for entry in entries if (info := _info(entry)) is not None]
-            # Links to directories may lead back up.
+            # Links to directories may point back to an ancestor.
             directories = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         yield from infos
         for directory in directories:
             yield from self.list_recursive(directory)
 
 
-class LocalWriteStream:
+class LocalWriteStream(WriteStream):
     """A file being written under a temporary name in its final directory."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._position = 0
         directory, name = os.path.split(path)
-        # Named after the file to be, so that what a killed writer leaves can be told to be its.
-        # The reference takes every file of the tags' directory that ends in .json for a tag.
+        # The name contains the final name, so that leftovers of a crashed writer can be identified.
+        # The reference treats every file in the tags directory that ends in .json as a tag.
         ending = "#" if name.endswith(".json") else ""
         self._temporary = os.path.join(directory, f"{_TEMPORARY_PREFIX}{secrets.token_hex(8)}-{name}{ending}")
         with _Translated(path, "create"):
-            # An interrupt may lose a stream before anybody can abort it.
+            # An interrupt may discard the stream before the caller can abort it.
             self._descriptors: list[int] = []
             self._dropped = weakref.finalize(self, _give_up, self._descriptors, self._temporary, os.getpid())
             self._descriptors.append(_created(self._temporary, directory))
@@ -208,21 +210,13 @@ class LocalWriteStream:
                 sync(os.path.dirname(self._path))
 
     def abort(self) -> None:
+        # After a commit the temporary name no longer exists and this does nothing.
         _give_up(self._descriptors, self._temporary, os.getpid())
         self._dropped.detach()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After a commit the temporary name is gone and this does nothing.
-        self.abort()
-
 
 def _created(path: str, directory: str) -> int:
-    """A descriptor of a new file. Its directory is there but for the first file of a table."""
+    """Create a file and return its descriptor. Create the directory if needed, as for the first file of a table."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         return os.open(path, flags, 0o666)
@@ -232,7 +226,7 @@ def _created(path: str, directory: str) -> int:
 
 
 def _give_up(descriptors: list[int], temporary: str, process: int) -> None:
-    """Remove what a stream leaves that was dropped; a forked process leaves its parent's file alone."""
+    """Remove the leftovers of a discarded stream; a forked process does not touch its parent's file."""
     if process == os.getpid():
         while descriptors:
             with suppress(OSError):
@@ -269,7 +263,7 @@ def _write_staging(path: str, data: pa.Buffer | bytes) -> str:
 
 
 def _make_directory(directory: str) -> None:
-    """Make a directory, and those above it that are missing; what is put there is safe with its own sync."""
+    """Create a directory and its missing ancestors; files in it become durable with their own sync."""
     if os.path.isdir(directory):
         return
     above = os.path.dirname(directory) or os.curdir
@@ -277,14 +271,14 @@ def _make_directory(directory: str) -> None:
     try:
         os.mkdir(directory)
     except FileExistsError:
-        # Another writer made it, and may not have come to its sync yet.
+        # Another writer created it, and may not have synced it yet.
         if not os.path.isdir(directory):
             raise
     sync(above)
 
 
 def _names(prefix: str) -> list[str]:
-    """The names of files in a directory; those that were removed meanwhile may be among them."""
+    """List the names of files in a directory; the result may include names removed during the listing."""
     names: dict[str, None] = {}
     for _ in range(_MAX_LISTINGS):
         changed_ns = os.stat(prefix).st_mtime_ns
@@ -296,12 +290,12 @@ def _names(prefix: str) -> list[str]:
 
 def _listed_names(prefix: str) -> list[str]:
     with os.scandir(prefix) as entries:
-        # Plain files first: asking the kind that the directory itself tells takes no system call.
+        # Check for plain files first, because the type in the directory entry needs no system call.
         return [entry.name for entry in entries if entry.is_file(follow_symlinks=False) or _is_file(entry)]
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether the entry is a file or a link to one; a link that leads nowhere is not."""
+    """Return whether the entry is a file or a link to an existing file."""
     try:
         return entry.is_file()
     except OSError as error:
@@ -323,7 +317,7 @@ def _info(entry: os.DirEntry[str]) -> ObjectInfo | None:
 
 @contextmanager
 def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
-    """Say of these failures that the file may have been created all the same."""
+    """Mark these errors as cases in which the file may have been created despite the error."""
     try:
         yield
     except OSError as error:
@@ -339,7 +333,7 @@ def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
 
 
 class _Translated:
-    """Turns the operating system's errors into ours, naming the file and the verb."""
+    """Converts errors of the operating system to ours, with the file and the operation."""
 
     __slots__ = ("_path", "_verb")
 
@@ -357,7 +351,7 @@ class _Translated:
         if error is None or isinstance(error, LanceError):
             return
         if isinstance(error, FileNotFoundError) and verb in _READING:
-            raise NotFoundError(f"cannot {verb} {path}: it does not exist", path=path) from error
+            raise NotFoundError(f"cannot {verb} {path}: the file does not exist", path=path) from error
         if isinstance(error, OSError):
             raise StorageError(
                 f"cannot {verb} {path}: {error.strerror or error}",
@@ -366,5 +360,6 @@ class _Translated:
                 retryable=error.errno in _RETRYABLE,
             ) from error
         if isinstance(error, ValueError):
-            # A name that no file can have: with a NUL, or characters that the file system's encoding lacks.
+            # The name is invalid: it contains a NUL character, or characters that the file system encoding cannot
+            # represent.
             raise InvalidInputError(f"cannot {verb} {path!r}: {error}", path=path) from error

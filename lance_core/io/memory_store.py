@@ -1,19 +1,18 @@
-"""MemoryStore: objects in this process's memory, for tests and scratch work (``memory://name/…``)."""
+"""MemoryStore: objects in the memory of this process, for tests and temporary work (``memory://name/…``)."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from lance_core.buffers.fork_lock import fork_lock
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
-from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities
+from lance_core.io.object_store import ObjectInfo, PutOutcome, StoreCapabilities, WriteStream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from types import TracebackType
 
     from lance_core.io.byte_range import ByteRange
 
@@ -23,7 +22,7 @@ _lock: Final = fork_lock()
 
 
 class MemoryStore:
-    """A dictionary of immutable byte strings, safe for threads."""
+    """A dictionary of immutable byte strings; thread-safe."""
 
     def __init__(self) -> None:
         self._objects: dict[str, tuple[pa.Buffer, float]] = {}
@@ -47,7 +46,8 @@ class MemoryStore:
         for wanted in ranges:
             if wanted.stop > whole.size:
                 raise CorruptDataError(
-                    f"{path}: bytes [{wanted.start}, {wanted.stop}) are wanted, the object has {whole.size}",
+                    f"{path}: bytes [{wanted.start}, {wanted.stop}) were requested, but the object has "
+                    f"{whole.size} bytes",
                     path=path,
                     offset=wanted.start,
                     expected=wanted.stop,
@@ -76,10 +76,10 @@ class MemoryStore:
             self._objects.pop(path, None)
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Do nothing, because there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Do nothing, because there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         start = prefix.rstrip("/") + "/"
@@ -100,12 +100,12 @@ class MemoryStore:
         with _lock:
             entry = self._objects.get(path)
         if entry is None:
-            raise NotFoundError(f"cannot read {path}: it does not exist", path=path)
+            raise NotFoundError(f"cannot read {path}: the object does not exist", path=path)
         return entry
 
 
-class MemoryWriteStream:
-    """Parts collected until ``commit`` puts them under their name."""
+class MemoryWriteStream(WriteStream):
+    """Collects the parts of an object until ``commit`` stores it under its name."""
 
     def __init__(self, store: MemoryStore, path: str) -> None:
         self._store = store
@@ -132,14 +132,6 @@ class MemoryWriteStream:
 
     def abort(self) -> None:
         self._parts = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.abort()
 
 
 def _frozen(data: pa.Buffer | bytes) -> pa.Buffer:

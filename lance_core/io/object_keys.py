@@ -1,9 +1,9 @@
-"""Keys of objects, from the path of a URI and back: the same key as the reference makes of it.
+"""Conversion between object keys and URI paths, with the same results as the reference.
 
-The rules are those of URLs: blanks at the end and line ends anywhere are no part of it, ``.`` and ``..`` are followed,
-``%41`` is ``A``. What is left must be UTF-8 without control characters, and have no empty segment.
+The rules are those of URLs: trailing whitespace and all line breaks are dropped, ``.`` and ``..`` are resolved, ``%41``
+is ``A``. The result must be UTF-8 without control characters and without empty segments.
 
-Source: keys that pylance 14.0.2 makes of URIs; the WHATWG URL standard.
+Source: keys that pylance 14.0.2 derives from URIs; the WHATWG URL standard.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ _UNQUOTED: Final = "/!\"$&'()*+,-.:;<=>@[\\]^_`{|}~"
 
 
 def trimmed(url: str) -> str:
-    """A URL without what is no part of it."""
+    """Return a URL without surrounding whitespace and line breaks."""
     return url.strip(_BLANKS).translate(_LINE_ENDS)
 
 
 def decoded(path: str) -> str:
-    """A path without percent signs that stand for other characters.
+    """Decode percent-encoded characters in a path.
 
     Raises:
-        InvalidInputError: it is not UTF-8 then.
+        InvalidInputError: the decoded path is not UTF-8.
     """
     try:
         return unquote_to_bytes(path).decode()
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"the path {path!r:.200} of the URI is not UTF-8 when it is decoded") from error
+        raise InvalidInputError(f"the URI path {path!r:.200} is not valid UTF-8 after percent-decoding") from error
 
 
 def key_of(path: str) -> str:
-    """The key that the path of a URI means, without slashes at its ends; empty for the bucket itself.
+    """Return the key for the path of a URI, without leading and trailing slashes; empty for the bucket itself.
 
     Raises:
-        InvalidInputError: it is not UTF-8, has a control character or an empty segment, or leads above the bucket in a
-            way that only shows when it is decoded.
+        InvalidInputError: the key is not UTF-8, has a control character or an empty segment, or its decoded form refers
+            to a location outside the bucket.
     """
     key = decoded("/".join(_followed(path.removeprefix("/"))))
     if not key:
         return key
     key = key.removesuffix("/")
     if any(segment in ("", ".", "..") for segment in key.split("/")):
-        raise InvalidInputError(f"the path {path!r:.200} of the URI has an empty or relative segment")
+        raise InvalidInputError(f"the URI path {path!r:.200} contains an empty or relative segment")
     if _CONTROL.search(key):
-        raise InvalidInputError(f"the path {path!r:.200} of the URI has a control character")
+        raise InvalidInputError(f"the URI path {path!r:.200} contains a control character")
     return key
 
 
 def quoted(key: str) -> str:
-    """The path of a URI that means a key; letters of all languages stay as they are."""
+    """Return the URI path for a key; non-ASCII letters stay unchanged."""
     return "".join(each if each > "\x7f" else quote(each, safe=_UNQUOTED) for each in key)
 
 
 def _followed(path: str) -> list[str]:
-    """The segments of a path after ``.`` and ``..``, which leave a slash behind at the end."""
+    """Return the segments of a path after resolving ``.`` and ``..``; if one of these is last, a slash remains."""
     found: list[str] = []
     *inner, last = path.split("/")
     for segment in inner:

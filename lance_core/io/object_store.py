@@ -1,8 +1,8 @@
-"""The ObjectStore protocol: what the rooms above need of a place that keeps bytes.
+"""The ObjectStore protocol: the operations that other packages need from a store.
 
-Paths are strings with ``/`` between segments, as ``uri.resolve`` hands them out; what they mean is the store's own
-business. Every failure is a :class:`~lance_core.errors.LanceError`: ``NotFoundError`` for a missing object,
-``StorageError`` for anything the outside world refuses. "Exists already" is an outcome, not an error.
+Paths are strings with ``/`` between segments, as returned by ``uri.resolve``; only the store interprets them. Every
+failure is a :class:`~lance_core.errors.LanceError`: ``NotFoundError`` for a missing object, ``StorageError`` for any
+failed storage operation. "Already exists" is an outcome, not an error.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol, Self
+
+from lance_core.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -19,28 +21,30 @@ if TYPE_CHECKING:
 
     from lance_core.io.byte_range import ByteRange
 
-__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream"]
+__all__ = ["ObjectInfo", "ObjectStore", "PutOutcome", "StoreCapabilities", "WriteStream", "has_object"]
 
 
 class PutOutcome(Enum):
-    """What a create-only write did."""
+    """Result of a create-only write."""
 
     CREATED = auto()
-    """The object was absent; now it is there, whole."""
+    """The object did not exist; it was created completely."""
 
     EXISTS = auto()
-    """An object of that name was there; nothing was changed."""
+    """An object with that name already existed and was not changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCapabilities:
-    """What a store can do, so that protocols choose without asking for its type.
+    """Capabilities of a store, so that callers need not check its type.
 
     Attributes:
-        atomic_create: ``put_if_absent`` has exactly one winner among concurrent callers.
-        lexical_listing: listings arrive in lexical order, so that the first manifest of the V2 scheme is the latest.
-        version_hint: keep ``latest_version_hint.json`` beside the manifests (stores that do not list in order).
-        maps_files: ``get_ranges`` hands out views of the file; bytes that nobody looks at are not read.
+        atomic_create: whether ``put_if_absent`` succeeds for exactly one of several concurrent callers.
+        lexical_listing: whether listings are in lexical order, so that the first listed manifest of the V2 scheme is
+            the latest.
+        version_hint: whether to write ``latest_version_hint.json`` next to the manifests, as needed for stores with
+            unordered listings.
+        maps_files: whether ``get_ranges`` returns views of the file, of which only accessed bytes are read.
     """
 
     atomic_create: bool
@@ -54,9 +58,9 @@ class ObjectInfo:
     """One stored object.
 
     Attributes:
-        path: the path in the store.
-        num_bytes: its size.
-        modified_at: seconds since the epoch, UTC.
+        path: path of the object in the store.
+        num_bytes: size of the object in bytes.
+        modified_at: modification time in seconds since the epoch.
     """
 
     path: str
@@ -65,14 +69,14 @@ class ObjectInfo:
 
 
 class WriteStream(Protocol):
-    """An object being written. Invisible under its final name until ``commit``; gone after ``abort``.
+    """An object being written. It is not visible under its final name until ``commit``; ``abort`` removes it.
 
-    Leaving the ``with`` block without ``commit`` aborts.
+    Leaving the ``with`` block without ``commit`` aborts the write.
     """
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes written so far."""
         ...
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
@@ -80,58 +84,62 @@ class WriteStream(Protocol):
         ...
 
     def commit(self) -> None:
-        """Make the object visible, whole and durable."""
+        """Make the object visible, complete and durable."""
         ...
 
     def abort(self) -> None:
-        """Remove what was written. Safe to call after any failure, and twice."""
+        """Remove what was written. Safe to call after any failure, and more than once."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        """Return the stream itself."""
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        """Abort; this has no effect once the object is committed."""
+        self.abort()
 
 
 class ObjectStore(Protocol):
-    """A place that keeps named byte strings."""
+    """A store of named byte strings."""
 
     @property
     def capabilities(self) -> StoreCapabilities:
-        """What this store can do."""
+        """Capabilities of the store."""
         ...
 
     def join(self, *segments: str) -> str:
-        """Path below a path: ``join(root, "_versions", name)``."""
+        """Join a path and segments below it: ``join(root, "_versions", name)``."""
         ...
 
     def head(self, path: str) -> ObjectInfo:
-        """Size and time of one object. Raises ``NotFoundError``."""
+        """Return the size and time of one object. Raises ``NotFoundError``."""
         ...
 
     def get(self, path: str) -> pa.Buffer:
-        """One whole object. Raises ``NotFoundError``."""
+        """Read one whole object. Raises ``NotFoundError``."""
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Parts of one object, in the order asked. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
+        """Read parts of one object, in order. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
         ...
 
     def put(
         self, path: str, data: pa.Buffer | bytes, *, durable: bool = True, depends_on: Collection[str] = ()
     ) -> None:
-        """Create or replace an object; readers see the old or the new content, never a part.
+        """Create or replace an object; readers see either the old or the new content, never a mix.
 
-        What need not be ``durable`` may be taken back by a power loss, or left empty. The objects of ``depends_on``,
-        which were put like that, are durable before this one appears.
+        A write that is not ``durable`` may be undone by a power loss, or leave an empty object. The objects of
+        ``depends_on``, which were not written durably, become durable before this object appears.
         """
         ...
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
-        """Create an object unless one of that name exists; atomic, whole and durable when it returns ``CREATED``.
+        """Create an object unless one with that name exists; atomic, complete and durable when it returns ``CREATED``.
 
-        The objects of ``depends_on`` are durable before this one appears.
+        The objects of ``depends_on`` become durable before this object appears.
         """
         ...
 
@@ -140,28 +148,37 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, path: str, *, durable: bool = True) -> None:
-        """Remove one object; a missing one is not an error. Unless it is ``durable``, a power loss may take it back."""
+        """Remove one object, if it exists. Unless ``durable`` is set, a power loss may undo the removal."""
         ...
 
     def remove_empty_directory(self, path: str) -> None:
-        """Remove a directory that nothing is in; without effect on any other, and where there are no directories."""
+        """Remove a directory if it is empty; has no effect in stores without directories."""
         ...
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory with what is left in it; links in it go, and what they lead to stays.
+        """Remove a directory and its content; links in it are removed, but not their targets.
 
-        Without effect where there are no directories: objects are removed one by one before.
+        Has no effect in stores without directories: there, objects are first removed one by one.
         """
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Objects directly inside the directory ``prefix``, temporary ones included; a missing directory is empty."""
+        """List objects directly in the directory ``prefix``, including temporary ones; empty if it does not exist."""
         ...
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """Names of the objects directly inside ``prefix``: :meth:`list` without asking for sizes and times."""
+        """List the names of the objects directly inside ``prefix``; like :meth:`list`, without sizes and times."""
         ...
 
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
-        """Objects anywhere below the directory ``prefix``; a missing directory is empty."""
+        """List objects anywhere below the directory ``prefix``; empty if it does not exist."""
         ...
+
+
+def has_object(store: ObjectStore, path: str) -> bool:
+    """Return whether an object exists. Raises ``StorageError`` if that cannot be determined."""
+    try:
+        store.head(path)
+    except NotFoundError:
+        return False
+    return True

@@ -1,7 +1,7 @@
-"""Removing what a failed or interrupted call has written and nobody refers to.
+"""Removing unreferenced files of a failed or interrupted call.
 
-What cannot be removed is left to a cleanup of old versions. An interrupt (Ctrl-C) that arrives meanwhile is raised once
-the rest is removed; a second one ends the removal.
+Files that cannot be removed are left for a later cleanup. An interrupt (Ctrl-C) that arrives during the removal is
+raised after the remaining files are removed; a second one ends the removal.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["remove_all", "remove_objects"]
 
 
 def remove_objects(store: ObjectStore, paths: Iterable[str]) -> None:
-    """Remove objects; see the module. Nothing depends on their being gone after a power loss."""
+    """Remove objects; see the module docstring. A power loss may undo the removal, which is harmless."""
     remove_all(partial(store.delete, path, durable=False) for path in paths)
 
 
 def remove_all(removals: Iterable[Callable[[], object]]) -> None:
-    """Call every removal; see the module. The one that an interrupt meets is called again."""
+    """Call every removal; see the module docstring. A removal that is interrupted is called again."""
     waiting = deque(removals)
     try:
         _work_off(waiting)

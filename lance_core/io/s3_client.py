@@ -1,11 +1,11 @@
-"""S3Client: requests to one S3 endpoint, made by s3fs's client and waited for.
+"""S3Client: sends requests to one S3 endpoint through the client of s3fs, and waits for the responses.
 
-Requests run on fsspec's thread. A process has a connection of its own: one that was made before a fork stays with the
-parent, and the child makes another at its first request.
+Requests run on fsspec's thread. Each process has its own connection: a connection that was created before a fork stays
+with the parent, and the child creates another one for its first request.
 
-Repeating is decided here and nowhere else: botocore's repetitions and those of aiohttp, which sends a PUT again when a
-connection ends, are switched off. A request that may be repeated is, with growing pauses; one that must not be
-(``once``) is sent exactly once, and its failure tells whether the store may have carried it out.
+Only this class retries requests: the retries of botocore, and those of aiohttp, which resends a PUT if a connection
+ends, are disabled. A request that may be repeated is retried with increasing delays. A request that must not be
+repeated (``once``) is sent exactly once, and its error records whether the store may have executed it.
 
 Source: API of s3fs, aiobotocore and aiohttp.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["PARALLEL_REQUESTS", "S3Client", "client_of"]
 
 PARALLEL_REQUESTS: Final = 32
-"""Requests of one call that are under way at the same time."""
+"""Maximum number of requests that one call sends concurrently."""
 
 _POOL_CONNECTIONS: Final = 64
 _FIRST_PAUSE_SECONDS: Final = 0.1
@@ -46,7 +46,7 @@ _clients: OrderedDict[S3Settings, S3Client] = OrderedDict()
 
 
 def client_of(settings: S3Settings) -> S3Client:
-    """The client of these settings; the most recently used ones are kept."""
+    """Return the client for these settings; the most recently used clients are kept."""
     with _lock:
         client = _clients.get(settings)
         if client is None:
@@ -58,24 +58,24 @@ def client_of(settings: S3Settings) -> S3Client:
 
 
 class S3Client:
-    """Requests to one endpoint. Safe for threads and forks.
+    """Requests to one endpoint. Thread-safe and fork-safe.
 
     Args:
-        settings: how it is reached.
+        settings: settings of the endpoint.
     """
 
     def __init__(self, settings: S3Settings) -> None:
-        """Nothing is connected yet."""
+        """Create the client without connecting."""
         self._settings = settings
         self._connections: dict[int, Any] = {}
 
     def __repr__(self) -> str:
-        """The endpoint."""
+        """Return a representation with the endpoint."""
         return f"S3Client(endpoint={self._settings.endpoint!r})"
 
     @property
     def settings(self) -> S3Settings:
-        """How the endpoint is reached."""
+        """Settings of the endpoint."""
         return self._settings
 
     def wait_for(self, work: Callable[[], Coroutine[Any, Any, _R]]) -> _R:
@@ -86,21 +86,21 @@ class S3Client:
         return result
 
     def start(self, work: Coroutine[Any, Any, _R]) -> Any:
-        """Start a coroutine on fsspec's thread; returns a ``concurrent.futures.Future``."""
+        """Start a coroutine on fsspec's thread and return a ``concurrent.futures.Future``."""
         return asyncio.run_coroutine_threadsafe(work, self._connection().loop)
 
     def call(self, operation: str, place: str, **parameters: Any) -> dict[str, Any]:
-        """Make one request and wait for its answer; see :meth:`request`."""
+        """Send one request and wait for the response; see :meth:`request`."""
         return self.wait_for(lambda: self.request(operation, place, **parameters))
 
     async def request(self, operation: str, place: str, *, once: bool = False, **parameters: Any) -> dict[str, Any]:
-        """Make one request.
+        """Send one request.
 
         Args:
-            operation: the method of the client, such as ``head_object``.
-            place: what it is about, for messages.
-            once: never repeat it.
-            parameters: of the operation.
+            operation: method of the client, such as ``head_object``.
+            place: object or bucket of the request, for messages.
+            once: whether the request must not be repeated.
+            parameters: parameters of the operation.
 
         Raises:
             LanceError: see :mod:`~lance_core.io.s3_errors`.
@@ -113,7 +113,7 @@ class S3Client:
         return await self._repeating(send, operation.replace("_", " "), place, once=once)
 
     async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> bytes:
-        """The bytes of an object, or of a part of it; repeated as a whole when the body breaks off."""
+        """Read an object, or a range of its bytes; the whole read is repeated if the response is incomplete."""
         parameters = {"Bucket": bucket, "Key": key, **self.payer()}
         if byte_range is not None:
             parameters["Range"] = byte_range
@@ -127,7 +127,7 @@ class S3Client:
         return await self._repeating(send, "read", place, once=False)
 
     def payer(self) -> dict[str, str]:
-        """Parameters that every request for an object has."""
+        """Return the parameters that all object requests have."""
         return {"RequestPayer": "requester"} if self._settings.requester_pays else {}
 
     async def _repeating(self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool) -> _R:
@@ -139,7 +139,7 @@ class S3Client:
             except Exception as error:  # noqa: BLE001  # whatever the client raises becomes one of ours
                 failure = translate(error, verb=verb, place=place, secrets=self._settings.secrets)
             if once or not self._may_repeat(failure, attempt, started):
-                # Not chained: the error's own text may show a URL with a password.
+                # The error is not chained: the text of the original error may contain a URL with a password.
                 raise failure
             await asyncio.sleep(min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1))
             attempt += 1
@@ -156,7 +156,7 @@ class S3Client:
         return await self._connection().set_session()
 
     def _connection(self) -> Any:
-        """This process's connection. Those of other processes are kept as they are: closing them would disturb."""
+        """Return the connection of this process. Inherited connections are not closed, because the parent uses them."""
         pid = os.getpid()
         found = self._connections.get(pid)
         if found is None:
@@ -171,7 +171,7 @@ def _http_session_class() -> type:
     from aiobotocore.httpsession import AIOHTTPSession
 
     class OnceSession(AIOHTTPSession):  # type: ignore[misc]  # the library is untyped
-        """aiohttp sends an idempotent request again when its connection ends; a conditional PUT must not be."""
+        """A session without the retries of aiohttp, which would repeat a conditional PUT when its connection ends."""
 
         async def _get_session(self, proxy_url: str | None) -> Any:
             session = await super()._get_session(proxy_url)
@@ -194,7 +194,7 @@ def _connect(settings: S3Settings) -> Any:
     client: dict[str, Any] = {}
     endpoint = settings.endpoint
     if endpoint is not None:
-        # Other servers than AWS may not know the checksums that botocore adds since 1.36.
+        # Servers other than AWS may not support the checksums that botocore has added since version 1.36.
         config |= {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
         config["s3"] = {"addressing_style": "virtual" if settings.virtual_hosted else "path"}
         client["region_name"] = settings.region or "us-east-1"

@@ -1,19 +1,19 @@
-"""What S3 and its client report, as our errors.
+"""Converts errors of S3 and its client to errors of this library.
 
 ===========================================  ====================================================================
-the key, version or upload is not there      ``NotFoundError``
-the bucket is not there                      ``StorageError``, errno ENOENT
-credentials refused, or not enough           ``AccessDeniedError``
-no credentials anywhere                      ``AccessDeniedError``
+the key, version or upload does not exist    ``NotFoundError``
+the bucket does not exist                    ``StorageError``, errno ENOENT
+credentials rejected, or lack permissions    ``AccessDeniedError``
+no credentials found                         ``AccessDeniedError``
 slow down, too many requests                 ``StorageError``, retryable
-a failure of the server                      ``StorageError``, retryable and in flight
+server error                                 ``StorageError``, retryable and in flight
 no connection                                ``StorageError``, retryable
-a connection that ended, or no answer        ``StorageError``, retryable and in flight
-anything else                                ``StorageError``
+connection lost, or no response              ``StorageError``, retryable and in flight
+any other error                              ``StorageError``
 ===========================================  ====================================================================
 
-*In flight* means that the store may have done what was asked, or may still do it. Messages are made of codes, the
-server's short text and the place; whatever is secret is cut out.
+*In flight* means that the store may have executed the request, or may still execute it. Messages consist of codes, the
+server's short text and the location; secrets are removed.
 
 Source: error codes of the APIs of S3 and DynamoDB; errors of botocore, aiobotocore and aiohttp.
 """
@@ -94,7 +94,7 @@ _SHORTEST_SECRET: Final = 4
 
 
 def status_of(error: BaseException) -> tuple[int, str]:
-    """HTTP status and code that a server answered with; (0, "") for an error of another kind."""
+    """Return the HTTP status and error code of a server's response; (0, "") for other errors."""
     response: Any = getattr(error, "response", None)
     if not isinstance(response, dict):
         return 0, ""
@@ -103,22 +103,22 @@ def status_of(error: BaseException) -> tuple[int, str]:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """A text without the secrets in it."""
+    """Remove secrets from a text."""
     for secret in secrets:
-        # Shorter ones are no secrets, and would be found in every word.
+        # Shorter values are not secrets, and occur in many words.
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "***")
     return text[:_SHOWN_CHARACTERS]
 
 
 def translate(error: BaseException, *, verb: str, place: str, secrets: Iterable[str] = ()) -> LanceError:
-    """Our error for what the client raised.
+    """Convert an error raised by the client.
 
     Args:
-        error: what it raised.
-        verb: what was tried.
-        place: with what.
-        secrets: never shown.
+        error: the error.
+        verb: the attempted operation.
+        place: object or bucket of the operation.
+        secrets: values that must not appear in the message.
     """
     if isinstance(error, LanceError):
         return error
@@ -133,12 +133,12 @@ def _of_answer(
 ) -> LanceError:
     response: Any = getattr(error, "response", {})
     text = redacted(str(response.get("Error", {}).get("Message") or ""), secrets)
-    found = f"the store answered {status} {code}" + (f": {text}" if text and text != code else "")
+    found = f"the store responded with {status} {code}" + (f": {text}" if text and text != code else "")
     facts: dict[str, object] = {"path": place, "status": status, "code": code}
     if code == "NoSuchBucket":
         return StorageError(f"{what}: the bucket does not exist", errno=errno.ENOENT, **facts)
     if code in _MISSING:
-        return NotFoundError(f"{what}: it does not exist", **facts)
+        return NotFoundError(f"{what}: the object does not exist", **facts)
     if code in _REFUSED or status in (401, 403):
         return AccessDeniedError(f"{what}: {found}", errno=errno.EACCES, **facts)
     if code in _THROTTLED or status == 429:
@@ -159,7 +159,7 @@ def _of_client(error: BaseException, what: str, place: str, secrets: Iterable[st
     if names & _NEVER_REPEATED:
         return StorageError(f"{what}: {kind}: {text}", path=place)
     if names & _NOT_CONNECTED:
-        return StorageError(f"{what}: no connection: {text}", path=place, retryable=True)
+        return StorageError(f"{what}: connection failed: {text}", path=place, retryable=True)
     if names & {"HTTPClientError", "BotoCoreError", "ClientError", "ClientPayloadError", "OSError", "TimeoutError"}:
         return StorageError(f"{what}: {kind}: {text}", path=place, retryable=True, in_flight=True)
     return StorageError(f"{what}: {kind}: {text}", path=place, in_flight=True)

@@ -1,28 +1,28 @@
-"""S3Settings: how a bucket is reached, from storage options and the environment.
+"""S3Settings: settings for accessing a bucket, from storage options and the environment.
 
-Options have the reference's names; the case of a name does not matter, the first of several names wins, and an option
-beats the environment. Names that are not listed are passed over, as the reference does: one dictionary may serve
-several stores.
+Options have the names of the reference; names are case-insensitive; if several names of an option are set, the first
+one is used, and an option takes precedence over the environment. Unknown names are ignored, as in the reference, so one
+dictionary may configure several stores.
 
-Credentials are taken together from one place: the options, or ``AWS_ACCESS_KEY_ID`` and its companions; else botocore
-looks where it always does (profiles, web identity, the instance's role). They are never shown: not by ``repr``, and not
-in a message.
+All credentials are taken from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables; otherwise
+botocore searches its usual sources (profiles, web identity, the instance role). They never appear in the result of
+``repr`` or in messages.
 
-Source: storage options and environment variables of pylance 14.0.2 on S3.
+Source: storage options and environment variables of pylance 14.0.2 for S3.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 from lance_core.errors import InvalidInputError, InvalidTypeError
-from lance_core.io.durations import duration_seconds
 
-__all__ = ["S3Settings", "lowered_options"]
+__all__ = ["S3Settings", "duration_seconds", "lowered_options"]
 
 _ACCESS_KEY: Final = ("aws_access_key_id", "access_key_id")
 _SECRET_KEY: Final = ("aws_secret_access_key", "secret_access_key")
@@ -47,7 +47,22 @@ _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_time
 _CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
 _ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
-"""Others are passed over: ``TOKEN`` or ``REGION`` may mean anything."""
+"""Variables without a prefix that are read. Others, such as ``TOKEN``, may have unrelated meanings."""
+
+_DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]+)")
+_UNIT_SECONDS: Final = {
+    **dict.fromkeys(("ns", "nsec"), 1e-9),
+    **dict.fromkeys(("us", "usec", "µs"), 1e-6),
+    **dict.fromkeys(("ms", "msec", "millis", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 604_800.0),
+    **dict.fromkeys(("M", "month", "months"), 2_630_016.0),
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 31_557_600.0),
+}
+"""The units of a duration. They are not those of the table config: see :mod:`lance_core.cleanup.durations`."""
 
 _DEFAULT_TIMEOUT: Final = 30.0
 _DEFAULT_CONNECT_TIMEOUT: Final = 5.0
@@ -68,27 +83,27 @@ _SSE: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """How a bucket is reached.
+    """Settings for accessing a bucket.
 
     Attributes:
-        access_key_id: None for botocore's own search.
-        secret_access_key: belongs to it.
-        session_token: belongs to it; None for lasting credentials.
-        region: None for botocore's own search.
-        endpoint: None for AWS.
-        virtual_hosted: the bucket is part of the host name.
-        anonymous: requests are not signed.
-        express: the bucket is a directory bucket, whose listings are in no order.
+        access_key_id: id of the access key; None to let botocore search for credentials.
+        secret_access_key: secret of the access key.
+        session_token: token of the access key; None for long-term credentials.
+        region: region of the bucket; None to let botocore search for it.
+        endpoint: URL of the endpoint; None for AWS.
+        virtual_hosted: whether the bucket is part of the host name.
+        anonymous: whether requests are unsigned.
+        express: whether the bucket is a directory bucket, whose listings are unordered.
         verifies_certificates: whether a TLS certificate must be valid.
-        requester_pays: whether requests are paid by who makes them.
+        requester_pays: whether the requester pays for requests.
         encryption: server-side encryption of new objects.
-        kms_key_id: key of that encryption.
-        bucket_key: whether that encryption uses a bucket key.
-        proxy_url: a proxy for every request.
-        timeout_seconds: how long an answer may take.
-        connect_timeout_seconds: how long a connection may take.
-        max_retries: repetitions of a request that may be repeated.
-        retry_timeout_seconds: no repetition starts later than this.
+        kms_key_id: KMS key for the encryption.
+        bucket_key: whether the encryption uses a bucket key.
+        proxy_url: proxy for all requests.
+        timeout_seconds: maximum time to wait for a response.
+        connect_timeout_seconds: maximum time to establish a connection.
+        max_retries: maximum number of retries of a request that may be repeated.
+        retry_timeout_seconds: maximum time after which a retry may start.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -112,16 +127,16 @@ class S3Settings:
 
     @classmethod
     def of(cls, options: Mapping[str, str] | None, environment: Mapping[str, str] | None = None) -> Self:
-        """Settings from storage options and the environment.
+        """Read settings from storage options and the environment.
 
         Args:
-            options: as the user gave them.
-            environment: None for the process's own.
+            options: the user's options.
+            environment: environment variables; None for those of the process.
 
         Raises:
-            InvalidTypeError: an option is no text.
-            InvalidInputError: a value cannot be understood, half of the credentials is missing, or the endpoint is
-                neither https nor allowed to be http.
+            InvalidTypeError: an option is not a string.
+            InvalidInputError: a value is invalid, only one of the access key id and the secret is set, or the endpoint
+                uses http without the permission to do so.
         """
         found = _Options(lowered_options(options), _of_environment(os.environ if environment is None else environment))
         _check_checksum(found.text(_CHECKSUM_ALGORITHM))
@@ -143,7 +158,7 @@ class S3Settings:
             kms_key_id=kms_key,
             bucket_key=None if found.text(_BUCKET_KEY) is None else found.flag(_BUCKET_KEY),
             proxy_url=found.text(_PROXY),
-            # The reference passes the second name over, whatever its value.
+            # The reference ignores the second name if its value is invalid.
             timeout_seconds=found.seconds(_TIMEOUT, found.whole_seconds(_REQUEST_TIMEOUT, _DEFAULT_TIMEOUT)),
             connect_timeout_seconds=found.seconds(_CONNECT_TIMEOUT, _DEFAULT_CONNECT_TIMEOUT),
             max_retries=found.count(_MAX_RETRIES, _DEFAULT_RETRIES),
@@ -152,7 +167,7 @@ class S3Settings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Values that no message may show."""
+        """Values that must not appear in messages."""
         user = (self.proxy_url or "").partition("://")[2].rpartition("@")[0]
         values = (
             self.access_key_id,
@@ -166,10 +181,11 @@ class S3Settings:
 
 
 def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Options by lower-case name.
+    """Return options with lowercase names.
 
     Raises:
-        InvalidTypeError: they are no mapping, or a name or a value is no text; the value is not shown.
+        InvalidTypeError: the options are not a mapping, or a name or value is not a string; the message does not
+            contain the value.
     """
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(
@@ -197,7 +213,7 @@ def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What is given by options, and by the environment."""
+    """Values given by options and by the environment."""
 
     given: Mapping[str, str]
     environment: Mapping[str, str]
@@ -215,7 +231,7 @@ class _Options:
         key, secret = source.text(_ACCESS_KEY), source.text(_SECRET_KEY)
         if bool(key) is not bool(secret):
             missing, present = (_SECRET_KEY, _ACCESS_KEY) if key else (_ACCESS_KEY, _SECRET_KEY)
-            raise InvalidInputError(f"{present[0]} is given without {missing[0]}")
+            raise InvalidInputError(f"{present[0]} must be given together with {missing[0]}")
         return (key, secret, source.text(_TOKEN)) if key else (None, None, None)
 
     def flag(self, names: tuple[str, ...]) -> bool:
@@ -223,25 +239,39 @@ class _Options:
         value = "" if text is None else text.strip().lower()
         if value in _TRUE or value in _FALSE:
             return value in _TRUE
-        # Values are not shown: a secret may have been given by the wrong name.
-        raise InvalidInputError(f"storage option {names[-1]!r} is neither true nor false")
+        # The message does not contain the value: a secret may have been passed under the wrong name.
+        raise InvalidInputError(f"storage option {names[-1]!r} must be true or false")
 
     def seconds(self, names: tuple[str, ...], default: float) -> float:
         text = self.text(names)
         seconds = default if text is None else duration_seconds(text)
         if seconds is None or seconds <= 0:
-            raise InvalidInputError(f"storage option {names[0]!r} is not a duration such as 30s")
+            raise InvalidInputError(f"storage option {names[0]!r} must be a duration such as 30s")
         return seconds
 
     def whole_seconds(self, names: tuple[str, ...], default: float) -> float:
-        """Seconds without a unit, or a duration; the default for what is neither."""
+        """Parse seconds without a unit, or a duration; return the default for other text."""
         text = self.text(names) or ""
         return float(text) if _is_count(text) else duration_seconds(text) or default
 
     def count(self, names: tuple[str, ...], default: int) -> int:
-        """A whole number; the default for what is none."""
+        """Parse a whole number; return the default for other text."""
         text = self.text(names) or ""
         return int(text) if _is_count(text) else default
+
+
+def duration_seconds(text: str) -> float | None:
+    """Parse text such as ``30s``, ``500ms`` or ``1m 30s`` to seconds; None for other text, such as a bare number."""
+    rest, total = text.strip(), 0.0
+    if not rest:
+        return None
+    while rest:
+        match = _DURATION.match(rest)
+        if match is None or match[2] not in _UNIT_SECONDS:
+            return None
+        total += float(match[1]) * _UNIT_SECONDS[match[2]]
+        rest = rest[match.end() :].strip()
+    return total
 
 
 def _is_count(text: str) -> bool:
@@ -250,14 +280,14 @@ def _is_count(text: str) -> bool:
 
 def _check_checksum(text: str | None) -> None:
     if text is not None and text.lower() != _CHECKSUM:
-        raise InvalidInputError(f"storage option {_CHECKSUM_ALGORITHM[0]!r} is not {_CHECKSUM!r}")
+        raise InvalidInputError(f"storage option {_CHECKSUM_ALGORITHM[0]!r} must be {_CHECKSUM!r}")
 
 
 def _encryption(text: str | None) -> str | None:
     if text is None:
         return None
     if text.lower() not in _SSE:
-        raise InvalidInputError(f"storage option {_ENCRYPTION[0]!r} is none of {sorted(_SSE)}")
+        raise InvalidInputError(f"storage option {_ENCRYPTION[0]!r} must be one of {sorted(_SSE)}")
     return _SSE[text.lower()]
 
 
@@ -268,12 +298,12 @@ def _endpoint(text: str | None, *, allows_http: bool) -> str | None:
     try:
         parts = urlsplit(endpoint)
     except ValueError:
-        # A bracket that is not closed.
-        raise InvalidInputError("storage option 'aws_endpoint' is not an http(s) URL") from None
+        # The URL contains an unclosed bracket.
+        raise InvalidInputError("storage option 'aws_endpoint' must be an http or https URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInputError("storage option 'aws_endpoint' is not an http(s) URL")
+        raise InvalidInputError("storage option 'aws_endpoint' must be an http or https URL")
     if parts.username or parts.password:
-        raise InvalidInputError("storage option 'aws_endpoint' holds credentials; give them by options of their own")
+        raise InvalidInputError("storage option 'aws_endpoint' contains credentials; pass them as separate options")
     if parts.scheme == "http" and not allows_http:
         raise InvalidInputError(f"endpoint {endpoint} is not encrypted; set the storage option 'allow_http' to 'true'")
     return endpoint

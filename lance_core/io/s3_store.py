@@ -1,19 +1,19 @@
 """S3Store: objects of one bucket.
 
-Paths are ``bucket/key``. What the rooms above ask for becomes these requests:
+Paths are ``bucket/key``. The operations of the store use these requests:
 
 ===================  ==================================================================================================
 ``get``              one GetObject
-``get_ranges``       one GetObject for each group of near ranges, some at the same time
+``get_ranges``       one GetObject for each group of nearby ranges, several at the same time
 ``put``              one PutObject
-``put_if_absent``    one PutObject with ``If-None-Match: *``, sent once; never an upload in parts, whose completion some
-                     servers let replace an object
-``create``           one PutObject, or an upload in parts that is aborted when it fails
-``list…``            ListObjectsV2, in lexical order (not in a directory bucket)
+``put_if_absent``    one PutObject with ``If-None-Match: *``, sent once; never a multipart upload, because on some
+                     servers its completion may replace an object
+``create``           one PutObject, or a multipart upload that is aborted if it fails
+``list…``            ListObjectsV2, in lexical order (except in a directory bucket)
 ===================  ==================================================================================================
 
-Before the condition is relied on for the first time it is tried (:mod:`~lance_core.io.condition_probe`). An answer of
-412 or 409 means that an object is there, or was about to be: the caller looks whose.
+The condition is tested before its first use (:mod:`~lance_core.io.condition_probe`). A response of 412 or 409 means
+that an object exists or was about to be created; the caller determines which writer created it.
 
 Source: API of Amazon S3; requests of pylance 14.0.2.
 """
@@ -48,14 +48,14 @@ _DIRECTORY_BUCKET: Final = "--x-s3"
 
 
 def open_s3_store(bucket: str, storage_options: Mapping[str, str] | None) -> S3Store:
-    """The store of a bucket; stores of equal settings share their connections.
+    """Open the store of a bucket; stores with equal settings share their connections.
 
     Raises:
-        InvalidInputError: an option cannot be understood.
+        InvalidInputError: an option is invalid.
     """
     settings = S3Settings.of(storage_options)
     if settings.endpoint is not None and settings.virtual_hosted:
-        # The reference wants the bucket in such an endpoint; this client adds it.
+        # The reference expects the bucket in such an endpoint; this client adds it.
         settings = replace(settings, endpoint=settings.endpoint.replace(f"://{bucket}.", "://", 1))
     return S3Store(client_of(settings), bucket)
 
@@ -64,24 +64,24 @@ class S3Store:
     """Objects of one bucket.
 
     Args:
-        client: makes the requests.
-        bucket: the bucket's name.
+        client: sends the requests.
+        bucket: name of the bucket.
     """
 
     def __init__(self, client: S3Client, bucket: str) -> None:
-        """Nothing is asked yet."""
+        """Create the store without sending requests."""
         self._client = client
         self._bucket = bucket
         express = client.settings.express or bucket.endswith(_DIRECTORY_BUCKET)
         self._capabilities = StoreCapabilities(atomic_create=True, lexical_listing=not express, version_hint=express)
 
     def __repr__(self) -> str:
-        """Endpoint and bucket."""
+        """Return a representation with the endpoint and the bucket."""
         return f"S3Store(endpoint={self._client.settings.endpoint!r}, bucket={self._bucket!r})"
 
     @property
     def client(self) -> S3Client:
-        """Makes the requests."""
+        """The client that sends the requests."""
         return self._client
 
     @property
@@ -122,11 +122,11 @@ class S3Store:
         return self.put_if_none_match(path, data)
 
     def require_condition(self, path: str) -> None:
-        """Refuse the bucket if it passes the condition over."""
+        """Reject the bucket if it ignores the condition."""
         require_condition(self, (self._client.settings.endpoint or "AWS", self._bucket), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """One conditional request, whether or not the store keeps the condition."""
+        """Send one conditional request, without checking that the store honors the condition."""
         body = bytes(memoryview(data).cast("B"))
         try:
             self._client.call(
@@ -148,10 +148,10 @@ class S3Store:
             return
 
     def remove_empty_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Do nothing, because there are no directories."""
 
     def remove_directory(self, path: str) -> None:
-        """Nothing: there are no directories."""
+        """Do nothing, because there are no directories."""
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
         return self._listed(prefix, Delimiter="/")
@@ -173,7 +173,7 @@ class S3Store:
         while True:
             answer = self._client.call("list_objects_v2", _shown(prefix), **asked)
             for entry in answer.get("Contents", ()):
-                # Consoles make empty objects for directories.
+                # Consoles create empty objects for directories.
                 if not entry["Key"].endswith("/"):
                     yield ObjectInfo(
                         path=f"{self._bucket}/{entry['Key']}",
@@ -205,7 +205,7 @@ class S3Store:
                 raise
         if found != extent.num_bytes:
             raise CorruptDataError(
-                f"{_shown(path)}: bytes [{extent.start}, {extent.stop}) are wanted, the object ends before",
+                f"{_shown(path)}: bytes [{extent.start}, {extent.stop}) were requested, but the object is shorter",
                 path=path,
                 offset=extent.start,
                 expected=extent.num_bytes,

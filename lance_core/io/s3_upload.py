@@ -1,11 +1,12 @@
-"""S3WriteStream: an object that is written piece by piece.
+"""S3WriteStream: an object that is written in parts.
 
-Up to the size of one part everything is kept, and goes out as one PutObject. Beyond it parts are sent while the next is
-collected, a few at a time. Nothing is visible before ``commit`` has completed the upload; a failure or ``abort`` gives
-it up, so that the parts are removed. A process that is killed leaves an upload that only a rule of the bucket removes
-(``AbortIncompleteMultipartUpload``).
+An object up to the size of one part is sent with one PutObject. The parts of a larger object are sent while the next
+part is collected, a few at a time. Nothing is visible until ``commit`` has completed the upload; a failure or ``abort``
+cancels the upload, so that the parts are removed. A process that is killed leaves an upload that only a lifecycle rule
+of the bucket removes (``AbortIncompleteMultipartUpload``).
 
-Parts are of one size for the first thousand, as some servers want, and grow then: ten thousand hold 440 GiB.
+The first thousand parts have equal sizes, as some servers require; then parts grow: ten thousand parts have a total
+size of 440 GiB.
 
 Source: API of Amazon S3.
 """
@@ -13,13 +14,13 @@ Source: API of Amazon S3.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import LanceError, NotFoundError, StorageError
+from lance_core.io.object_store import WriteStream
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -35,7 +36,7 @@ _OBJECT_KEYS: Final = ("Bucket", "Key", "RequestPayer")
 
 
 def placement(settings: S3Settings) -> dict[str, Any]:
-    """Parameters of every new object."""
+    """Return the parameters for creating objects."""
     parameters: dict[str, Any] = {}
     if settings.encryption is not None:
         parameters["ServerSideEncryption"] = settings.encryption
@@ -46,17 +47,17 @@ def placement(settings: S3Settings) -> dict[str, Any]:
     return parameters
 
 
-class S3WriteStream:
+class S3WriteStream(WriteStream):
     """An object being written.
 
     Args:
-        client: makes the requests.
+        client: sends the requests.
         target: parameters of the new object.
         place: the object, for messages.
     """
 
     def __init__(self, client: S3Client, target: dict[str, Any], place: str) -> None:
-        """Nothing is sent yet."""
+        """Create the stream without sending anything."""
         self._client = client
         self._target = target
         self._object = {name: value for name, value in target.items() if name in _OBJECT_KEYS}
@@ -70,7 +71,7 @@ class S3WriteStream:
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes written so far."""
         return self._position
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:
@@ -96,7 +97,7 @@ class S3WriteStream:
         self._buffer.clear()
 
     def abort(self) -> None:
-        """Remove what was sent."""
+        """Remove the uploaded parts."""
         if not self._open:
             return
         self._open = False
@@ -104,21 +105,11 @@ class S3WriteStream:
         if self._upload_id is None:
             return
         for future in self._sent:
-            # A part that arrives after the upload was aborted would stay.
+            # A part that arrived after the upload was aborted would remain.
             with suppress(LanceError):
                 future.result()
         with suppress(LanceError):
             self._client.call("abort_multipart_upload", self._place, **self._object, UploadId=self._upload_id)
-
-    def __enter__(self) -> Self:
-        """The stream itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Abort, unless it was committed."""
-        self.abort()
 
     def _require_open(self, verb: str) -> None:
         if not self._open:
@@ -138,7 +129,7 @@ class S3WriteStream:
         self._sent.append(self._client.start(request))
 
     def _collect(self, under_way: int) -> None:
-        """Wait until no more than that many parts are under way. Raises what one of them raised."""
+        """Wait until at most ``under_way`` parts are pending. Raises the error of a part that failed."""
         while len(self._sent) - len(self._parts) > under_way:
             number = len(self._parts)
             answer = self._sent[number].result()
@@ -154,7 +145,8 @@ class S3WriteStream:
                 MultipartUpload={"Parts": self._parts},
             )
         except NotFoundError:
-            # The upload is gone: an earlier attempt completed it and its answer was lost, or somebody removed it.
+            # The upload no longer exists: either an earlier attempt completed it and the response was lost, or it was
+            # removed.
             answer = self._client.call("head_object", self._place, **self._object)
             if answer["ContentLength"] != self._position:
                 raise

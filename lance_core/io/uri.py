@@ -1,12 +1,12 @@
-"""From a user's URI to a store and a path in it.
+"""Resolves a user's URI to a store and a path in it.
 
 ========================================  ==============================================================================
 ``/path``, ``file:///path``               local files
-``memory://name/path``                    this process's memory
-``s3://bucket/path``, ``s3a://…``         S3 and servers like it
-``gs://…``, ``gcs://…``                   Google Cloud Storage, by gcsfs
-``az://…``, ``abfs://…``, ``abfss://…``   Azure Blob Storage, by adlfs
-``{scheme}+ddb://``, ``{scheme}+sql://``  the store of that scheme; which versions there are is kept elsewhere
+``memory://name/path``                    the memory of this process
+``s3://bucket/path``, ``s3a://…``         S3 and compatible servers
+``gs://…``, ``gcs://…``                   Google Cloud Storage, through gcsfs
+``az://…``, ``abfs://…``, ``abfss://…``   Azure Blob Storage, through adlfs
+``{scheme}+ddb://``, ``{scheme}+sql://``  the store of that scheme; an external store keeps the list of versions
                                           (:mod:`lance_core.table.manifest_stores`)
 ========================================  ==============================================================================
 """
@@ -39,33 +39,35 @@ __all__ = [
     "canonical_scheme",
     "place_of",
     "recorded_uri",
+    "register_store",
     "require_no_credentials",
     "resolve",
     "split_external_scheme",
+    "unregister_store",
 ]
 
 EXTERNAL_SUFFIXES: Final = ("ddb", "sql")
-"""What may follow the scheme, after a ``+``, when the versions of a table are kept by an external manifest store."""
+"""Suffixes of the scheme, after a ``+``, for tables whose versions are in an external manifest store."""
 
 _S3_SCHEMES: Final = ("s3", "s3a")
 _AZURE_SCHEMES: Final = ("abfs", "abfss")
 _MEMORY_ROOT: Final = "dataset"
 _CANONICAL_SCHEMES: Final = {"s3a": "s3", "gcs": "gs", "abfs": "az", "abfss": "az"}
 
-_memory_stores: dict[str, MemoryStore] = {}
+_memory_stores: dict[str, ObjectStore] = {}
 _memory_lock: Final = fork_lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What a URI says.
+    """A parsed URI.
 
     Attributes:
-        scheme: of the objects, in lower case; empty for a local path.
-        suffix: names the external manifest store; empty where there is none.
-        authority: bucket, container, or name of a memory; empty for local files.
-        path: of the dataset, in its store.
-        query: of the external manifest store.
+        scheme: scheme of the objects, in lowercase; empty for a local path.
+        suffix: name of the external manifest store; empty if there is none.
+        authority: bucket, container, or name of a memory store; empty for local files.
+        path: path of the dataset in its store.
+        query: query of the external manifest store.
     """
 
     scheme: str
@@ -75,14 +77,14 @@ class Place:
     query: str
 
     def uri(self, path: str) -> str:
-        """The URI of another path of the same store, in the same spelling."""
+        """Return the URI of another path in the same store, with the same scheme and suffix."""
         if not self.scheme:
             return path
         scheme = f"{self.scheme}+{self.suffix}" if self.suffix else self.scheme
         return f"{scheme}://{self._below(path)}" + (f"?{self.query}" if self.query else "")
 
     def recorded(self, path: str) -> str:
-        """A path of the same store as manifests name it: every reader knows the scheme, and no spelling has another."""
+        """Return a path as recorded in manifests: with a canonical scheme that every reader knows."""
         if self.scheme in ("", "file"):
             return path
         return f"{_recorded_scheme(self.scheme, self.authority)}://{self._below(path)}"
@@ -97,20 +99,20 @@ class Place:
 
 
 def place_of(uri: str | os.PathLike[str]) -> Place:
-    """Take a URI apart.
+    """Parse a URI.
 
     Args:
-        uri: as above; a local path may be relative to the working directory and begin with ``~``.
+        uri: see the module docstring; a local path may be relative to the working directory and start with ``~``.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or holds credentials.
-        UnsupportedSchemeError: no store for this scheme.
+        InvalidInputError: the URI is empty or malformed, or contains credentials.
+        UnsupportedSchemeError: there is no store for the scheme.
     """
     text = os.fspath(uri)
     if not text:
         raise InvalidInputError(f"the path or URI {text!r} is empty")
     if "\0" in unquote(text):
-        raise InvalidInputError(f"the dataset URI {text!r} has a NUL")
+        raise InvalidInputError(f"the dataset URI {text!r} contains a NUL character")
     require_no_credentials(text)
     scheme, suffix, query = split_external_scheme(text)
     if scheme == "":
@@ -118,18 +120,18 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     authority, path = _authority_and_path(trimmed(text), scheme, suffix)
     if scheme == "file":
         if authority not in ("", "localhost"):
-            raise InvalidInputError(f"file URI {text!r} names a host; expected file:///path")
+            raise InvalidInputError(f"file URI {text!r} has a host; expected file:///path")
         path, authority = os.path.abspath(decoded(path)), ""
     elif scheme == "memory":
         path = path.strip("/") or _MEMORY_ROOT
     elif scheme in _S3_SCHEMES or scheme in FSSPEC_SCHEMES:
         if not authority:
-            raise InvalidInputError(f"the URI {text!r} names no bucket")
-        # abfss://container@account…/path: the account is the store's business.
+            raise InvalidInputError(f"the URI {text!r} has no bucket")
+        # abfss://container@account…/path: the store handles the account.
         path = f"{authority.partition('@')[0]}/{key_of(path)}".rstrip("/")
     else:
         raise UnsupportedSchemeError(
-            f"no store for scheme {scheme!r} of {scheme}://…: local paths, file://, memory://, s3://, gs:// and az:// "
+            f"unsupported scheme {scheme!r} in {scheme}://…: local paths, file://, memory://, s3://, gs:// and az:// "
             "are supported",
             scheme=scheme,
         )
@@ -137,18 +139,18 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
 
 
 def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
-    """The store that a URI names and the path of the dataset in it.
+    """Return the store of a URI and the path of the dataset in it.
 
     Args:
-        uri: as above; a local path may be relative to the working directory and begin with ``~``.
+        uri: see the module docstring; a local path may be relative to the working directory and start with ``~``.
         storage_options: credentials and settings of remote stores.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or holds credentials.
-        InvalidTypeError: the settings are no mapping of text to text.
-        UnsupportedSchemeError: no store for this scheme.
+        InvalidInputError: the URI is empty or malformed, or contains credentials.
+        InvalidTypeError: the storage options are not a mapping of strings to strings.
+        UnsupportedSchemeError: there is no store for the scheme.
     """
-    # Stores that need no settings are given the same ones in another deployment.
+    # Checked for every store, even if the store does not use options: in another deployment, it may be remote.
     lowered_options(storage_options)
     place = place_of(uri)
     if place.scheme in ("", "file"):
@@ -161,12 +163,36 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
     return open_fsspec_store(place.scheme, place.authority, storage_options), place.path
 
 
-def recorded_uri(uri: str, path: str | None = None) -> str:
-    """A root as manifests name it: an absolute path, or the URI of the objects.
+def register_store(name: str, store: ObjectStore) -> None:
+    """Use this store for ``memory://{name}/…``, in this process only; a previous store is replaced.
+
+    Open datasets keep the store with which they were opened.
 
     Args:
-        uri: of the root.
-        path: in the store of the URI; None for the one that the URI leads to.
+        name: text between ``memory://`` and the first slash.
+        store: the store, which receives the paths after that slash.
+
+    Raises:
+        InvalidInputError: the name is empty or contains a slash.
+    """
+    if not name or "/" in name:
+        raise InvalidInputError(f"invalid store name {name!r}; expected text without slashes")
+    with _memory_lock:
+        _memory_stores[name] = store
+
+
+def unregister_store(name: str) -> None:
+    """Remove the store of ``memory://{name}/…``; the next caller that opens it gets an empty memory store."""
+    with _memory_lock:
+        _memory_stores.pop(name, None)
+
+
+def recorded_uri(uri: str, path: str | None = None) -> str:
+    """Return a root as recorded in manifests: an absolute path, or the URI of the objects.
+
+    Args:
+        uri: URI of the root.
+        path: path in the store of the URI; None for the path of the URI.
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or has a part that may be secret.
@@ -174,7 +200,7 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
     try:
         place = place_of(uri)
     except UnsupportedSchemeError:
-        # Another implementation may know it.
+        # Another implementation may support the scheme.
         if "?" in uri or "#" in uri:
             raise InvalidInputError(
                 f"the URI {uri.partition('?')[0].partition('#')[0]} has a query or a fragment"
@@ -184,28 +210,28 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
 
 
 def canonical_scheme(scheme: str) -> str:
-    """The one name of a scheme that has several."""
+    """Return the canonical name of a scheme that has several names."""
     return _CANONICAL_SCHEMES.get(scheme, scheme)
 
 
 def require_no_credentials(uri: str) -> None:
-    """Refuse a URI with a user or a password before its host: URIs are shown in messages and written into manifests.
+    """Reject a URI with a user or password before its host: URIs appear in messages and are written to manifests.
 
     Raises:
-        InvalidInputError: it has them; they are not shown.
+        InvalidInputError: the URI contains credentials; the message does not include them.
     """
     scheme, separator, rest = uri.partition("://")
     user, has_user, _ = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")
-    # abfss://container@account…/path names a container there.
+    # In abfss://container@account…/path, the part before the @ is the container.
     is_container = scheme.lower().partition("+")[0] in _AZURE_SCHEMES and ":" not in user
     if separator and has_user and not is_container:
-        raise InvalidInputError(f"the URI {scheme}://… holds credentials; give them by storage options")
+        raise InvalidInputError(f"the URI {scheme}://… contains credentials; pass them as storage options")
 
 
 def split_external_scheme(uri: str) -> tuple[str, str, str]:
-    """Scheme of the objects, suffix that names the external manifest store, and the query; empty where there is none.
+    """Return the scheme of the objects, the suffix that specifies the external manifest store, and the query.
 
-    The query is cut off only where there is a suffix: elsewhere it belongs to nothing.
+    Missing parts are empty. The query is split off only if there is a suffix.
     """
     base, _, suffix = _scheme(uri).partition("+")
     if suffix not in EXTERNAL_SUFFIXES or not base:
@@ -214,12 +240,12 @@ def split_external_scheme(uri: str) -> tuple[str, str, str]:
 
 
 def _recorded_scheme(scheme: str, authority: str) -> str:
-    # Only abfss:// tells the account.
+    # Only abfss:// URIs contain the account.
     return "abfss" if scheme in _AZURE_SCHEMES and "@" in authority else canonical_scheme(scheme)
 
 
 def _authority_and_path(text: str, scheme: str, suffix: str) -> tuple[str, str]:
-    """What lies between the scheme and the first slash, and the rest; queries do not belong to the objects."""
+    """Return the part between the scheme and the first slash, and the rest. Reject queries and fragments."""
     rest = text.partition("?")[0] if suffix else text
     rest = rest.partition(":")[2]
     if not rest.startswith("//"):

@@ -1,4 +1,4 @@
-"""The shapes of a blob column: as a table declares it, as its files store it, as descriptors are given, as values.
+"""The shapes of a blob column: as declared in a table, as stored in files, as prepared descriptors, and as values.
 
 ===========  ==========================================  =====================================================
 Generation   Declared in the schema of the table          Stored in data files, and returned by scans
@@ -8,11 +8,12 @@ v2           struct of data, uri, position, size, of      packed struct of kind,
              extension type ``lance.blob.v2``             blob_uri
 ===========  ==========================================  =====================================================
 
-As values both are large_binary. The stored form of v2 is also that of the file's own schema, where its members have
-neither ids nor parents; files say large_binary for v1.
+The values of both generations are large_binary. For v2, the file's own schema also declares the stored form, whose
+members have neither ids nor parents there; for v1, file schemas declare large_binary.
 
-Who places values of v2 columns himself gives descriptors of them in a fourth shape, the prepared one: a struct of
-kind, data, uri, blob_id, blob_size, position, of the extension type of v2. Tables and files never have it.
+Programs that write sidecars themselves provide descriptors of v2 columns in a fourth shape, the prepared shape: a
+struct of kind, data, uri, blob_id, blob_size, position, with the extension type of v2. It never occurs in tables or
+files.
 
 **Source:** files and scans of pylance 14.0.2; its ``BlobDescriptorArrayBuilder``.
 """
@@ -73,39 +74,39 @@ _PREPARED_V2: Final = (
 
 
 def has_blobs(schema: Schema) -> bool:
-    """Whether a leaf of the schema is a blob, in whatever shape."""
+    """Return whether any leaf of the schema is a blob, in any shape."""
     return any(leaf.is_blob for leaf in schema.leaves())
 
 
 def is_blob_v2(field: Field) -> bool:
-    """True for the declared shape of v2."""
+    """Return whether a field has the declared shape of v2."""
     return field.is_blob and field.is_struct and not is_described(field) and not is_prepared(field)
 
 
 def is_blob_v1(field: Field) -> bool:
-    """True for the declared shape of v1."""
+    """Return whether a field has the declared shape of v1."""
     return field.is_blob and not field.is_struct
 
 
 def is_described(field: Field) -> bool:
-    """True for the stored shape of either."""
+    """Return whether a field has the stored shape of v1 or v2."""
     names = tuple(child.name for child in field.children)
     return field.is_blob and names in (_names(_STORED_V1), _names(_STORED_V2))
 
 
 def is_prepared(field: Field) -> bool:
-    """True for the shape in which descriptors of v2 are given."""
+    """Return whether a field has the shape in which descriptors of v2 are provided."""
     members = [(child.name, child.logical_type) for child in field.children]
     return field.is_blob and members == [(child.name, child.logical_type) for child in _PREPARED_V2]
 
 
 def prepared_field(field: Field) -> Field:
-    """A v2 field in the prepared shape; it keeps its id."""
+    """Return a v2 field in the prepared shape, with the same id."""
     return field.with_children(_PREPARED_V2)
 
 
 def declared_schema(schema: Schema) -> Schema:
-    """The schema of a table that is made of rows of this one: data and uri in place of the prepared shape."""
+    """Return the schema of a table created from rows of this schema: data and uri replace the prepared shape."""
     declared = _schema_mapped(
         schema, lambda field: field.with_children(_DECLARED_V2[:2]) if is_prepared(field) else field
     )
@@ -113,22 +114,22 @@ def declared_schema(schema: Schema) -> Schema:
 
 
 def stored_field(field: Field) -> Field:
-    """The field with every blob in it in the stored shape; the blob keeps its id."""
+    """Return the field with all of its blobs in the stored shape; blobs keep their ids."""
     return _mapped(field, _stored)
 
 
 def stored_schema(schema: Schema) -> Schema:
-    """The schema with every blob in the stored shape; idempotent."""
+    """Return the schema with all blobs in the stored shape; idempotent."""
     return _schema_mapped(schema, _stored)
 
 
 def file_schema(schema: Schema) -> Schema:
-    """The schema that a data file of the table says it has: v2 in the stored shape, v1 as declared."""
+    """Return the schema recorded in a data file of the table: v2 in the stored shape, v1 as declared."""
     return _schema_mapped(schema, lambda field: field if is_blob_v1(field) else _stored(field))
 
 
 def bytes_schema(schema: Schema) -> Schema:
-    """The declared schema with every blob as large_binary: v1 as it is, v2 without the extension."""
+    """Return the declared schema with every blob as large_binary: v1 unchanged, v2 without the extension."""
 
     def as_bytes(field: Field) -> Field:
         if is_blob_v1(field):
@@ -140,7 +141,7 @@ def bytes_schema(schema: Schema) -> Schema:
 
 
 def complete_schema(schema: Schema) -> Schema:
-    """The schema with all four members in every declared v2 field; tables may declare the first two only."""
+    """Return the schema with all four members in every declared v2 field; tables may declare only the first two."""
     return _schema_mapped(schema, lambda field: field.with_children(_DECLARED_V2) if is_blob_v2(field) else field)
 
 

@@ -1,4 +1,4 @@
-"""Blobs as Arrow columns: what callers hand over, in the reference's names.
+"""Blobs as Arrow columns, with the same names as in the reference.
 
 **Source:** ``lance.blob`` of pylance 14.0.2.
 """
@@ -30,16 +30,16 @@ _MEMBERS: Final = (
 
 @dataclass(frozen=True)
 class Blob:
-    """One value to write: bytes, or a reference to bytes elsewhere. ``None`` stands for a null.
+    """One value to write: bytes, or a reference to bytes in another location. ``None`` represents a null.
 
     Attributes:
         data: the bytes.
-        uri: where the bytes are.
-        position: start of a range of them; set together with ``size``.
-        size: length of the range, above 0.
+        uri: URI of the bytes.
+        position: start of a range within the object at the URI; set together with ``size``.
+        size: length of the range in bytes; greater than 0.
 
     Raises:
-        InvalidInputError: neither or both of bytes and reference, or half a range.
+        InvalidInputError: there is neither data nor a URI, or both, or only one of position and size.
     """
 
     data: bytes | None = None
@@ -48,26 +48,26 @@ class Blob:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        """Check that there is exactly one representation."""
+        """Check that exactly one of data and uri is set."""
         problem = self._problem()
         if problem is not None:
             raise InvalidInputError(problem)
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:
-        """A value given by its bytes."""
+        """Create a value from its bytes."""
         return Blob(data=bytes(data))
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """A value that lies elsewhere, whole or a range of it."""
+        """Create a reference to a value at a URI, or to a range of it."""
         if (position is not None and position < 0) or (size is not None and size < 0):
             raise InvalidInputError("position and size of an external blob must not be negative")
         return Blob(uri=uri, position=position, size=size)
 
     @staticmethod
     def empty() -> Blob:
-        """A value of no bytes, which is not null."""
+        """Create an empty value, which is not null."""
         return Blob(data=b"")
 
     def _problem(self) -> str | None:
@@ -85,19 +85,19 @@ class Blob:
 
 
 class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
-    """The extension type ``lance.blob.v2`` over a struct of data, uri, position, size; the last two may be missing."""
+    """The extension type ``lance.blob.v2`` over a struct of data, uri, position, size; the last two are optional."""
 
     def __init__(self) -> None:
-        """With all four members."""
+        """Create the type with all four members."""
         pa.ExtensionType.__init__(self, pa.struct(_MEMBERS), BLOB_V2)
 
     def __arrow_ext_serialize__(self) -> bytes:  # pyarrow's name
-        """There are no parameters."""
+        """Return an empty string, because the type has no parameters."""
         return b""
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:  # pyarrow's name
-        """The type over a storage that files or other libraries have."""
+        """Create the type for a storage type from files or other libraries."""
         members = list(storage_type) if pa.types.is_struct(storage_type) else []
         found = tuple((member.name, member.type) for member in members)
         if found not in (_NAMES_AND_TYPES, _NAMES_AND_TYPES[:2]):
@@ -107,7 +107,7 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         return instance
 
     def __arrow_ext_class__(self) -> type[BlobArray]:  # pyarrow's name
-        """Arrays of the type."""
+        """Return the array class of the type."""
         return BlobArray
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -123,10 +123,10 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no type
 
     @classmethod
     def from_pylist(cls, values: Sequence[Any]) -> BlobArray:
-        """From bytes, URIs, :class:`Blob` and None.
+        """Build an array from bytes, URIs, :class:`Blob` and None.
 
         Raises:
-            InvalidTypeError: a value is none of these.
+            InvalidTypeError: a value has an unsupported type.
         """
         blobs = [_as_blob(value) for value in values]
         members = [
@@ -140,13 +140,13 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no type
 
 
 def blob_array(values: Sequence[Any]) -> BlobArray:
-    """A column of blobs from Python values.
+    """Build a column of blobs from Python values.
 
     Args:
         values: bytes-like (the value), str (the URI of the value), :class:`Blob`, or None (null).
 
     Raises:
-        InvalidTypeError: a value is none of these.
+        InvalidTypeError: a value has an unsupported type.
     """
     return BlobArray.from_pylist(values)
 
@@ -159,17 +159,17 @@ def blob_field(
     dedicated_size_threshold: int | None = None,
     pack_file_size_threshold: int | None = None,
 ) -> pa.Field:
-    """The Arrow field of a blob column.
+    """Build the Arrow field of a blob column.
 
     Args:
-        name: of the field.
+        name: name of the field.
         nullable: whether nulls are allowed.
-        inline_size_threshold: values of up to so many bytes lie in the data file; 64 KiB by default.
-        dedicated_size_threshold: larger values get a file of their own; 4 MiB by default. Checked first.
-        pack_file_size_threshold: a file that several values share does not grow beyond; 1 GiB by default.
+        inline_size_threshold: values up to this many bytes are stored in the data file; 64 KiB by default.
+        dedicated_size_threshold: larger values get their own file; 4 MiB by default. Checked first.
+        pack_file_size_threshold: maximum size of a file shared by several values; 1 GiB by default.
 
     Raises:
-        InvalidInputError: a threshold is negative, too large, or 0 where that makes no sense.
+        InvalidInputError: a threshold is negative, too large, or 0 where that is not allowed.
         InvalidTypeError: a threshold is not a whole number.
     """
     thresholds = {
@@ -209,7 +209,7 @@ def _as_blob(value: Any) -> Blob | None:
 
 
 def register() -> None:
-    """Make Arrow know the extension type, unless another library of this process has."""
+    """Register the extension type with Arrow, unless another library in this process has already done so."""
     with suppress(pa.ArrowKeyError):
         pa.register_extension_type(BlobType())
 

@@ -1,10 +1,10 @@
-"""Schema ⇄ ``pa.Schema`` and Schema ⇄ the flat list of ``lance.file.Field`` messages.
+"""Converts schemas to and from ``pa.Schema``, and to and from the flat list of ``lance.file.Field`` messages.
 
-The messages are written as pylance writes them, byte for byte: ``type`` stays 0, ``parent_id`` is -1 at top level,
-and ``encoding`` repeats what the logical type says. The members of a blob v2 descriptor, which only the schemas of
-data files show, have neither id nor parent: they follow their blob.
+The messages are written as pylance writes them, byte for byte: ``type`` is always 0, ``parent_id`` is -1 at the top
+level, and ``encoding`` repeats information from the logical type. The members of a blob v2 descriptor, which occur only
+in the schemas of data files, have neither id nor parent: they directly follow the field of their blob.
 
-**Source:** ``lance.file.Field``, ``lance.file.Schema``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.Field``, ``lance.file.Schema``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from lance_core.schema.field import (
     Field,
     Schema,
 )
-from lance_core.schema.item_types import bfloat16_list_name, check_items
 from lance_core.schema.json_columns import LANCE_JSON, is_json_text, json_field
 from lance_core.schema.keys import (
     CLUSTERING_POSITION,
@@ -32,14 +31,15 @@ from lance_core.schema.keys import (
     is_primary_key,
     position,
 )
-from lance_core.schema.logical_types import arrow_field, logical_type_of, plain_type
+from lance_core.schema.logical_types import BFLOAT16, MAX_LIST_DEPTH, arrow_field, logical_type_of, plain_type
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 __all__ = [
     "MAX_DEPTH",
     "RESERVED_NAMES",
+    "bfloat16_list_name",
     "check_names",
     "fields_from_proto",
     "fields_to_proto",
@@ -52,22 +52,24 @@ __all__ = [
 RESERVED_NAMES: Final = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
-"""Columns that every table has without storing them."""
+"""Names of the virtual columns that every table has."""
 
 _TOP_LEVEL: Final = -1
 MAX_DEPTH: Final = 64
-"""Fields in fields that a schema may have."""
+"""Maximum nesting depth of fields."""
 
 _VAR_BINARY: Final = frozenset({"string", "large_string", "binary", "large_binary", "json"})
 _NO_ENCODING: Final = frozenset({"struct", "null"})
 
+_VIEWS: Final = (pa.string_view(), pa.binary_view())
+
 
 def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
-    """The Lance schema of an Arrow schema, ids given depth first from ``first_field_id``.
+    """Convert an Arrow schema to a Lance schema, with ids assigned depth first from ``first_field_id``.
 
     Raises:
-        InvalidSchemaError: a name that :func:`check_names` refuses, or a column that cannot be a primary key.
-        NotSupportedError: a type that the format cannot hold.
+        InvalidSchemaError: :func:`check_names` rejects a name, or a column cannot be a primary key.
+        NotSupportedError: the format does not support a type.
     """
     check_names(arrow.names)
     tops = tuple(_from_arrow_field(column, column.name) for column in arrow)
@@ -76,10 +78,10 @@ def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Check the names of the top-level columns of a new schema; members of structs may have any.
+    """Check the names of the top-level columns of a new schema; members of structs may have any name.
 
     Raises:
-        InvalidSchemaError: a name is dotted, repeated, or that of a column which every table has unasked.
+        InvalidSchemaError: a name contains a dot, is repeated, or is reserved for a virtual column.
     """
     seen: set[str] = set()
     for name in names:
@@ -95,18 +97,18 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def schema_to_arrow(schema: Schema) -> pa.Schema:
-    """The Arrow schema, with extension types that Arrow knows; unknown ones appear as their storage with metadata.
+    """Convert to an Arrow schema. Extension types unknown to Arrow are converted to their storage types with metadata.
 
     Raises:
         CorruptDataError: a logical type is malformed.
-        NotSupportedError: a logical type is not known.
+        NotSupportedError: a logical type is unknown.
     """
     arrow = pa.schema([arrow_field(top) for top in schema.fields], metadata=dict(schema.metadata) or None)
     return restore_schema(arrow) if any(has_extension(top) for top in schema.fields) else arrow
 
 
 def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
-    """The flat list of messages, depth first, parents before children."""
+    """Return the flat list of messages, depth first, parents before children."""
     messages: list[pb_file.Field] = []
     for top in schema.fields:
         _append_messages(messages, top, _TOP_LEVEL)
@@ -116,16 +118,16 @@ def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
 def fields_from_proto(
     messages: Iterable[pb_file.Field], metadata: Mapping[str, bytes] | None = None, *, hidden: Collection[int] = ()
 ) -> Schema:
-    """Rebuild the tree from the flat list.
+    """Rebuild the tree of fields from the flat list of messages.
 
     Args:
-        messages: parents before children.
-        metadata: of the schema.
+        messages: the field messages, parents before children.
+        metadata: metadata of the schema.
         hidden: negative ids that top-level fields may have.
 
     Raises:
         CorruptDataError: an id occurs twice or is negative, or a parent does not precede its child.
-        NotSupportedError: a field has no id and no blob stands before it, or fields are nested more than 64 deep.
+        NotSupportedError: a field has no id and does not follow a blob, or fields are nested more than 64 levels deep.
     """
     depths: dict[int, int] = {_TOP_LEVEL: 0}
     children: dict[int, list[pb_file.Field]] = {_TOP_LEVEL: []}
@@ -133,19 +135,19 @@ def fields_from_proto(
     for node in messages:
         if node.id == UNASSIGNED_ID:
             if last is None or node.parent_id != _TOP_LEVEL or not _from_message(last, {}).is_blob:
-                raise NotSupportedError(f"schema: field {node.name!r} has no id and is no member of a blob descriptor")
+                raise NotSupportedError(f"schema: field {node.name!r} has no id and is not part of a blob descriptor")
             children[last.id].append(node)
             continue
         last = node
         if (node.id < 0 and (node.id not in hidden or node.parent_id != _TOP_LEVEL)) or node.id in children:
-            raise CorruptDataError(f"schema: field {node.name!r} has id {node.id}, which is negative or taken")
+            raise CorruptDataError(f"schema: field {node.name!r} has id {node.id}, which is negative or already in use")
         if node.parent_id not in children:
             raise CorruptDataError(
-                f"schema: field {node.name!r} (id {node.id}) names parent {node.parent_id}, which does not precede it"
+                f"schema: field {node.name!r} (id {node.id}) has parent {node.parent_id}, which does not precede it"
             )
         depths[node.id] = depths[node.parent_id] + 1
         if depths[node.id] > MAX_DEPTH:
-            raise NotSupportedError(f"schema: field {node.name!r} is nested more than {MAX_DEPTH} deep")
+            raise NotSupportedError(f"schema: field {node.name!r} is nested more than {MAX_DEPTH} levels deep")
         children[node.id] = []
         children[node.parent_id].append(node)
     tops = tuple(_from_message(node, children) for node in children[_TOP_LEVEL])
@@ -153,7 +155,7 @@ def fields_from_proto(
 
 
 def schema_to_proto(schema: Schema) -> pb_file.Schema:
-    """The whole ``Schema`` message, metadata included."""
+    """Convert the schema to a ``Schema`` message, including metadata."""
     return pb_file.Schema(fields=fields_to_proto(schema), metadata=dict(schema.metadata))
 
 
@@ -164,7 +166,7 @@ def schema_from_proto(message: pb_file.Schema) -> Schema:
 
 def _from_arrow_field(column: pa.Field, where: str) -> Field:
     if where.count(".") >= MAX_DEPTH:
-        raise NotSupportedError(f"column {where!r} is nested more than {MAX_DEPTH} deep")
+        raise NotSupportedError(f"column {where!r} is nested more than {MAX_DEPTH} levels deep")
     if is_json_text(column):
         column = json_field(column)
     metadata = _text_keys(column.metadata)
@@ -172,7 +174,7 @@ def _from_arrow_field(column: pa.Field, where: str) -> Field:
         metadata = extension_metadata(column.type) | metadata
     extension_name = metadata.get(EXTENSION_NAME_KEY, b"")
     dtype = plain_type(column.type)
-    check_items(dtype, where)
+    _check_items(dtype, where)
     is_json = extension_name == LANCE_JSON.encode() and pa.types.is_large_binary(dtype)
     return Field(
         name=column.name,
@@ -229,7 +231,7 @@ def _encoding_hint(logical_type: str) -> pb_file.Encoding:
 
 
 def _from_message(message: pb_file.Field, children: Mapping[int, list[pb_file.Field]]) -> Field:
-    # The number of a missing id is also that of the missing parent of top-level fields.
+    # The value that means "no id" is also the parent id of top-level fields.
     below = () if message.id == UNASSIGNED_ID else children.get(message.id, ())
     return Field(
         id=message.id,
@@ -255,3 +257,61 @@ def _text(value: bytes, where: str) -> str:
         return value.decode()
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{where}: {value!r} is not UTF-8") from error
+
+
+def bfloat16_list_name(dtype: pa.DataType) -> str | None:
+    """Return the logical type of (nested) fixed-size lists of bfloat16; None for other types."""
+    name, sizes = None, []
+    for item, size in _lists(dtype):
+        sizes.append(str(size))
+        name = _extension_of(item)
+    if name != BFLOAT16 or len(sizes) > MAX_LIST_DEPTH:
+        return None
+    return ":".join([*["fixed_size_list"] * len(sizes), BFLOAT16, *reversed(sizes)])
+
+
+def _check_items(dtype: pa.DataType, where: str) -> None:
+    """Check that a logical type can express the items of a list or dictionary; other types pass.
+
+    A fixed-size list of any type except structs, and a dictionary, have no child field whose metadata could name an
+    extension type: only ``lance.bfloat16`` has a name in the logical type, at any depth. Other extension types would be
+    lost silently, as would the difference between values and views of them in a dictionary. The reference rejects the
+    same types.
+
+    Args:
+        dtype: storage type of a field; struct members and list items are not checked.
+        where: the column's path, for messages.
+
+    Raises:
+        NotSupportedError: an extension type, or views in a dictionary; the message names the type to cast to.
+    """
+    for item, _ in _lists(dtype):
+        name = _extension_of(item)
+        if name not in ("", BFLOAT16) and not pa.types.is_struct(plain_type(item.type)):
+            raise NotSupportedError(
+                f"column {where!r}: a fixed-size list cannot keep the extension type {name} of its items; cast them to "
+                f"{plain_type(item.type)}",
+                column=where,
+            )
+    if pa.types.is_dictionary(dtype):
+        value_type = dtype.value_type
+        if isinstance(value_type, pa.BaseExtensionType) or value_type in _VIEWS:
+            raise NotSupportedError(
+                f"column {where!r}: a dictionary cannot keep the type {value_type} of its values; cast them to "
+                f"{plain_type(value_type)}",
+                column=where,
+            )
+
+
+def _lists(dtype: pa.DataType) -> Iterator[tuple[pa.Field, int]]:
+    """Yield the items and the size of every fixed-size list, starting with the outermost."""
+    while pa.types.is_fixed_size_list(dtype):
+        yield dtype.value_field, dtype.list_size
+        dtype = plain_type(dtype.value_type)
+
+
+def _extension_of(item: pa.Field) -> str:
+    if isinstance(item.type, pa.BaseExtensionType):
+        return str(item.type.extension_name)
+    name: bytes = (item.metadata or {}).get(EXTENSION_NAME_KEY.encode(), b"")
+    return name.decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Extension types: between the storage that files hold and the types that Arrow has registered.
+"""Extension types: conversion between their storage types in files and the types registered with Arrow.
 
-A field names its extension in its metadata. Arrow resolves such names when a schema or an array crosses its IPC format
-or its C interface; both are used here, so that nested fields are found too and nothing is copied.
+The metadata of a field contains the name of its extension type. Arrow resolves such names when a schema or an array
+passes through its IPC format or its C interface. Both are used here, so that nested fields are handled, without copies.
 
 **Source:** metadata keys ``ARROW:extension:name`` and ``ARROW:extension:metadata`` of the Arrow columnar format.
 """
@@ -28,39 +28,40 @@ __all__ = [
     "restore_schema",
     "storage_array",
     "storage_type",
+    "with_children",
 ]
 
 _LENGTH_BYTES: Final = 4
 
 
 def has_extension(field: Field) -> bool:
-    """Whether the field or one below it names an extension type."""
+    """Return whether the field or one of its descendants has an extension type."""
     return any(node.extension_name or BFLOAT16 in node.logical_type for node in field.walk())
 
 
 def restore_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with registered extension types in place; unknown names, and bad parameters, stay as they are."""
-    # Ours is registered when it is first needed, unless another library has done so.
+    """Return the schema with its registered extension types; unknown or invalid types are left unchanged."""
+    # This library's type is registered when it is first needed, unless another library has already registered it.
     import_module("lance_core.schema.blob_types")
     try:
         return pa.ipc.read_schema(schema.serialize())
     except (pa.ArrowException, ValueError, TypeError, KeyError):
-        # The parameters of an extension are its own affair; a type that refuses them leaves the storage readable.
+        # An extension type validates its own parameters; if it rejects them, the storage remains readable.
         return schema
 
 
 def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the types of ``schema``, which :func:`restore_schema` made; zero-copy."""
+    """Return the batch with the types of ``schema``, a result of :func:`restore_schema`; zero-copy."""
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch._import_from_c_capsule(*batch.__arrow_c_array__())
 
 
 def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
-    """The field metadata that names an extension type and its parameters.
+    """Return the field metadata that specifies an extension type and its parameters.
 
-    Types that Arrow itself defines do not offer their serialized form to Python; the C data interface does: its
-    metadata is ``i32 n | n x (i32 length | key | i32 length | value)`` in the machine's byte order.
+    Types that are defined by Arrow itself do not expose their serialized form to Python, but the C data interface does:
+    its metadata is ``i32 n | n x (i32 length | key | i32 length | value)`` in native byte order.
     """
     serialize = getattr(dtype, "__arrow_ext_serialize__", None)
     if serialize is not None:
@@ -69,7 +70,7 @@ def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
     capsule = pa.field("", dtype).__arrow_c_schema__()
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    # The third pointer of ArrowSchema, behind format and name.
+    # The third pointer of ArrowSchema, after format and name.
     at = ctypes.cast(pointer_of(capsule, b"arrow_schema"), ctypes.POINTER(ctypes.c_void_p))[2]
     texts = []
     if at:
@@ -83,7 +84,7 @@ def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
 
 
 def contains_extension(dtype: pa.DataType) -> bool:
-    """Whether the type or one inside it is an extension type."""
+    """Return whether the type is an extension type or contains one."""
     if isinstance(dtype, pa.BaseExtensionType):
         return True
     if not dtype.num_fields:
@@ -92,7 +93,7 @@ def contains_extension(dtype: pa.DataType) -> bool:
 
 
 def storage_type(dtype: pa.DataType) -> pa.DataType:
-    """The type with the storage of every extension type in its place; field metadata is left out."""
+    """Replace every extension type in a type with its storage; field metadata is omitted."""
     if isinstance(dtype, pa.BaseExtensionType):
         return storage_type(dtype.storage_type)
     if not contains_extension(dtype):
@@ -101,6 +102,11 @@ def storage_type(dtype: pa.DataType) -> pa.DataType:
         child.with_type(storage_type(child.type)).remove_metadata()
         for child in (dtype.field(index) for index in range(dtype.num_fields))
     ]
+    return with_children(dtype, children)
+
+
+def with_children(dtype: pa.DataType, children: list[pa.Field]) -> pa.DataType:
+    """Return the same kind of nested type with other children."""
     if pa.types.is_struct(dtype):
         return pa.struct(children)
     if pa.types.is_map(dtype):
@@ -111,7 +117,7 @@ def storage_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def storage_array(array: pa.Array) -> pa.Array:
-    """The array with every extension type inside replaced by its storage; zero-copy."""
+    """Replace every extension type in an array with its storage; zero-copy."""
     if not contains_extension(array.type):
         return array
     _, content = array.__arrow_c_array__()

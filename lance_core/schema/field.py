@@ -1,12 +1,13 @@
 """Field and Schema: the tree of named, typed columns with the ids that make schema evolution possible.
 
-A field is known by its id; names may change and repeat below different parents. Ids are unique in a table and are
-given out depth first from 0 when it is created; a data file that was added later holds only some of them.
+A field is identified by its id; names may change, and may be repeated under different parents. Ids are unique in a
+table and are assigned depth first from 0 when it is created; a data file that was added later contains only some of the
+fields.
 
-Children exist for ``struct``, lists, ``map`` and ``fixed_size_list:struct:n``. A fixed-size list of anything else has
-none: its item type is part of its logical type.
+``struct``, lists, ``map`` and ``fixed_size_list:struct:n`` have children. A fixed-size list of any other type has none:
+its item type is part of its logical type.
 
-**Source:** ``lance.file.Field`` and ``lance.file.Schema``; behaviour of pylance 14.0.2 for ids and column ownership.
+**Source:** ``lance.file.Field`` and ``lance.file.Schema``; behavior of pylance 14.0.2 for ids and column ownership.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
 EXTENSION_METADATA_KEY: Final = "ARROW:extension:metadata"
 
 PACKED_KEYS: Final = ("lance-encoding:packed", "packed")
-"""Metadata of a struct whose members are stored row by row in one column: either key, the second is the older one."""
+"""Metadata of a struct whose members are stored row by row in one column: either key; the second is the older one."""
 
 BLOB_KEY: Final = "lance-encoding:blob"
-"""Metadata of a large_binary whose values lie outside the pages; whatever the value of the key, even ``false``."""
+"""Metadata key of a large_binary field with values outside the pages; any value has this effect, even ``false``."""
 
 BLOB_V2: Final = "lance.blob.v2"
-"""Extension type of blobs since 2.2. Only files have the key above for it, table schemas have the extension name."""
+"""Extension type of blobs since 2.2. Table schemas contain the extension name, file schemas the key above."""
 
 UNASSIGNED_ID: Final = -1
-"""Id of a field that has not been given one."""
+"""Id of a field to which no id has been assigned."""
 
 HIDDEN_FIELD_IDS: Final = frozenset({-3, -4, -5})
-"""Ids of the columns in which data files keep ids and versions of rows; no table has such a field."""
+"""Ids of the hidden columns in which data files store ids and versions of rows; no table has such fields."""
 
 _TRUE: Final = frozenset({b"true", b"1", b"yes", b"on", b"y"})
 _LISTS: Final = frozenset({"list", "large_list", "list.struct", "large_list.struct"})
@@ -61,17 +62,17 @@ class Field:
     """One node of the schema tree.
 
     Attributes:
-        id: unique in the table; ``UNASSIGNED_ID`` before the table gives one.
-        name: the last path component ("item", not "x.item").
+        id: id of the field, unique in the table; ``UNASSIGNED_ID`` until the table assigns one.
+        name: name of the field: the last path component ("item", not "x.item").
         logical_type: the type string ("int32", "list.struct", "timestamp:us:UTC").
         nullable: whether nulls are allowed.
         children: member, item or entries fields.
         metadata: Arrow field metadata, read-only.
-        extension_name: copy of the metadata entry ``ARROW:extension:name``; empty for none.
-        unenforced_primary_key: the field belongs to the declared primary key.
-        unenforced_primary_key_position: 1-based place in a composite key; 0 when not stated.
-        unenforced_clustering_key: the field belongs to the declared clustering key.
-        unenforced_clustering_key_position: 1-based place in a composite key; 0 when not stated.
+        extension_name: copy of the metadata entry ``ARROW:extension:name``; empty if there is none.
+        unenforced_primary_key: whether the field belongs to the declared primary key.
+        unenforced_primary_key_position: 1-based position in a composite key; 0 if not specified.
+        unenforced_clustering_key: whether the field belongs to the declared clustering key.
+        unenforced_clustering_key_position: 1-based position in a composite key; 0 if not specified.
     """
 
     id: int = UNASSIGNED_ID
@@ -87,7 +88,7 @@ class Field:
     unenforced_clustering_key_position: int = 0
 
     def __post_init__(self) -> None:
-        """Take a read-only copy of the metadata."""
+        """Make a read-only copy of the metadata."""
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -96,42 +97,42 @@ class Field:
 
     @property
     def is_struct(self) -> bool:
-        """True for a struct, packed or not."""
+        """Whether the field is a struct, packed or not."""
         return self.logical_type == "struct"
 
     @property
     def is_list(self) -> bool:
-        """True for variable-length lists; a map is not one of them."""
+        """Whether the field is a variable-length list; a map does not count."""
         return self.logical_type in _LISTS
 
     @property
     def is_map(self) -> bool:
-        """True for a map; its only child is the struct ``entries`` of key and value."""
+        """Whether the field is a map; its only child is the struct ``entries`` of key and value."""
         return self.logical_type == "map"
 
     @property
     def is_fixed_size_list(self) -> bool:
-        """True for every fixed-size list."""
+        """Whether the field is any fixed-size list."""
         return self.logical_type.startswith("fixed_size_list:")
 
     @property
     def is_structural_fixed_size_list(self) -> bool:
-        """True for a fixed-size list of structs: the only one with a child field and without a column of its own."""
+        """Whether the field is a fixed-size list of structs, the only kind with a child field and no own column."""
         return self.is_fixed_size_list and bool(self.children)
 
     @property
     def is_dictionary(self) -> bool:
-        """True for an Arrow dictionary."""
+        """Whether the field is an Arrow dictionary."""
         return self.logical_type.startswith("dict:")
 
     @property
     def is_packed(self) -> bool:
-        """True for a struct that is stored row by row in one column."""
+        """Whether the field is a struct that is stored row by row in one column."""
         return self.is_struct and any(is_true(self.metadata.get(key)) for key in PACKED_KEYS)
 
     @property
     def is_blob(self) -> bool:
-        """True for values stored outside the pages (large_binary, or the blob v2 struct)."""
+        """Whether the values are stored outside the pages (large_binary, or the blob v2 struct)."""
         if not self.metadata and not self.extension_name:
             return False
         name = self.extension_name or self.metadata.get(EXTENSION_NAME_KEY, b"").decode(errors="replace")
@@ -139,27 +140,27 @@ class Field:
 
     @property
     def is_leaf(self) -> bool:
-        """True when the field owns a column of a 2.1+ data file; containers leave that to their leaves."""
+        """Whether the field owns a column of a 2.1+ data file; of a container, only the leaves own columns."""
         return not self.children or self.is_packed or self.is_blob
 
     def leaves(self) -> list[Field]:
-        """The fields that own a column of a 2.1+ data file, depth first; ``[self]`` for a leaf."""
+        """Return the fields that own a column of a 2.1+ data file, depth first; ``[self]`` for a leaf."""
         if self.is_leaf:
             return [self]
         return [leaf for child in self.children for leaf in child.leaves()]
 
     def walk(self) -> Iterator[Field]:
-        """This field and everything below it, depth first, parents before children."""
+        """Yield this field and all of its descendants, depth first, parents before children."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     def child(self, name: str) -> Field | None:
-        """The direct child of that name, or None."""
+        """Return the direct child with a name, or None."""
         return next((child for child in self.children if child.name == name), None)
 
     def with_ids(self, first_id: int) -> Field:
-        """A copy whose tree is numbered depth first from ``first_id``."""
+        """Return a copy whose tree is numbered depth first from ``first_id``."""
         children = []
         next_id = first_id + 1
         for child in self.children:
@@ -168,7 +169,7 @@ class Field:
         return replace(self, id=first_id, children=tuple(children))
 
     def with_children(self, children: Sequence[Field]) -> Field:
-        """A copy with other children."""
+        """Return a copy with new children."""
         return replace(self, children=tuple(children))
 
 
@@ -177,7 +178,7 @@ class Schema:
     """The top-level fields of a table or of a data file.
 
     Attributes:
-        fields: in column order.
+        fields: the fields, in column order.
         metadata: Arrow schema metadata, read-only.
     """
 
@@ -185,7 +186,7 @@ class Schema:
     metadata: Mapping[str, bytes] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Take a read-only copy of the metadata."""
+        """Make a read-only copy of the metadata."""
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -198,26 +199,26 @@ class Schema:
         return [top.name for top in self.fields]
 
     def walk(self) -> Iterator[Field]:
-        """Every field, depth first, parents before children: the order of the serialized list."""
+        """Yield every field, depth first, parents before children; this is the order of the serialized list."""
         for top in self.fields:
             yield from top.walk()
 
     def leaves(self) -> list[Field]:
-        """The fields that own a column of a 2.1+ data file, depth first."""
+        """Return the fields that own a column of a 2.1+ data file, depth first."""
         return [leaf for top in self.fields for leaf in top.leaves()]
 
     def field_ids(self) -> list[int]:
-        """Ids of every field, depth first."""
+        """Return the ids of all fields, depth first."""
         return [node.id for node in self.walk()]
 
     def max_field_id(self) -> int:
-        """The largest id in use; -1 for an empty schema."""
+        """Return the largest id in use; -1 for an empty schema."""
         return max(self.field_ids(), default=-1)
 
     def find(self, key: str | int) -> Field | None:
-        """The field of that id, or at that path ("a", "s.x", "l.item"); None when there is none.
+        """Return the field with an id or at a path ("a", "s.x", "l.item"); None if it does not exist.
 
-        At every level the exact name is tried first, so that a nested name that contains a dot is found.
+        At every level the exact name is tried first, so that nested names that contain dots are found.
         """
         if isinstance(key, int):
             return next((node for node in self.walk() if node.id == key), None)
@@ -225,10 +226,10 @@ class Schema:
         return None if trail is None else trail[-1]
 
     def field(self, key: str | int) -> Field:
-        """The field of that id or path; see :meth:`find`.
+        """Return the field with an id or at a path; see :meth:`find`.
 
         Raises:
-            InvalidInputError: there is no such field.
+            InvalidInputError: the field does not exist.
         """
         found = self.find(key)
         if found is None:
@@ -236,7 +237,7 @@ class Schema:
         return found
 
     def with_ids(self, first_id: int = 0) -> Schema:
-        """A copy numbered depth first from ``first_id``."""
+        """Return a copy with ids assigned depth first from ``first_id``."""
         numbered = []
         next_id = first_id
         for top in self.fields:
@@ -245,26 +246,19 @@ class Schema:
         return replace(self, fields=tuple(numbered))
 
     def with_metadata(self, metadata: Mapping[str, bytes]) -> Schema:
-        """A copy with other schema metadata."""
+        """Return a copy with new schema metadata."""
         return replace(self, metadata=metadata)
-
-    def project(self, columns: Sequence[str]) -> Schema:
-        """The chosen columns with their ids; see :func:`lance_core.schema.projection.project`."""
-        # projection.py builds on this module.
-        from lance_core.schema.projection import project
-
-        return project(self, columns)
 
 
 def is_true(value: bytes | None) -> bool:
-    """Whether the value of a metadata key switches something on; case does not matter, anything unknown is off."""
+    """Return whether a metadata value means true; case-insensitive, unknown values mean false."""
     return value is not None and value.lower() in _TRUE
 
 
 def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
-    """The fields from one of the siblings down to the one that a dotted path names; None if there is none.
+    """Return the fields along a dotted path, starting with one of the siblings; None if the path does not exist.
 
-    A name with dots may stand as it is or in backquotes, which are doubled inside: ``s.`a.b```.
+    A name that contains dots may be written literally or in backquotes (``s.`a.b```); backquotes inside are doubled.
     """
     for quoted in (False, True):
         for node in siblings:
@@ -279,7 +273,7 @@ def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
 
 
 def _plain_values(record: Field | Schema) -> dict[str, Any]:
-    # A mappingproxy does not pickle.
+    # A mappingproxy cannot be pickled.
     values = {item.name: getattr(record, item.name) for item in fields(record)}
     return {**values, "metadata": dict(record.metadata)}
 

@@ -1,4 +1,4 @@
-"""JSON columns: ``arrow.json`` text outside, ``lance.json`` binary inside.
+"""JSON columns: ``arrow.json`` text for callers, ``lance.json`` binary in files.
 
 **Source:** columns of pylance 14.0.2.
 """
@@ -34,7 +34,7 @@ LANCE_JSON: Final = "lance.json"
 
 
 def is_json_text(field: pa.Field) -> bool:
-    """Whether an Arrow field is JSON text, whether or not Arrow knows the extension type."""
+    """Return whether an Arrow field is JSON text, even if Arrow does not know the extension type."""
     if isinstance(field.type, pa.BaseExtensionType):
         return bool(field.type.extension_name == ARROW_JSON)
     name = (field.metadata or {}).get(EXTENSION_NAME_KEY.encode())
@@ -42,14 +42,14 @@ def is_json_text(field: pa.Field) -> bool:
 
 
 def json_field(given: pa.Field) -> pa.Field:
-    """The field that a column of JSON text is stored as."""
+    """Return the field that stores a column of JSON text."""
     kept = {key: value for key, value in (given.metadata or {}).items() if not key.startswith(b"ARROW:extension:")}
     names = {EXTENSION_NAME_KEY.encode(): LANCE_JSON.encode(), EXTENSION_METADATA_KEY.encode(): b""}
     return pa.field(given.name, pa.large_binary(), nullable=given.nullable, metadata=kept | names)
 
 
 def shown_json_schema(schema: Schema) -> Schema:
-    """The schema with text for every stored JSON column; the same object if there is none."""
+    """Return the schema with a text field for each stored JSON column; the same object if there are none."""
     if not any(node.logical_type == "json" for node in schema.walk()):
         return schema
     return replace(schema, fields=tuple(_shown(top) for top in schema.fields))
@@ -76,10 +76,10 @@ def _text_field(field: Field) -> Field:
 
 
 def encode_json(array: pa.Array, where: str) -> pa.Array:
-    """Text to binary, as large_binary.
+    """Convert text to binary, as large_binary.
 
     Raises:
-        InvalidInputError: a value is no JSON.
+        InvalidInputError: a value is not valid JSON.
     """
     text = array.storage if isinstance(array, pa.ExtensionArray) else array
     try:
@@ -89,10 +89,10 @@ def encode_json(array: pa.Array, where: str) -> pa.Array:
 
 
 def decode_json(array: pa.Array, where: str) -> pa.Array:
-    """Binary to text, as string.
+    """Convert binary to text, as string.
 
     Raises:
-        CorruptDataError: a value is no binary JSON.
+        CorruptDataError: a value is not binary JSON.
     """
     try:
         return _mapped(array, text_from_jsonb, pa.string())
@@ -101,7 +101,7 @@ def decode_json(array: pa.Array, where: str) -> pa.Array:
 
 
 def _mapped(array: pa.Array, convert: Callable[[bytes], bytes | str], dtype: pa.DataType) -> pa.Array:
-    # Documents are trees of any shape: each is converted on its own, equal ones once. Rows stay in Arrow.
+    # Documents are trees of any shape, so each distinct document is converted separately. Rows stay in Arrow.
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     distinct = encoded.dictionary.cast(pa.large_binary())
     converted = pa.array([None if value is None else convert(value) for value in distinct.to_pylist()], dtype)

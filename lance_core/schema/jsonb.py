@@ -1,17 +1,17 @@
-"""JSONB: the binary form of JSON documents that ``lance.json`` columns hold.
+"""JSONB: the binary form of JSON documents in ``lance.json`` columns.
 
 ::
 
-    document    container, or a scalar as one of kind 0x2, its number 0, with one entry
+    document    container; a scalar is stored as a container of kind 0x2 with count 0 and one entry
     container   u32 kind (0x8 array, 0x4 object) << 28 | number of members
-                entries: array u32 x n; object u32 x n of the keys, then u32 x n of the values
-                bytes of everything that the entries describe, in their order
+                entries: array u32 x n; object u32 x n for the keys, then u32 x n for the values
+                the bytes described by the entries, in order
     entry       kind << 28 | bytes:  0 null, 1 string, 2 number, 3 false, 4 true, 5 container
     number      0x00 zero  0x10 NaN  0x20 infinity  0x30 -infinity
                 0x40 signed, 0x50 unsigned, 1, 2, 4 or 8 bytes; 0x60 double, 8 bytes
 
-Words and numbers are big-endian. Members of objects are sorted by the bytes of their keys. Integers outside 64 bits
-become doubles.
+Words and numbers are big-endian. Members of objects are sorted by the bytes of their keys. Integers that do not fit
+into 64 bits are converted to doubles.
 
 **Source:** columns of pylance 14.0.2, compared byte for byte; the JSONB format of Databend.
 """
@@ -42,30 +42,30 @@ _WIDTHS: Final = (1, 2, 4, 8)
 
 
 def jsonb_from_text(text: bytes) -> bytes:
-    """The binary form of a JSON text.
+    """Convert JSON text to the binary form.
 
     Raises:
-        InvalidInputError: not JSON, a key that occurs twice in one object, or a document nested more than 256 deep.
+        InvalidInputError: invalid JSON, a key that occurs twice in one object, or more than 256 levels of nesting.
     """
     try:
         value = json.loads(text.decode(), object_pairs_hook=_object, strict=False, parse_constant=_no_constant)
         kind, data = _encoded(value, 0)
     except RecursionError as error:
-        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} deep") from error
+        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} levels deep") from error
     except InvalidInputError:
         raise
     except ValueError as error:
-        raise InvalidInputError(f"not JSON: {error}") from error
+        raise InvalidInputError(f"invalid JSON: {error}") from error
     if kind == _CONTAINER:
         return data
     return _word(_SCALAR, 0) + _word(kind, len(data)) + data
 
 
 def text_from_jsonb(data: bytes) -> str:
-    """The JSON text of a document, without blanks; NaN and infinities give null.
+    """Convert a document to JSON text, without whitespace; NaN and infinities become null.
 
     Raises:
-        CorruptDataError: not such a document.
+        CorruptDataError: the bytes are not a valid document.
     """
     if not data:
         return "null"
@@ -85,11 +85,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise InvalidInputError(f"{name} is not JSON")
+    raise InvalidInputError(f"{name} is not valid JSON")
 
 
 def _encoded(value: Any, depth: int) -> tuple[int, bytes]:
-    """Kind of the entry, and its bytes."""
+    """Return the kind and the bytes of the entry for a value."""
     if value is None:
         return _NULL, b""
     if value is True:
@@ -103,7 +103,7 @@ def _encoded(value: Any, depth: int) -> tuple[int, bytes]:
     if isinstance(value, float):
         return _NUMBER, _double(value)
     if depth >= _MAX_DEPTH:
-        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} deep")
+        raise InvalidInputError(f"a document is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, list):
         return _CONTAINER, _container(_ARRAY, len(value), [_encoded(item, depth + 1) for item in value])
     keys = sorted(value)
@@ -119,7 +119,9 @@ def _container(kind: int, count: int, entries: list[tuple[int, bytes]]) -> bytes
 
 def _word(kind: int, count: int) -> bytes:
     if count > _COUNT_MASK:
-        raise InvalidInputError(f"a document has {count} bytes or members in one place, at most {_COUNT_MASK} fit")
+        raise InvalidInputError(
+            f"a document has {count} bytes or members in one container; the maximum is {_COUNT_MASK}"
+        )
     return (kind << _KIND_SHIFT | count).to_bytes(_WORD_BYTES, "big")
 
 
@@ -143,16 +145,16 @@ def _double(value: float) -> bytes:
 
 def _split(data: bytes, at: int) -> tuple[int, int]:
     if at + _WORD_BYTES > len(data):
-        raise CorruptDataError(f"a document of {len(data)} bytes ends inside an entry")
+        raise CorruptDataError(f"a document of {len(data)} bytes ends in the middle of an entry")
     word = int.from_bytes(data[at : at + _WORD_BYTES], "big")
     return word >> _KIND_SHIFT, word & _COUNT_MASK
 
 
 def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
-    """The text of the entry at ``data[start : start + size]``."""
+    """Return the text of the entry at ``data[start : start + size]``."""
     stop = start + size
     if stop > len(data):
-        raise CorruptDataError(f"an entry of a document of {len(data)} bytes ends at byte {stop}")
+        raise CorruptDataError(f"an entry ends at byte {stop}, but the document has {len(data)} bytes")
     if kind in _CONSTANTS:
         return _CONSTANTS[kind]
     if kind == _STRING:
@@ -160,25 +162,25 @@ def _text(kind: int, data: bytes, start: int, size: int, depth: int) -> str:
     if kind == _NUMBER:
         return _number_text(data[start:stop])
     if kind != _CONTAINER:
-        raise CorruptDataError(f"an entry of kind {kind} is not known")
+        raise CorruptDataError(f"unknown kind of entry: {kind}")
     if depth >= _MAX_DEPTH:
-        raise CorruptDataError(f"a document is nested more than {_MAX_DEPTH} deep")
+        raise CorruptDataError(f"a document is nested more than {_MAX_DEPTH} levels deep")
     return _container_text(data, start, stop, depth)
 
 
 def _container_text(data: bytes, start: int, stop: int, depth: int) -> str:
     kind, count = _split(data, start)
     if kind not in (_ARRAY, _OBJECT):
-        raise CorruptDataError(f"a container of kind {kind} is not known")
+        raise CorruptDataError(f"unknown kind of container: {kind}")
     num_entries = count * (1 + (kind == _OBJECT))
     at = start + _WORD_BYTES * (1 + num_entries)
     if at > stop:
-        raise CorruptDataError(f"a container of {num_entries} entries in {stop - start} bytes")
+        raise CorruptDataError(f"a container has {num_entries} entries, which do not fit into its {stop - start} bytes")
     texts = []
     for index in range(num_entries):
         entry_kind, size = _split(data, start + _WORD_BYTES * (1 + index))
         if at + size > stop:
-            raise CorruptDataError("an entry leaves its container")
+            raise CorruptDataError("an entry extends past the end of its container")
         texts.append(_text(entry_kind, data, at, size, depth + 1))
         at += size
     if kind == _ARRAY:
@@ -208,11 +210,11 @@ def _number_text(data: bytes) -> str:
         return str(int.from_bytes(body, "big", signed=tag == _SIGNED))
     if tag == _DOUBLE and len(body) == struct.calcsize(">d"):
         return _double_text(struct.unpack(">d", body)[0])
-    raise CorruptDataError(f"a number of kind {tag:#x} in {len(body)} bytes is not known")
+    raise CorruptDataError(f"unknown kind of number: {tag:#x} with {len(body)} bytes")
 
 
 def _double_text(value: float) -> str:
-    """The shortest digits that give the value back, written as the reference writes them."""
+    """Return the shortest digits that restore the value, formatted as the reference formats them."""
     if not math.isfinite(value):
         return "null"
     text = repr(value)

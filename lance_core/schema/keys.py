@@ -1,14 +1,14 @@
-"""Keys that a schema declares and nobody enforces: which columns tell rows apart, which ones rows are to be sorted by.
+"""Keys that a schema declares without enforcing them: the primary key and the clustering key.
 
 Both are declared by entries of field metadata, from which the flags of a field are derived::
 
     lance-schema:unenforced-primary-key               true: part of the primary key
-    lance-schema:unenforced-primary-key:position      its place, from 1 on; any number makes it part of the key
-    lance-schema:unenforced-clustering-key:position   its place in the clustering key, from 1 on
+    lance-schema:unenforced-primary-key:position      position in the key, from 1; any number makes the field part of it
+    lance-schema:unenforced-clustering-key:position   position in the clustering key, from 1
 
-A position that is no number counts as none.
+A position that is not a number is ignored.
 
-Source: ``lance.file.Field``; behaviour of pylance 14.0.2.
+Source: ``lance.file.Field``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _MAX_POSITION: Final = 2**32 - 1
 
 
 def position(metadata: Mapping[str, bytes], key: str) -> int | None:
-    """The number of an entry; None when there is none."""
+    """Parse the number in a metadata entry; None if there is no valid number."""
     text = metadata.get(key, b"")
-    # Longer text may be too long to convert, and is out of range unless it begins with zeros.
+    # Longer text may exceed the limit of int(), and is out of range unless it starts with zeros.
     digits = text.lstrip(b"+").lstrip(b"0") or b"0"
     if not _NUMBER.fullmatch(text) or len(digits) > len(str(_MAX_POSITION)):
         return None
@@ -53,15 +53,15 @@ def position(metadata: Mapping[str, bytes], key: str) -> int | None:
 
 
 def is_primary_key(metadata: Mapping[str, bytes]) -> bool:
-    """Whether a field with that metadata is part of the primary key."""
+    """Return whether a field with this metadata is part of the primary key."""
     return is_true(metadata.get(PRIMARY_KEY)) or position(metadata, PRIMARY_POSITION) is not None
 
 
 def check_primary_keys(fields: Iterable[Field]) -> None:
-    """Check that every part of the primary key can be one: a value of its own in every row.
+    """Check that every field of the primary key has exactly one value in every row.
 
     Raises:
-        InvalidSchemaError: it has children, is inside a list, or may be null.
+        InvalidSchemaError: a field of the key has children, is inside a list, or is nullable.
     """
     for field in fields:
         _check(field, nullable=field.nullable, in_list=False)
@@ -70,7 +70,7 @@ def check_primary_keys(fields: Iterable[Field]) -> None:
 def _check(node: Field, *, nullable: bool, in_list: bool) -> None:
     if node.unenforced_primary_key:
         if node.children:
-            raise InvalidSchemaError(f"primary key field {node.name!r} must be a leaf, it is a {node.logical_type}")
+            raise InvalidSchemaError(f"primary key field {node.name!r} must be a leaf, found a {node.logical_type}")
         if nullable:
             raise InvalidSchemaError(f"primary key field {node.name!r} and its ancestors must not be nullable")
         if in_list:

@@ -1,24 +1,26 @@
-"""Logical types: the strings of ``Field.logical_type`` and the Arrow types they stand for.
+"""Logical types: the strings of ``Field.logical_type`` and the Arrow types that they represent.
 
 =============================  ==========================================================================
 String                         Arrow
 =============================  ==========================================================================
 ``int32``, ``date32:day`` …    the types without parameters, see ``_PLAIN``
-``timestamp:{unit}:{zone}``    timestamp; zone ``-`` for none, and it may contain colons
+``timestamp:{unit}:{zone}``    timestamp; zone ``-`` for none; the zone may contain colons
 ``decimal:{width}:{p}:{s}``    decimal128, decimal256
 ``fixed_size_binary:{n}``      fixed-size binary of n bytes
 ``fixed_size_list:{item}:{n}`` fixed-size list; n is the last segment, item may contain colons
-``dict:{value}:{index}:false`` dictionary; orderedness is not kept
+``dict:{value}:{index}:false`` dictionary; the ordered flag is not kept
 ``struct``                     children are the members
 ``list``, ``list.struct`` …    one child, the item
 ``map``                        one child, the struct of key and value
 ``json``                       large_binary of JSONB bytes
 =============================  ==========================================================================
 
-Fixed-size lists are nested at most 64 deep. View types are stored as their plain counterparts. There is no string for
-interval, decimal32/64, union, run-end encoded and list-view.
+Fixed-size lists can be nested at most 64 levels deep. View types are stored as their plain counterparts. There is no
+string for interval, decimal32/64, union, run-end encoded and list-view types.
 
-**Source:** ``lance.file.Field.logical_type``; behaviour of pylance 14.0.2.
+Strings of damaged files may have any length. They are processed once, and messages quote only their start.
+
+**Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -31,12 +33,11 @@ import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.schema.field import EXTENSION_METADATA_KEY, EXTENSION_NAME_KEY
-from lance_core.schema.type_strings import MAX_INT32, MAX_LIST_DEPTH, checked_number, shown, split_fixed_size_list
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Field
 
-__all__ = ["BFLOAT16", "arrow_field", "arrow_type", "leaf_type", "logical_type_of", "plain_type"]
+__all__ = ["BFLOAT16", "MAX_LIST_DEPTH", "arrow_field", "arrow_type", "leaf_type", "logical_type_of", "plain_type"]
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 
@@ -70,15 +71,23 @@ _TYPE_OF: Final = MappingProxyType(dict(_PLAIN) | {"json": pa.large_binary()})
 _NAME_OF: Final = MappingProxyType({dtype: name for name, dtype in _PLAIN})
 
 BFLOAT16: Final = "lance.bfloat16"
-"""Extension type of the items that a logical type can name."""
+"""The only extension type of items that a logical type can express."""
 
 _BFLOAT16_ITEM: Final = pa.field(
     "item", pa.binary(2), metadata={EXTENSION_NAME_KEY: BFLOAT16, EXTENSION_METADATA_KEY: ""}
 )
 
+_MAX_INT32: Final = 2**31 - 1
+
+MAX_LIST_DEPTH: Final = 64
+"""Fixed-size lists in fixed-size lists."""
+
+_FIXED_SIZE_LIST: Final = "fixed_size_list:"
+_MAX_SHOWN: Final = 200
+
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
-    """The type as it is stored: extension types by their storage, view types by their plain counterparts."""
+    """Return the type as stored: storage types for extension types, plain types for view types."""
     if isinstance(dtype, pa.BaseExtensionType):
         return plain_type(dtype.storage_type)
     if dtype == pa.string_view():
@@ -89,14 +98,14 @@ def plain_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def logical_type_of(dtype: pa.DataType, where: str) -> str:
-    """The string that stands for an Arrow type.
+    """Return the string that represents an Arrow type.
 
     Args:
-        dtype: any Arrow type; extension types count as their storage.
-        where: the column's path, for messages.
+        dtype: any Arrow type; extension types are treated as their storage.
+        where: path of the column, for messages.
 
     Raises:
-        NotSupportedError: the format has no string for the type, or no encoding for it.
+        NotSupportedError: the format has no string or no encoding for the type.
     """
     dtype = plain_type(dtype)
     name = _NAME_OF.get(dtype)
@@ -124,11 +133,11 @@ def logical_type_of(dtype: pa.DataType, where: str) -> str:
 
 @lru_cache(maxsize=1024)
 def arrow_type(field: Field) -> pa.DataType:
-    """The Arrow type of a field, children included; extension fields give their storage type.
+    """Return the Arrow type of a field, including children; for extension types, the storage type.
 
     Raises:
-        CorruptDataError: the logical type is malformed or its children do not fit.
-        NotSupportedError: the logical type is not known.
+        CorruptDataError: the logical type is malformed or does not match its children.
+        NotSupportedError: the logical type is unknown.
     """
     if field.is_struct:
         return pa.struct([arrow_field(child) for child in field.children])
@@ -138,43 +147,43 @@ def arrow_type(field: Field) -> pa.DataType:
     if field.is_map:
         entries = _only_child(field)
         if not entries.is_struct or len(entries.children) != 2:
-            raise CorruptDataError(f"map field {field.name!r} needs a struct of key and value, found {entries}")
+            raise CorruptDataError(f"map field {field.name!r} must have a struct of key and value, found {entries}")
         key, value = entries.children
         if key.logical_type == "null":
             raise NotSupportedError(
-                f"map field {field.name!r} has keys of type null, which Arrow has not", field=field.name
+                f"map field {field.name!r} has keys of type null, which Arrow does not support", field=field.name
             )
         return pa.map_(arrow_field(key).with_nullable(False), arrow_field(value))
     if field.is_structural_fixed_size_list:
-        item_name, dimensions = split_fixed_size_list(field.logical_type)
+        item_name, dimensions = _split_fixed_size_list(field.logical_type)
         child = _only_child(field)
         if item_name != "struct" or len(dimensions) != 1 or not child.is_struct:
             raise CorruptDataError(
-                f"field {field.name!r} of type {shown(field.logical_type)} has a child {child.name!r}"
+                f"field {field.name!r} of type {_shown(field.logical_type)} has a child {child.name!r}"
             )
         return pa.list_(arrow_field(child), dimensions[0])
     if field.children:
-        raise CorruptDataError(f"field {field.name!r} of type {shown(field.logical_type)} must not have children")
+        raise CorruptDataError(f"field {field.name!r} of type {_shown(field.logical_type)} must not have children")
     return leaf_type(field.logical_type)
 
 
 @lru_cache(maxsize=1024)
 def arrow_field(field: Field) -> pa.Field:
-    """The Arrow field of a field, with its metadata; see :func:`arrow_type`."""
+    """Convert a field to an Arrow field, with its metadata; see :func:`arrow_type`."""
     metadata = dict(field.metadata)
     if field.extension_name:
         metadata.setdefault(EXTENSION_NAME_KEY, field.extension_name.encode())
-    # Arrow has no other: whatever the flag says, there are nulls in it only.
+    # In Arrow, values of the null type are always null, regardless of the flag.
     nullable = field.nullable or field.logical_type == "null"
     return pa.field(field.name, arrow_type(field), nullable=nullable, metadata=metadata or None)
 
 
 def leaf_type(logical_type: str) -> pa.DataType:
-    """The Arrow type of a logical type that needs no child fields.
+    """Return the Arrow type of a logical type that needs no child fields.
 
     Raises:
         CorruptDataError: a parameter of the string is malformed.
-        NotSupportedError: the string is not known, or fixed-size lists are nested more than 64 deep.
+        NotSupportedError: the string is unknown, or fixed-size lists are nested more than 64 levels deep.
     """
     plain = _TYPE_OF.get(logical_type)
     if plain is not None:
@@ -187,14 +196,14 @@ def leaf_type(logical_type: str) -> pa.DataType:
         if family == "decimal":
             return _decimal_type(rest)
         if family == "fixed_size_binary":
-            return pa.binary(checked_number(rest, 0, MAX_INT32))
+            return pa.binary(_checked_number(rest, 0, _MAX_INT32))
         if family == "fixed_size_list":
             return _fixed_size_list_type(logical_type)
         if family == "dict":
             return _dictionary_type(rest)
     except (ValueError, TypeError) as error:
-        raise CorruptDataError(f"logical type {shown(logical_type)} is malformed: {error}") from error
-    raise NotSupportedError(f"logical type {shown(logical_type)} is not known", logical_type=logical_type)
+        raise CorruptDataError(f"logical type {_shown(logical_type)} is malformed: {error}") from error
+    raise NotSupportedError(f"unknown logical type {_shown(logical_type)}", logical_type=logical_type)
 
 
 def _map_name(dtype: pa.MapType, where: str) -> str:
@@ -210,14 +219,16 @@ def _fixed_size_list_name(dtype: pa.FixedSizeListType, where: str) -> str:
         if item_type.list_size < 1:
             raise _unsupported(dtype, where, "the dimension must be at least 1")
         if len(dimensions) == MAX_LIST_DEPTH:
-            raise NotSupportedError(f"column {where!r}: fixed-size lists are nested more than {MAX_LIST_DEPTH} deep")
+            raise NotSupportedError(
+                f"column {where!r}: fixed-size lists are nested more than {MAX_LIST_DEPTH} levels deep"
+            )
         dimensions.append(str(item_type.list_size))
         item = item_type.value_field
         item_type = plain_type(item.type)
     if pa.types.is_struct(item_type) and len(dimensions) > 1:
-        raise _unsupported(dtype, where, "only one fixed-size list around a struct can be stored")
+        raise _unsupported(dtype, where, "structs can be inside only one level of fixed-size lists")
     if not (pa.types.is_struct(item_type) or _is_fixed_width(item_type)):
-        raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls or of fixed width")
+        raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls or fixed-width values")
     item_name = BFLOAT16 if _is_bfloat16(item) else logical_type_of(item_type, where)
     return ":".join([*["fixed_size_list"] * len(dimensions), item_name, *reversed(dimensions)])
 
@@ -239,7 +250,7 @@ def _is_fixed_width(dtype: pa.DataType) -> bool:
 
 def _dictionary_name(dtype: pa.DictionaryType, where: str) -> str:
     value = _NAME_OF.get(plain_type(dtype.value_type))
-    # spec: the string has exactly four segments, so that value types with parameters cannot be told apart.
+    # spec: the string has exactly four segments, so value types with parameters cannot be distinguished.
     if value is None or ":" in value:
         raise _unsupported(dtype, where, "dictionary values of this type cannot be stored; use the plain type")
     return f"dict:{value}:{logical_type_of(dtype.index_type, where)}:false"
@@ -258,13 +269,13 @@ def _dictionary_type(rest: str) -> pa.DataType:
 def _decimal_type(rest: str) -> pa.DataType:
     width, precision, scale = rest.split(":")
     if width not in ("128", "256"):
-        raise ValueError(f"decimal width {width!r:.200} is neither 128 nor 256")
+        raise ValueError(f"decimal width {width!r:.200} must be 128 or 256")
     make = pa.decimal128 if width == "128" else pa.decimal256
-    return make(checked_number(precision, 1, 76), checked_number(scale, -128, 127))
+    return make(_checked_number(precision, 1, 76), _checked_number(scale, -128, 127))
 
 
 def _fixed_size_list_type(logical_type: str) -> pa.DataType:
-    item, dimensions = split_fixed_size_list(logical_type)
+    item, dimensions = _split_fixed_size_list(logical_type)
     found = leaf_type(item) if item != BFLOAT16 else pa.list_(_BFLOAT16_ITEM, dimensions.pop())
     for dimension in reversed(dimensions):
         found = pa.list_(found, dimension)
@@ -274,7 +285,8 @@ def _fixed_size_list_type(logical_type: str) -> pa.DataType:
 def _only_child(field: Field) -> Field:
     if len(field.children) != 1:
         raise CorruptDataError(
-            f"field {field.name!r} of type {shown(field.logical_type)} needs one child, it has {len(field.children)}",
+            f"field {field.name!r} of type {_shown(field.logical_type)} must have one child, found "
+            f"{len(field.children)}",
             expected=1,
             found=len(field.children),
         )
@@ -283,3 +295,47 @@ def _only_child(field: Field) -> Field:
 
 def _unsupported(dtype: pa.DataType, where: str, reason: str) -> NotSupportedError:
     return NotSupportedError(f"column {where!r} of type {dtype} is not supported: {reason}", arrow_type=str(dtype))
+
+
+def _split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
+    """Return the innermost item of ``fixed_size_list:…:{item}:{n}:…`` and the dimensions, outermost first.
+
+    Raises:
+        CorruptDataError: a dimension is missing or is not a positive number.
+        NotSupportedError: lists are nested more than 64 deep.
+    """
+    depth = start = 0
+    while logical_type.startswith(_FIXED_SIZE_LIST, start):
+        depth, start = depth + 1, start + len(_FIXED_SIZE_LIST)
+        if depth > MAX_LIST_DEPTH:
+            raise NotSupportedError(
+                f"logical type {_shown(logical_type)} is nested more than {MAX_LIST_DEPTH} levels deep"
+            )
+    item, *dimensions = logical_type[start:].rsplit(":", depth)
+    try:
+        if len(dimensions) != depth:
+            raise ValueError("expected fixed_size_list:<item>:<dimension>")
+        return item, [_checked_number(dimension, 1, _MAX_INT32) for dimension in reversed(dimensions)]
+    except ValueError as error:
+        raise CorruptDataError(f"logical type {_shown(logical_type)} is malformed: {error}") from error
+
+
+def _checked_number(text: str, low: int, high: int) -> int:
+    """Parse a number in a logical type.
+
+    Raises:
+        ValueError: the text is not a number, or the number is out of range.
+    """
+    # int() alone would accept whitespace, underscores and non-ASCII digits.
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 10):
+        raise ValueError(f"{text[:_MAX_SHOWN]!r} is not a number")
+    value = int(text)
+    if not low <= value <= high:
+        raise ValueError(f"{value} is not in [{low}, {high}]")
+    return value
+
+
+def _shown(logical_type: str) -> str:
+    """Quote a string for messages."""
+    return repr(logical_type) if len(logical_type) <= _MAX_SHOWN else f"{logical_type[:_MAX_SHOWN]!r}…"

@@ -1,12 +1,12 @@
-"""The prepared shape of v2 blobs: descriptors that writers of sidecars hand over, one struct per value.
+"""The prepared shape of v2 blobs: descriptors provided by sidecar writers, one struct per value.
 
 ====  ============  ===========================================================================
-Kind  Name          Set beside ``kind``; the other members are null
+Kind  Name          Members set in addition to ``kind``; all others are null
 ====  ============  ===========================================================================
 0     inline        data
 1     packed        blob_id, blob_size, position
 2     dedicated     blob_id, blob_size
-3     external      uri, and blob_size, position, blob_id (of a base path) where they are known
+3     external      uri, and blob_size, position, blob_id (of a base path) if known
 4     managed       uri below the root of the table, blob_size, position
 5     managed       uri below base path blob_id, blob_size, position
 ====  ============  ===========================================================================
@@ -56,16 +56,16 @@ PREPARED_TYPE: Final = pa.struct(
 
 
 def prepared_arrow_field(name: str) -> pa.Field:
-    """The field of a column of prepared descriptors."""
+    """Return the Arrow field of a column of prepared descriptors."""
     return pa.field(name, PREPARED_TYPE, metadata={EXTENSION_NAME_KEY: BLOB_V2})
 
 
 def in_given_shape(declared: Field, given: pa.DataType) -> Field:
-    """The field of a table as rows have it: prepared where descriptors are given for blobs, unchanged elsewhere.
+    """Return a table field in the shape of the given rows: the prepared shape for descriptors, otherwise unchanged.
 
     Args:
         declared: the field, with its ids.
-        given: type of the rows; it need not fit.
+        given: type of the given rows; it may differ from that of the field.
     """
     if is_blob_v2(declared):
         return prepared_field(declared) if given == PREPARED_TYPE else declared
@@ -82,6 +82,6 @@ def in_given_shape(declared: Field, given: pa.DataType) -> Field:
 
 
 def is_managed_path(uri: str) -> bool:
-    """Whether the URI of a managed value is a path to something below the directory that it starts from."""
+    """Return whether the URI of a managed value is a relative path below its base directory."""
     is_plain = all(" " <= character != "\x7f" and character != "\\" for character in uri)
     return is_plain and {"", ".", ".."}.isdisjoint(uri.split("/"))

@@ -1,6 +1,6 @@
-"""Choosing columns by name, and comparing a schema with incoming data.
+"""Selecting columns by name, and comparing a schema with incoming data.
 
-A projection keeps ids, so that the pruned fields still name the same columns of a data file.
+A projection keeps ids, so that the pruned fields still refer to the same columns of a data file.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ __all__ = ["check_compatible", "fits_type", "has_same_columns", "project", "proj
 
 
 def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = False) -> Schema:
-    """The chosen columns, in the order asked.
+    """Select columns, in the requested order.
 
     Args:
-        schema: what to choose from.
+        schema: the schema to select from.
         columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name", "s.`a.b`"). Two
-            paths into the same top-level field give that field once, with both members in schema order.
-        orders_members: members come in the order asked instead, as in files (but not datasets) of pylance.
+            paths into the same top-level field return that field once, with both members in schema order.
+        orders_members: whether members are in the requested order instead, as in pylance for files but not for
+            datasets.
 
     Raises:
         InvalidInputError: a name is unknown (close matches are suggested) or repeated.
     """
-    # Of each top-level field, the nodes to keep, in the order in which they were first asked for.
+    # For each top-level field, the nodes to keep, in the order in which they were first requested.
     wanted: dict[str, dict[int, None]] = {}
     seen: set[str] = set()
     for column in columns:
         if column in seen:
-            raise InvalidInputError(f"column {column!r} is asked for twice", column=column)
+            raise InvalidInputError(f"column {column!r} is requested twice", column=column)
         seen.add(column)
         trail = trail_of(schema.fields, column)
         if trail is None:
             raise _unknown_column(schema, column)
-        # Everything below the last node, and the ancestors that lead to it.
+        # Keep all descendants of the last node, and its ancestors.
         keep = wanted.setdefault(trail[0].name, {})
         keep.update(dict.fromkeys(id(node) for node in trail[:-1]))
         keep.update(dict.fromkeys(id(node) for node in trail[-1].walk()))
@@ -56,9 +57,9 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
 
 
 def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Schema:
-    """The fields whose id is listed, with the ancestors that lead to them, in schema order.
+    """Select the fields with the given ids and their ancestors, in schema order.
 
-    A container is kept only when something below it is, or when it has no children at all.
+    A container is kept only if one of its descendants is kept, or if it has no children.
     """
     return Schema(
         fields=tuple(kept for top in schema.fields if (kept := _kept_by_ids(top, field_ids)) is not None),
@@ -67,15 +68,15 @@ def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Sche
 
 
 def check_compatible(expected: Schema, found: pa.Schema) -> None:
-    """Whether data of an Arrow schema may be appended to a table.
+    """Check whether data with an Arrow schema may be appended to a table.
 
-    Column order and the names of list items and map entries do not matter; nullable columns may be missing. The same
-    holds for the members of structs, wherever they are nested.
-    Nullability of the data's schema does not matter either (Spark and pandas declare everything nullable): the file
-    writer refuses actual nulls in a non-nullable field.
+    Column order and the names of list items and map entries are ignored; nullable columns may be missing. The same
+    applies to the members of structs at any nesting depth.
+    The nullability of the data's schema is also ignored (Spark and pandas declare everything nullable): the file writer
+    rejects actual nulls in a non-nullable field.
 
     Raises:
-        SchemaMismatchError: names the first field that differs.
+        SchemaMismatchError: a field differs; the message describes the first such field.
     """
     names = found.names
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -90,7 +91,7 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
     for top in expected.fields:
         if top.name not in names:
             if not top.nullable:
-                raise SchemaMismatchError(f"column {top.name!r} is not nullable and is missing", column=top.name)
+                raise SchemaMismatchError(f"column {top.name!r} is not nullable but missing", column=top.name)
             continue
         wanted, given = arrow_type(top), found.field(top.name).type
         if not fits_type(wanted, given):
@@ -103,10 +104,10 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
 
 
 def has_same_columns(table: Schema, written: Schema) -> bool:
-    """Whether files written for one schema can be read by another: every id of theirs means the same column there.
+    """Return whether files of one schema can be read with another: each of their field ids must denote the same column.
 
     Args:
-        table: the schema to read by; it may have more top-level columns.
+        table: the schema used for reading; it may have more top-level columns.
         written: the schema of the files.
     """
     by_id = {top.id: top for top in table.fields}
@@ -114,14 +115,14 @@ def has_same_columns(table: Schema, written: Schema) -> bool:
 
 
 def same_type(expected: pa.DataType, found: pa.DataType) -> bool:
-    """Whether data of ``found`` is stored exactly as ``expected``, nullability and item names aside."""
+    """Return whether data of type ``found`` is stored like ``expected``, ignoring nullability and item names."""
     return _compare(expected, found, _has_same_members)
 
 
 def fits_type(expected: pa.DataType, found: pa.DataType) -> bool:
-    """Whether data of ``found`` is ``expected`` but for the order of struct members and missing nullable ones.
+    """Return whether data of type ``found`` matches ``expected``, except for member order and missing nullable members.
 
-    A struct without any of the expected members does not fit.
+    A struct without any of the expected members does not match.
     """
     return _compare(expected, found, _has_fitting_members)
 
@@ -149,7 +150,7 @@ def _compare(
     if pa.types.is_struct(expected) and pa.types.is_struct(found):
         return has_members(expected, found)
     if pa.types.is_map(expected) and pa.types.is_map(found):
-        # Keys are compared as they are: two that differ in what is missing would become the same.
+        # Keys must match exactly: two keys that differ only in missing members would become equal.
         return same_type(expected.key_type, found.key_type) and _compare(
             expected.item_type, found.item_type, has_members
         )
@@ -174,7 +175,7 @@ def _is_same_column(table: Field, written: Field) -> bool:
 
 
 def _pruned(node: Field, ranks: Mapping[int, int]) -> Field:
-    # A packed struct or a blob is one column: its members cannot be had separately.
+    # A packed struct or a blob is one column: its members cannot be read separately.
     if node.is_leaf or node.is_map:
         return node
     kept = sorted((child for child in node.children if id(child) in ranks), key=lambda child: ranks[id(child)])
@@ -206,4 +207,4 @@ def _suggestion(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, n=3)
     if close:
         return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
-    return f"; known: {list(known[:20])}"
+    return f"; known columns: {list(known[:20])}"

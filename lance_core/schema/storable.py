@@ -1,33 +1,33 @@
-"""Which field a format version can hold: the one table that every writer asks before it writes a byte.
+"""Determines which fields a format version supports; every writer checks this table before it writes any bytes.
 
 =================================================  ====  ====  ====  ====
 Kind of field                                      0.1   2.0   2.1   2.2
 =================================================  ====  ====  ====  ====
-words, strings, binaries, temporal types, null      x     x     x     x
+fixed-width numbers, strings, temporal, null        x     x     x     x
 decimals, fixed-size binary, JSON                   x     x     x     x
 struct, list, dictionary, fixed-size list           x     x     x     x
-packed struct of members of fixed width             (1)   x     x     x
+packed struct of fixed-width members                (1)   x     x     x
 dictionary of bools or floats                       (2)   x     x     x
 fixed-size list of nulls                                  x     x     x
 fixed-size lists 20 to 48 deep                      x           x     x
-the same 49 to 64 deep                              x
-struct without members                                    x     x     x
+fixed-size lists 49 to 64 deep                      x
+struct without fields                                     x     x     x
 values outside the pages (``lance-encoding:blob``)        x     x     x
-the same below a list                                     x
-list with the key of packed structs                 x           x     x
-packed struct by another word than ``true``         x     x
+the same, inside a list                                   x
+list with a packed-struct key                       x           x     x
+packed struct with a value other than ``true``      x     x
 packed struct with strings or binaries              (1)               x
 packed struct with fixed-size lists                 (1)   x           x
-fixed-size binary of no bytes                                         x
+fixed-size binary of width 0                                          x
 map                                                                   x
 fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) 0.1 stores it as a plain struct. (2) Dictionaries of floats are read: the reference writes them, and cannot open the
-table afterwards. What no version holds has no logical type; see :mod:`lance_core.schema.logical_types`.
+(1) 0.1 stores it as a plain struct. (2) Dictionaries of floats can be read: the reference writes them, but then cannot
+open the table. Types that no version supports have no logical type; see :mod:`lance_core.schema.logical_types`.
 
-**Source:** spec of the formats, types; what pylance 14.0.2 writes and can read back.
+**Source:** types in the spec of the formats; types that pylance 14.0.2 writes and can read back.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ _NO_BYTES: Final = "fixed_size_binary:0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorableRule:
-    """One line of the table.
+    """One row of the table in the module docstring.
 
     Attributes:
         what: the kind of field, for messages.
-        applies: whether a field is of the kind; the second argument tells that a list is above it.
-        versions: which hold it; none at all is possible.
+        applies: whether a field is of this kind; the second argument is True inside a list.
+        versions: versions that support this kind of field; may be empty.
     """
 
     what: str
@@ -129,13 +129,13 @@ RULES: Final = (
         applies=_is_blob_v1,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
-    # The reference writes it too, and then looks for the items in the column of the list.
+    # The reference writes such fields, but then searches for the items in the column of the list.
     StorableRule(
-        what="a list that says it is packed",
+        what="a list marked as packed",
         applies=_is_packed_list,
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
-    # The reference writes it too; its decoders end the process.
+    # The reference writes such fields, but its decoders terminate the process.
     StorableRule(
         what="a packed struct whose key is not 'true'",
         applies=_is_packed_by_another_word,
@@ -152,20 +152,20 @@ RULES: Final = (
         versions=(_V.V0_1, _V.V2_0, _V.V2_2),
     ),
     StorableRule(
-        what="a packed struct with fixed-size binary of no bytes", applies=_is_packed_with_nothing, versions=()
+        what="a packed struct with fixed-size binary of width 0", applies=_is_packed_with_nothing, versions=()
     ),
     StorableRule(
-        what="a fixed-size list of fixed-size binary of no bytes",
+        what="a fixed-size list of fixed-size binary of width 0",
         applies=lambda field, _: field.is_fixed_size_list and f":{_NO_BYTES}:" in field.logical_type,
         versions=(),
     ),
     StorableRule(
-        what="fixed-size binary of no bytes",
+        what="fixed-size binary of width 0",
         applies=lambda field, _: field.logical_type == _NO_BYTES,
         versions=(_V.V2_2,),
     ),
     StorableRule(
-        what="a struct without members",
+        what="a struct without fields",
         applies=lambda field, _: field.is_struct and not field.children,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
@@ -184,27 +184,27 @@ RULES: Final = (
         applies=lambda field, _: field.logical_type.startswith("fixed_size_list:") and ":null:" in field.logical_type,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
-    # Messages within messages: readers take at most 100 levels.
+    # Nested messages: readers accept at most 100 levels.
     StorableRule(
-        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_1} deep",
+        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_1} levels deep",
         applies=_nested_deeper_than(_MAX_DEPTH_2_1),
         versions=(_V.V0_1,),
     ),
     StorableRule(
-        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_0} deep",
+        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_0} levels deep",
         applies=_nested_deeper_than(_MAX_DEPTH_2_0),
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
 )
-"""What not every version holds."""
+"""Kinds of fields that only some versions support."""
 
 
 def check_storable(schema: Schema, version: LanceFileVersion) -> None:
-    """Check that files of a version can hold every field of a schema.
+    """Check that a version supports every field of a schema.
 
     Raises:
-        UnsupportedVersionError: one cannot be held; the message names the versions that could.
-        NotSupportedError: no version holds it.
+        UnsupportedVersionError: the version does not support a field; the message contains the versions that do.
+        NotSupportedError: no version supports a field.
     """
     for field, path, below_list in _walk(schema):
         if field.is_blob:
@@ -213,20 +213,20 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
             if rule.applies(field, below_list) and version not in rule.versions:
                 if not rule.versions:
                     raise NotSupportedError(
-                        f"column {path!r}: {rule.what} cannot be stored, as no reader of the format takes it",
+                        f"column {path!r}: {rule.what} cannot be stored, since no reader of the format accepts it",
                         column=path,
                     )
                 *others, last = [each.value for each in rule.versions]
                 could = f"{', '.join(others)} or {last}" if others else last
                 raise UnsupportedVersionError(
-                    f"column {path!r}: {rule.what} needs data storage version {could}, this is {version.value}",
+                    f"column {path!r}: {rule.what} needs data storage version {could}, found {version.value}",
                     column=path,
                     version=version.value,
                 )
 
 
 def _check_blob(field: Field, path: str) -> None:
-    """Check that values outside the pages are of a type that can lie there."""
+    """Check that values outside the pages have a type that can be stored there."""
     if field.is_struct:
         members = [(child.name, child.logical_type) for child in field.children]
         is_declared = (
@@ -237,19 +237,19 @@ def _check_blob(field: Field, path: str) -> None:
         if is_declared or is_prepared(field):
             return
         if is_described(field):
-            problem = "holds descriptors of blobs, which lead nowhere in another file: give the values"
+            problem = "contains blob descriptors, which are not valid in another file; provide the values"
         else:
-            problem = f"is no blob: one is large_binary, or a struct of data and uri of extension type {BLOB_V2}"
+            problem = f"is not a blob; expected large_binary, or a struct of data and uri with extension type {BLOB_V2}"
     elif field.logical_type in _BLOBS_V1 and field.extension_name != BLOB_V2:
         return
     else:
         key = BLOB_KEY if BLOB_KEY in field.metadata else BLOB_V2
-        problem = f"of type {field.logical_type} cannot hold blobs: use large_binary, or leave out {key}"
+        problem = f"of type {field.logical_type} cannot contain blobs; use large_binary, or omit {key}"
     raise NotSupportedError(f"column {path!r} {problem}", column=path)
 
 
 def _walk(schema: Schema) -> Iterator[tuple[Field, str, bool]]:
-    """Every field that is stored as such, its path, and whether it lies below a list."""
+    """Yield every stored field, its path, and whether it is inside a list."""
     left = [(top, top.name, False) for top in reversed(schema.fields)]
     while left:
         field, path, below_list = left.pop()

@@ -1,10 +1,10 @@
-"""Storage options of single base paths: hot and cold tiers, buckets of other regions, other credentials.
+"""Storage options of individual base paths: hot and cold tiers, buckets in other regions, other credentials.
 
-Both ways of the reference are read. What is given for the path of a base is all that its store gets; entries
-``base_{id}.{name}`` of the table's own options are put over the others.
+Both forms of the reference are supported. Options given for the path of a base replace all options of the table for
+its store; entries ``base_{id}.{name}`` of the table's own options override individual options.
 
-Options travel as one dictionary through everything that opens files; those of bases go along in it, and are never part
-of its items, so that the store of the table never sees them.
+Options are passed as one dictionary to all code that opens files. The options of bases are an attribute of this
+dictionary, not items, so that the store of the table never receives them.
 
 Source: ``base_store_params`` and ``storage_options`` of pylance 14.0.2.
 """
@@ -27,27 +27,28 @@ class StorageOptions(dict[str, str]):
     """Options of the store of a table.
 
     Attributes:
-        bases: path of a base → options of its store.
+        bases: maps the path of each base to the options of its store.
     """
 
     bases: Mapping[str, Mapping[str, str]]
 
     def __repr__(self) -> str:
-        """Names only: values may be credentials."""
+        """Show only the names: values may be credentials."""
         return f"StorageOptions({sorted(self)}, bases={sorted(self.bases)})"
 
 
 def with_base_params(
     storage_options: dict[str, str] | None, base_store_params: Mapping[str, Mapping[str, str]] | None
 ) -> dict[str, str] | None:
-    """Options of a table and of its bases as one.
+    """Combine the options of a table and of its bases.
 
     Args:
-        storage_options: of the table; may carry options of bases already.
-        base_store_params: path or URI of a base → options of its store; None for those that the former carries.
+        storage_options: the options of the table; may already include options of bases.
+        base_store_params: maps the path or URI of each base to the options of its store; None to keep those in
+            ``storage_options``.
 
     Raises:
-        InvalidTypeError: they are no dictionary of dictionaries.
+        InvalidTypeError: ``base_store_params`` is not a dictionary of dictionaries.
     """
     if base_store_params is None:
         return storage_options
@@ -56,7 +57,8 @@ def with_base_params(
         isinstance(path, str) and isinstance(options, Mapping) for path, options in given.items()
     ):
         raise InvalidTypeError(
-            "base_store_params must be a dict of base path to a dict of storage options", argument="base_store_params"
+            "base_store_params must be a dict that maps base paths to dicts of storage options",
+            argument="base_store_params",
         )
     result = StorageOptions(storage_options or {})
     result.bases = {_recorded(path): dict(options) for path, options in base_store_params.items()}
@@ -68,12 +70,12 @@ def inherited_options(
     storage_options: dict[str, str] | None,
     base_store_params: Mapping[str, Mapping[str, str]] | None,
 ) -> dict[str, str] | None:
-    """What a call on a handle works with: its arguments, and the handle's own where they are None.
+    """Return the options for a call on a handle: the arguments of the call, or if they are None, those of the handle.
 
     Args:
-        of_handle: as the handle was opened.
-        storage_options: of the call.
-        base_store_params: of the call.
+        of_handle: the options with which the handle was opened.
+        storage_options: the argument of the call.
+        base_store_params: the argument of the call.
     """
     if base_store_params is None and isinstance(of_handle, StorageOptions):
         base_store_params = of_handle.bases
@@ -81,12 +83,12 @@ def inherited_options(
 
 
 def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, path: str) -> Mapping[str, str] | None:
-    """What the store of a base path gets.
+    """Return the options for the store of a base path.
 
     Args:
-        storage_options: of the table.
-        base_id: the base's id.
-        path: the base's path.
+        storage_options: the options of the table.
+        base_id: id of the base.
+        path: path of the base.
     """
     if isinstance(storage_options, StorageOptions):
         for spelling in (path.rstrip("/"), _recorded(path)):
@@ -100,13 +102,13 @@ def options_of_base(storage_options: Mapping[str, str] | None, base_id: int, pat
     }
     if not own:
         return storage_options
-    # The case of a name does not matter: an own value must not stand beside the table's.
+    # Names are case-insensitive: the base's own value must replace the table's.
     names = {name.lower() for name in own}
     return {**{name: value for name, value in storage_options.items() if name.lower() not in names}, **own}
 
 
 def _recorded(path: str) -> str:
-    """The path of a base in the spelling that manifests have, whichever the user gave."""
+    """Return the path of a base in the form that manifests use; users may write it in several forms."""
     try:
         return recorded_uri(path)
     except InvalidInputError:

@@ -1,13 +1,13 @@
-"""Base paths: other roots and directories that some of a table's files live in.
+"""Base paths: other roots and directories that contain some of a table's files.
 
-A file with ``base_id`` b is found through the base path of that id; without one it lies below the table's own root.
-A base that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base is the directory
-itself. Branches and shallow clones refer to the files of their source this way. Id 0 is a legal id.
+A file with a ``base_id`` is below the base path with that id; a file without one is below the table's own root. A base
+that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base directly contains the
+files. Branches and shallow clones refer to the files of their source this way. Id 0 is valid.
 
-A base path may be anywhere: it is named by whoever may write manifests. The name of a file must not lead out of its
-base, whatever it says.
+The writer of the manifest may choose any location as a base path. A file name must not refer to a location outside its
+base.
 
-Source: ``lance.table.BasePath``; behaviour of pylance 14.0.2.
+Source: ``lance.table.BasePath``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = ["BasePath", "DataPlace", "FileLocator", "Location", "directory_uri"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasePath:
-    """A place outside the table's root that holds some of its files.
+    """A location outside the table's root that contains some of the table's files.
 
     Attributes:
-        id: what ``base_id`` of a file refers to.
+        id: id of the base path; files refer to it as ``base_id``.
         path: absolute path or URI.
-        is_table_root: whether ``data/`` and ``_deletions/`` lie below it.
-        name: None when it has none.
+        is_table_root: whether ``data/`` and ``_deletions/`` are below it.
+        name: the name; None if it has none.
     """
 
     id: int
@@ -50,9 +50,11 @@ class BasePath:
 
     @classmethod
     def from_proto(cls, message: pb_table.BasePath) -> Self:
-        """Parse the message. Raises ``CorruptDataError`` when the path has a NUL."""
+        """Parse the message. Raises ``CorruptDataError`` if the path contains a NUL character."""
         if "\0" in message.path:
-            raise CorruptDataError(f"base path {message.id} has a NUL: {message.path!r}", base_id=message.id)
+            raise CorruptDataError(
+                f"base path {message.id} contains a NUL character: {message.path!r}", base_id=message.id
+            )
         return cls(
             id=message.id,
             path=message.path,
@@ -63,7 +65,7 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """An object: the store and the path in it."""
+    """The location of an object: a store and a path in the store."""
 
     store: ObjectStore
     path: str
@@ -71,12 +73,12 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class DataPlace:
-    """Where new data files are put.
+    """The location of new data files.
 
     Attributes:
         store: the store.
-        directory: path of the directory that the files lie directly in.
-        base_id: what the files refer to; None for the table's own root.
+        directory: path of the directory that directly contains the files.
+        base_id: id of the base path to record for the files; None for the table's own root.
     """
 
     store: ObjectStore
@@ -85,19 +87,19 @@ class DataPlace:
 
 
 def directory_uri(path: str) -> str:
-    """The URI of a directory, with a slash at its end; local paths get a scheme."""
+    """Return the URI of a directory, with a slash at its end; local paths get a scheme."""
     text = path if "://" in path else f"file://{path}"
     return text.rstrip("/") + "/"
 
 
 class FileLocator:
-    """Finds the files of one table version.
+    """Locates the files of one table version.
 
     Args:
         store: the store of the table.
-        root: the table's path in it.
+        root: path of the table in the store.
         base_paths: the version's base paths.
-        storage_options: of the table, with those of base paths (:mod:`~lance_core.table.base_options`).
+        storage_options: the options of the table and of its base paths (:mod:`~lance_core.table.base_options`).
     """
 
     def __init__(
@@ -107,26 +109,26 @@ class FileLocator:
         base_paths: Iterable[BasePath] = (),
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        """Nothing is read."""
+        """Initialize without reading anything."""
         self._store = store
         self._root = root
         self._bases = {base.id: base for base in base_paths}
         self._storage_options = storage_options
 
     def data_file(self, file: DataFile) -> Location:
-        """Where a data file lies. Raises ``CorruptDataError`` when its base path is not listed, or it leaves that."""
+        """Return the location of a data file. Raises ``CorruptDataError`` if its base path or its path is invalid."""
         return self._find(file.base_id, DATA_DIRECTORY, file.path)
 
     def deletion_file(self, fragment_id: int, file: DeletionFile) -> Location:
-        """Where a deletion file lies. Raises ``CorruptDataError`` when its base path is not listed."""
+        """Return the location of a deletion file. Raises ``CorruptDataError`` when its base path is not listed."""
         return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
 
     def index_directory(self, name: str, base_id: int | None) -> Location:
-        """Where the files of an index lie. Raises ``CorruptDataError`` when its base path is not listed."""
+        """Return the directory of an index. Raises ``CorruptDataError`` if its base path is not listed."""
         return self._find(base_id, INDICES_DIRECTORY, name)
 
     def data_place(self, base_id: int | None) -> DataPlace:
-        """Where new data files of a base lie. Raises ``CorruptDataError`` when the base path is not listed."""
+        """Return the location for new data files of a base. Raises ``CorruptDataError`` if the base is not listed."""
         if base_id is None:
             return DataPlace(self._store, self._store.join(self._root, DATA_DIRECTORY))
         base = self._base(base_id, DATA_DIRECTORY)
@@ -135,7 +137,7 @@ class FileLocator:
 
     @property
     def storage_options(self) -> Mapping[str, str] | None:
-        """What the stores of base paths are given."""
+        """The options passed to the stores of base paths."""
         return self._storage_options
 
     @property
@@ -144,25 +146,25 @@ class FileLocator:
         return tuple(self._bases.values())
 
     def uri_below_base(self, base_id: int, path: str) -> str:
-        """The URI of a file below a base path; raises as :meth:`below_base`."""
+        """Return the URI of a file below a base path; raises as :meth:`below_base`."""
         self.below_base(base_id, path)
         return directory_uri(self._bases[base_id].path) + path
 
     def below_base(self, base_id: int | None, path: str) -> Location:
-        """A file below a base path itself, such as a value that a table refers to; None = the table's own root.
+        """Return the location of a file below a base path, such as an external value; None means the table's own root.
 
         Raises:
-            CorruptDataError: the base path is not listed, or the path leaves it.
+            CorruptDataError: the base path is not listed, or the path leads outside it.
         """
         base = None if base_id is None else self._base(base_id, path)
         if not is_plain_path(path):
             place = "the table's root" if base_id is None else f"base path {base_id}"
-            raise CorruptDataError(f"path {path!r:.200} leaves {place}", base_id=base_id)
+            raise CorruptDataError(f"path {path!r:.200} leads outside {place}", base_id=base_id)
         store, root = (self._store, self._root) if base is None else self._store_of(base)
         return Location(store, store.join(root, path))
 
     def _store_of(self, base: BasePath) -> tuple[ObjectStore, str]:
-        # Only what a user gives means a home directory: a manifest may name a directory "~".
+        # "~" means the home directory only in a user's argument: in a manifest, it is a directory with that name.
         path = os.path.join(os.curdir, base.path) if base.path.startswith("~") else base.path
         return resolve(path, options_of_base(self._storage_options, base.id, base.path))
 
@@ -170,14 +172,14 @@ class FileLocator:
         base = self._bases.get(base_id)
         if base is None:
             raise CorruptDataError(
-                f"file {what} lies in base path {base_id}, the version lists {sorted(self._bases)}", base_id=base_id
+                f"file {what} refers to base path {base_id}, but the version has {sorted(self._bases)}", base_id=base_id
             )
         return base
 
     def _find(self, base_id: int | None, directory: str, name: str) -> Location:
         if not is_plain_path(name):
             raise CorruptDataError(
-                f"{directory}/{name!r:.200}: expected a relative path that does not leave {directory}/", path=name
+                f"{directory}/{name!r:.200}: expected a relative path inside {directory}/", path=name
             )
         if base_id is None:
             return Location(self._store, self._store.join(self._root, directory, name))

@@ -1,17 +1,18 @@
-"""Branches: a whole dataset root each, below ``tree/`` of the main root, and a small JSON file that records it.
+"""Branches: each has its own dataset root below ``tree/`` in the main root, and a small JSON file that records it.
 
 ::
 
-    tree/{branch}/…                             versions, data, … of the branch; "/" makes directories
+    tree/{branch}/…                             versions, data, … of the branch; "/" separates directories
     _refs/branches/{branch, "/" as %2F}.json    {"parentBranch": null, "identifier": {"version_mapping": [[3, "…"]]},
                                                  "parentVersion": 3, "createAt": 1769860800, "manifestSize": 391,
                                                  "metadata": {}}
 
-A branch is made manifest first, record second, and removed the other way round: a record always has versions. All
-records lie in the main root. ``version_mapping`` is the way from the main line to the branch: for each fork on it, the
-version that the fork was made from and an identity that outlives the name.
+When a branch is created, its manifest is written before its record; when it is removed, the record is removed first.
+So a branch with a record always has versions. All records are in the main root. ``version_mapping`` is the path from
+the main branch to the branch: for each fork, the version at which it was created, and an identity that is independent
+of the branch name.
 
-Source: files of pylance 14.0.2; what it refuses in them.
+Source: files written and rejected by pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from urllib.parse import quote, unquote
 from lance_core.errors import InvalidRefError, InvalidTypeError
 from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY, BRANCHES_DIRECTORY, ROOT_DIRECTORIES, VERSIONS_DIRECTORY
 from lance_core.table.ref_files import REF_SUFFIX, RefDocument, ref_files, ref_json
-from lance_core.table.refs import MAIN_BRANCH
+from lance_core.table.tags import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
@@ -55,11 +56,11 @@ _VERSIONS_BELOW: Final = f"/{VERSIONS_DIRECTORY}/"
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """One step on the way from the main line to a branch.
+    """One fork on the path from the main branch to a branch.
 
     Attributes:
-        version: that the fork was made from; 0 where it is not known.
-        identity: of the fork, 32 hex digits.
+        version: the version at which the fork was created; 0 if unknown.
+        identity: the identity of the fork, 32 hexadecimal digits.
     """
 
     version: int
@@ -68,16 +69,16 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRecord:
-    """What a branch's file says.
+    """The record of a branch.
 
     Attributes:
-        name: of the branch; its root is ``tree/{name}``.
-        parent: the branch that it was made from; None for the main line.
-        parent_version: the version that it was made from.
-        forks: the way from the main line; empty when the file does not tell.
-        created_at: seconds since the epoch.
-        manifest_size: bytes of the branch's first manifest.
-        metadata: texts of the user.
+        name: the name of the branch; its root is ``tree/{name}``.
+        parent: the branch from which it was created; None for the main branch.
+        parent_version: the version from which it was created.
+        forks: the path from the main branch; empty if the file does not record it.
+        created_at: creation time in seconds since the epoch.
+        manifest_size: size of the branch's first manifest in bytes.
+        metadata: user-defined strings.
     """
 
     name: str
@@ -93,7 +94,7 @@ class BranchRecord:
         """Parse the file.
 
         Raises:
-            CorruptDataError: it is no branch; names the file and the key.
+            CorruptDataError: the file is not a branch record; the message contains the path and the key.
         """
         document = RefDocument.parse(data, path)
         return cls(
@@ -108,21 +109,21 @@ class BranchRecord:
 
     @property
     def forked_from(self) -> int | None:
-        """The version of the main line that the way to the branch begins with; None when the file does not tell."""
+        """The version of the main branch at which the path to this branch begins; None if not recorded."""
         return self.forked_at(0)
 
     def forked_at(self, depth: int) -> int | None:
-        """The version that the fork after ``depth`` others was made from; None when the file does not tell."""
-        # 0 is what the reference puts where it does not know.
+        """Return the version at which the fork with index ``depth`` was created; None if not recorded."""
+        # The reference writes 0 for an unknown version.
         if depth < len(self.forks) and self.forks[depth].version > 0:
             return self.forks[depth].version
         return self.parent_version if self.parent is None and depth == 0 else None
 
     def to_json(self) -> bytes:
-        """The bytes of the file.
+        """Return the bytes of the file.
 
         Raises:
-            InvalidInputError: a text of the metadata cannot be written as UTF-8.
+            InvalidInputError: a metadata string cannot be encoded as UTF-8.
         """
         document = {
             "parentBranch": self.parent,
@@ -136,84 +137,87 @@ class BranchRecord:
 
 
 def check_new_branch_name(name: str) -> None:
-    """Check the name of a branch that is to be made.
+    """Check the name of a new branch.
 
     Raises:
-        InvalidTypeError: it is no text.
-        InvalidRefError: as for :func:`check_branch_name`; or it has a letter that is not ASCII; or its root would lie
-            in a directory of the root of another branch: ``tree/a/data`` has the data files of a branch ``a``.
+        InvalidTypeError: the name is not a string.
+        InvalidRefError: :func:`check_branch_name` rejects the name, the name has a non-ASCII letter, or the root of the
+            branch would be in a directory of another branch's root: ``tree/a/data`` contains data files of branch
+            ``a``.
     """
     check_branch_name(name)
     segments = name.split("/")
     reserved = sorted(ROOT_DIRECTORIES.intersection(segments[1:]))
     if not all(map(_NAME.fullmatch, segments)):
-        rule = "may have only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
+        rule = "may contain only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
     elif reserved:
-        rule = f"must not have a segment {reserved[0]!r} after the first: it is a directory of every branch"
+        rule = (
+            f"must not have a segment {reserved[0]!r} after the first, which is the name of a directory in every branch"
+        )
     else:
         return
-    raise InvalidRefError(f"the name of a branch {rule}, found {name!r}", branch=name)
+    raise InvalidRefError(f"invalid branch name {name!r}: it {rule}", branch=name)
 
 
 def check_branch_name(name: str) -> None:
-    """Check the name of a branch that is there, whoever made it.
+    """Check the name of an existing branch.
 
     Raises:
-        InvalidTypeError: it is no text.
-        InvalidRefError: it is reserved, has a character that no name may have, or has dots or slashes in places where
-            they would lead astray.
+        InvalidTypeError: the name is not a string.
+        InvalidRefError: the name is reserved, contains an invalid character, or has dots or slashes in invalid
+            positions.
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"the name of a branch must be a text, found {name!r}")
+        raise InvalidTypeError(f"the name of a branch must be a string, found {name!r}")
     segments = name.split("/")
     if not name:
         rule = "must not be empty"
     elif name == MAIN_BRANCH:
-        rule = "must not be that of the main line"
+        rule = "must not be the name of the main branch"
     elif "" in segments:
-        rule = "must not begin or end with a slash or have two in a row"
+        rule = "must not begin or end with a slash or contain two consecutive slashes"
     elif ".." in name or "." in segments:
-        rule = "must not have two dots in a row or a segment that is a dot"
+        rule = "must not contain two consecutive dots or a segment '.'"
     elif not all(map(_READ_NAME.fullmatch, segments)):
-        rule = "may have only letters, digits, '.', '-', '_', and '/' between segments"
+        rule = "may contain only letters, digits, '.', '-', '_', and '/' between segments"
     elif name.endswith(".lock"):
         rule = "must not end with .lock"
     else:
         return
-    raise InvalidRefError(f"the name of a branch {rule}, found {name!r}", branch=name)
+    raise InvalidRefError(f"invalid branch name {name!r}: it {rule}", branch=name)
 
 
 def branch_path(store: ObjectStore, root: str, name: str) -> str:
-    """The file of a branch, below the main root."""
+    """Return the path of a branch record, below the main root."""
     return store.join(root, BRANCHES_DIRECTORY, f"{quote(name, safe='')}{REF_SUFFIX}")
 
 
 def branch_root(store: ObjectStore, root: str, name: str) -> str:
-    """The root of a branch, below the main root."""
+    """Return the root of a branch, below the main root."""
     return store.join(root, BRANCH_ROOTS_DIRECTORY, *name.split("/"))
 
 
 def main_root(root: str, branch: str) -> str:
-    """The main root, from the root of a branch; ``root`` itself for the main line.
+    """Return the main root, given the root of a branch; ``root`` itself for the main branch.
 
-    A copy of a branch that lies elsewhere is a table of its own.
+    A copy of a branch in another location is an independent table.
 
     Args:
-        root: of the table.
-        branch: what its manifests say; empty for the main line.
+        root: the root of the table.
+        branch: the branch recorded in the table's manifests; empty for the main branch.
     """
     tail = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}"
     return root.removesuffix(tail) if branch else root
 
 
 def branch_at(store: ObjectStore, main: str, root: str) -> str:
-    """The branch whose root a path is; empty for the main root and for any other place."""
+    """Return the branch whose root is at a path; empty for the main root and for any other location."""
     prefix = f"{store.join(main, BRANCH_ROOTS_DIRECTORY)}/"
     return root.removeprefix(prefix) if root.startswith(prefix) else ""
 
 
 def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
-    """The names of all branches that have a record, readable or not, below the main root."""
+    """Return the names of all branches that have a record, readable or not, below the main root."""
     directory = store.join(root, BRANCHES_DIRECTORY)
     return frozenset(
         unquote(file_name.removesuffix(REF_SUFFIX))
@@ -223,13 +227,14 @@ def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
 
 
 def branch_of_file(path: str, known: Container[str]) -> str | None:
-    """The branch whose root a file belongs to; None when it lies in no directory of a root.
+    """Return the branch whose root contains a file; None if the file is not in a directory of a root.
 
-    Below the directories of a root there may be whole roots of other things, which are no branches.
+    The directories of a root may contain roots of other tables, which are not branches.
 
     Args:
-        path: of the file, below ``tree/``.
-        known: names of branches; another one is told by the first segment that is the name of a root's directory.
+        path: the path of the file, below ``tree/``.
+        known: names of branches. The name of an unknown branch is assumed to end before the first segment with the
+            name of a directory of a root.
     """
     segments = path.split("/")
     depths = [depth for depth in range(1, len(segments) - 1) if segments[depth] in ROOT_DIRECTORIES]
@@ -238,15 +243,15 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
 
 
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
-    """The roots, each with a slash at its end, that lie below a root, by the paths of all files below it."""
+    """Return the roots below another root, each with a trailing slash, given the paths of all files below it."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 
 def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
-    """All branches by name, in the order of the names; directories without such a file are none.
+    """Map branch names to records, ordered by name; directories without a record are not branches.
 
     Raises:
-        CorruptDataError: a file is no branch.
+        CorruptDataError: a file is not a branch record.
     """
     return {
         name: BranchRecord.parse(name, data, path) for name, path, data in ref_files(store, root, BRANCHES_DIRECTORY)
@@ -254,7 +259,7 @@ def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
 
 
 def _forks(document: Mapping[str, object]) -> tuple[Fork, ...]:
-    """What ``identifier.version_mapping`` says; nothing when it cannot be understood."""
+    """Return the forks in ``identifier.version_mapping``; empty if it is malformed."""
     identifier = document.get("identifier")
     pairs = identifier.get("version_mapping") if isinstance(identifier, dict) else None
     if not isinstance(pairs, list):

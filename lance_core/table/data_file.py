@@ -1,11 +1,11 @@
-"""DataFile: one file of a fragment and which fields of the table it holds.
+"""DataFile: one file of a fragment, and the fields of the table that it contains.
 
-``field_ids`` and ``column_indices`` run in parallel: entry ``i`` says that the values of field ``field_ids[i]`` are
-column ``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column
-(leaves); 2.0 lists structs and lists too, which own a column there, but not the members of a packed struct, or these
-with column index -1; 0.1 lists every field and no column: its page table is laid out by field id, from the first listed
-on. Ids below zero have meanings of their own: -2 is a column that a later file replaced, -3 to -5 are hidden row
-lineage columns.
+``field_ids`` and ``column_indices`` are parallel lists: the values of field ``field_ids[i]`` are in column
+``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column (leaves). Format
+2.0 also lists structs and lists, which own a column there; members of a packed struct are not listed, or have column
+index -1. Format 0.1 lists every field and no columns: its page table is ordered by field id, starting with the first
+listed id. Negative ids have special meanings: -2 is a column that a later file has replaced, and -3 to -5 are hidden
+row lineage columns.
 
 Source: ``lance.table.DataFile``.
 """
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 __all__ = ["DEAD_FIELD_ID", "DataFile", "stored_fields"]
 
 DEAD_FIELD_ID: Final = -2
-"""Entry of ``field_ids`` whose column is no longer read."""
+"""Value in ``field_ids`` for a column that is no longer read."""
 
 
 def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
-    """The fields that a new data file lists, in this order: those that own a column; in 0.1 all, by ascending id.
+    """Yield the fields that a new data file lists, in order: fields that own a column, or in 0.1 all fields, by id.
 
     Args:
-        fields: siblings; all that is below them is in the file.
-        version: of the file.
+        fields: sibling fields; all their descendants are in the file.
+        version: the version of the file.
     """
     if version.is_legacy:
         yield from sorted((node for field in fields for node in field.walk()), key=lambda node: node.id)
@@ -55,12 +55,12 @@ class DataFile:
     """One data file of a fragment.
 
     Attributes:
-        path: relative to ``data/`` of its base.
-        field_ids: the table's ids of the stored fields.
+        path: path of the file, relative to ``data/`` of its base.
+        field_ids: ids, in the table's schema, of the fields stored in the file.
         column_indices: column of the file for each entry of ``field_ids``; empty in format 0.1.
         file_version: format version of the file.
-        num_bytes: size of the file; 0 when it was not recorded.
-        base_id: the base path it lies in; None for the table's own root (0 is a legal id).
+        num_bytes: size of the file in bytes; 0 if not recorded.
+        base_id: id of the base path that contains the file; None for the table's own root (0 is a valid id).
     """
 
     path: str
@@ -72,18 +72,19 @@ class DataFile:
 
     @property
     def known_num_bytes(self) -> int | None:
-        """The recorded size; None when there is none to rely on: some releases record a wrong one for files of 0.1."""
+        """The recorded size; None if missing or unreliable: some releases recorded a wrong size for files of 0.1."""
         return None if self.file_version.is_legacy else self.num_bytes or None
 
     @property
     def live_field_ids(self) -> tuple[int, ...]:
-        """The ids of fields that are read from this file; hidden columns and dead ones left out."""
+        """The ids of the fields that are read from this file, without hidden columns and dead fields."""
         return tuple(field_id for field_id in self.field_ids if field_id >= 0)
 
     def columns(self) -> Mapping[int, int]:
-        """Field id -> column of the file, for the live fields that own a column.
+        """Maps field ids to columns of the file, for the live fields that own a column.
 
-        In 0.1, how far the id is from the first one: its row of the page table, unless ids were given anew since.
+        In 0.1, the column is the row of the field in the page table: its id minus the first id, unless ids were
+        renumbered.
 
         Raises:
             CorruptDataError: the two lists differ in length, or a field occurs twice.
@@ -102,12 +103,12 @@ class DataFile:
         return {field_id: column for field_id, column in columns.items() if column >= 0}
 
     def hidden_columns(self) -> Mapping[int, int]:
-        """Field id -> column of the file, for the hidden row lineage columns."""
+        """Maps field ids to columns of the file, for the hidden row lineage columns."""
         pairs = zip(self.field_ids, self.column_indices, strict=False)
         return {field_id: column for field_id, column in pairs if field_id in HIDDEN_FIELD_IDS and column >= 0}
 
     def all_columns(self) -> Mapping[int, int]:
-        """Field id -> column of the file, live fields and hidden columns."""
+        """Maps field ids to columns of the file, for live fields and hidden columns."""
         return {**self.columns(), **self.hidden_columns()}
 
     def _page_table_rows(self) -> Mapping[int, int]:
@@ -122,13 +123,16 @@ class DataFile:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the path is empty or has a NUL, or the version pair was never written.
-            UnsupportedVersionError: the file is of a version newer than any known; names both.
+            CorruptDataError: the path is empty or contains a NUL character, or the version is one that no release
+                wrote.
+            UnsupportedVersionError: the file version is unknown; the message contains the file and the version.
         """
         if not message.path:
             raise CorruptDataError("a data file has an empty path")
         if "\0" in message.path:
-            raise CorruptDataError(f"the path of a data file has a NUL: {message.path!r}", path=message.path)
+            raise CorruptDataError(
+                f"the path of a data file contains a NUL character: {message.path!r}", path=message.path
+            )
         try:
             file_version = LanceFileVersion.from_pair(message.file_major_version, message.file_minor_version)
         except (CorruptDataError, UnsupportedVersionError) as error:
@@ -145,7 +149,7 @@ class DataFile:
         )
 
     def to_proto(self) -> pb_table.DataFile:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         major, minor = self.file_version.manifest_pair
         message = pb_table.DataFile(
             path=self.path,

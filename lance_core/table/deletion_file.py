@@ -1,7 +1,7 @@
 """Deletion files: the deleted rows of one fragment.
 
-Every file holds the complete set of deleted physical row offsets of its fragment. The type recorded in the manifest
-says how to read it; the number of rows does not.
+Every file contains the complete set of deleted physical row offsets of its fragment. The type recorded in the manifest
+determines the format; the number of rows does not.
 
 =======  ==========================================================================================
 arrow    Arrow IPC file: one column ``row_id: uint32 not null``, values in any order, any compression
@@ -10,10 +10,11 @@ bitmap   portable 32-bit Roaring bitmap, with or without run containers
 
 Name: ``_deletions/{fragment_id}-{read_version}-{id}.arrow`` or ``.bin``.
 
-A fragment's first file is an Arrow file below 5000 rows and a bitmap from there on. One that takes its place is an
-Arrow file up to 5000 rows, unless the old one is a bitmap: that stays one. A set that was merged from two writers'
-deletes is always a bitmap. A file is never changed: the next delete of the fragment writes another, which holds the old
-rows too. When every row is deleted the fragment goes, and no file is written.
+A fragment's first deletion file is an Arrow file if it lists fewer than 5000 rows, and otherwise a bitmap. A file that
+replaces an Arrow file is an Arrow file if it lists at most 5000 rows; a file that replaces a bitmap is a bitmap. A set
+merged from the deletes of two writers is always written as a bitmap. Files are immutable: the next delete in the
+fragment writes a new file, which also contains the old rows. If every row is deleted, the fragment is removed and no
+file is written.
 
 Source: ``lance.table.DeletionFile``; files of pylance 14.0.2.
 """
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from pyroaring import BitMap
 
     from lance_core.io.object_store import ObjectStore
-    from lance_core.table.base_paths import FileLocator
-    from lance_core.table.fragment import Fragment
 
 __all__ = [
     "BITMAP_THRESHOLD_ROWS",
@@ -47,13 +46,12 @@ __all__ = [
     "DeletionFileType",
     "deletion_file_path",
     "parse_deletion_file",
-    "read_deletion_offsets",
     "serialize_deletion_file",
     "write_deletion_file",
 ]
 
 BITMAP_THRESHOLD_ROWS: Final = 5000
-"""From so many deleted rows on a new file is a bitmap."""
+"""A new file that lists at least this many rows is a bitmap."""
 
 _ARROW_SCHEMA: Final = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _ID_BITS: Final = 64
@@ -68,14 +66,14 @@ class DeletionFileType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionFile:
-    """Where the deleted rows of a fragment are listed.
+    """The file that lists the deleted rows of a fragment.
 
     Attributes:
-        file_type: the format.
-        read_version: the version that the deletion was computed against.
-        id: random; part of the name.
-        num_deleted_rows: rows listed; 0 when it was not recorded.
-        base_id: the base path it lies in; None for the table's own root.
+        file_type: format of the file.
+        read_version: the version for which the deleted rows were determined.
+        id: random number that is part of the file name.
+        num_deleted_rows: number of listed rows; 0 if not recorded.
+        base_id: the base path that contains it; None for the table's own root.
     """
 
     file_type: DeletionFileType
@@ -85,7 +83,7 @@ class DeletionFile:
     base_id: int | None = None
 
     def name(self, fragment_id: int) -> str:
-        """The file name below ``_deletions/``."""
+        """Return the file name below ``_deletions/``."""
         return f"{fragment_id}-{self.read_version}-{self.id}.{self.file_type.value}"
 
     @classmethod
@@ -93,11 +91,11 @@ class DeletionFile:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the file type is none of the two.
+            CorruptDataError: the file type is unknown.
         """
         file_type = _TYPES.get(message.file_type)
         if file_type is None:
-            raise CorruptDataError(f"deletion file type {message.file_type} is neither arrow (0) nor bitmap (1)")
+            raise CorruptDataError(f"deletion file type {message.file_type} must be arrow (0) or bitmap (1)")
         return cls(
             file_type=file_type,
             read_version=message.read_version,
@@ -107,7 +105,7 @@ class DeletionFile:
         )
 
     def to_proto(self) -> pb_table.DeletionFile:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         message = pb_table.DeletionFile(
             file_type=_NUMBERS[self.file_type],
             read_version=self.read_version,
@@ -120,7 +118,7 @@ class DeletionFile:
 
 
 def deletion_file_path(store: ObjectStore, root: str, fragment_id: int, deletion: DeletionFile) -> str:
-    """The path of a deletion file below the table's own root."""
+    """Return the path of a deletion file below the table's own root."""
     return store.join(root, DELETIONS_DIRECTORY, deletion.name(fragment_id))
 
 
@@ -138,23 +136,23 @@ def write_deletion_file(
 
     Args:
         store: the store of the table.
-        root: the table's path in it.
-        fragment_id: whose rows they are.
-        read_version: the version that the rows were found in.
-        offsets: every deleted physical row, those deleted before included.
-        as_bitmap: True for a bitmap whatever the number of rows, False for an Arrow file; None to choose by the
-            number, which is right for a fragment's first file.
-        durable: whether the file survives a power loss from now on.
+        root: path of the table in the store.
+        fragment_id: the fragment that contains the rows.
+        read_version: the version on which the delete was planned.
+        offsets: every deleted physical row, including rows deleted earlier.
+        as_bitmap: True for a bitmap, False for an Arrow file; None to choose by the number of rows, which is correct
+            for a fragment's first file.
+        durable: whether to make the file survive a power loss before returning.
 
     Returns:
-        The message for the fragment.
+        The message to store in the fragment.
 
     Raises:
         InvalidInputError: there are no rows.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     if not offsets:
-        raise InvalidInputError(f"fragment {fragment_id}: a deletion file needs at least one row")
+        raise InvalidInputError(f"fragment {fragment_id}: a deletion file must list at least one row")
     is_bitmap = len(offsets) >= BITMAP_THRESHOLD_ROWS if as_bitmap is None else as_bitmap
     deletion = DeletionFile(
         file_type=DeletionFileType.BITMAP if is_bitmap else DeletionFileType.ARROW,
@@ -167,54 +165,19 @@ def write_deletion_file(
     try:
         store.put(path, data, durable=durable)
     except BaseException:
-        # It may be there all the same, and nobody else knows its name.
+        # The file may exist despite the failure. It can be removed: no other process knows its name.
         remove_objects(store, [path])
         raise
     return deletion.to_proto()
 
 
-def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArray[np.uint32]:
-    """The deleted rows of a fragment, sorted and unique; none when it has no deletion file.
-
-    Args:
-        fragment: whose rows are wanted.
-        locator: finds its file.
-
-    Returns:
-        Physical positions, shape (num_deleted_rows,), not to be changed. ``BitMap(offsets, optimize=False)`` makes a
-        set of them.
-
-    Raises:
-        NotFoundError: the file is missing.
-        CorruptDataError: it is damaged, or lists another number of rows than recorded.
-    """
-    deletion = fragment.deletion_file
-    if deletion is None:
-        return np.empty(0, np.uint32)
-    location = locator.deletion_file(fragment.id, deletion)
-    offsets = parse_deletion_file(
-        location.store.get(location.path),
-        deletion.file_type,
-        physical_rows=fragment.physical_rows,
-        what=location.path,
-    )
-    if deletion.num_deleted_rows and len(offsets) != deletion.num_deleted_rows:
-        raise CorruptDataError(
-            f"deletion file {location.path} lists {len(offsets)} rows, recorded are {deletion.num_deleted_rows}",
-            path=location.path,
-            expected=deletion.num_deleted_rows,
-            found=len(offsets),
-        )
-    return offsets
-
-
 def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> bytes:
-    """The bytes of a deletion file; the inverse of :func:`parse_deletion_file`."""
+    """Return the bytes of a deletion file; the inverse of :func:`parse_deletion_file`."""
     rows = np.frombuffer(offsets.to_array(), dtype=np.uint32)
     if file_type is DeletionFileType.BITMAP:
         from pyroaring import BitMap
 
-        # Built anew: the reference writes no run containers, and the given set may have some.
+        # Rebuilt because the reference writes no run containers, and the given set may have some.
         return bytes(BitMap(rows, optimize=False).serialize())
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -226,26 +189,26 @@ def serialize_deletion_file(offsets: BitMap, file_type: DeletionFileType) -> byt
 def parse_deletion_file(
     buffer: pa.Buffer, file_type: DeletionFileType, *, physical_rows: int, what: str
 ) -> npt.NDArray[np.uint32]:
-    """The deleted offsets, sorted and unique.
+    """Return the offsets of the deleted rows, sorted and unique.
 
     Args:
         buffer: the whole file.
-        file_type: as the manifest says.
-        physical_rows: rows of the fragment; every offset is below it.
-        what: which file this is, for error messages.
+        file_type: the type recorded in the manifest.
+        physical_rows: number of rows in the fragment; every offset is less than it.
+        what: name of the file, for error messages.
 
     Returns:
-        Shape (num_deleted_rows,), not to be changed.
+        A read-only array of shape (num_deleted_rows,).
 
     Raises:
-        CorruptDataError: the bytes are not such a file, or an offset lies outside the fragment.
+        CorruptDataError: the bytes are not a deletion file, or an offset is outside the fragment.
     """
     offsets = _read_arrow(buffer, what) if file_type is DeletionFileType.ARROW else _read_bitmap(buffer, what)
     if not bool((offsets[:-1] < offsets[1:]).all()):
         offsets = np.unique(offsets)
     if offsets.size and int(offsets[-1]) >= physical_rows:
         raise CorruptDataError(
-            f"deletion file {what}: row {int(offsets[-1])} is deleted, the fragment has {physical_rows} rows",
+            f"deletion file {what}: row {int(offsets[-1])} is listed, but the fragment has {physical_rows} rows",
             path=what,
             expected=physical_rows,
             found=int(offsets[-1]),
@@ -274,7 +237,7 @@ def _read_arrow(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
 
 
 def _read_bitmap(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
-    # Imported late: most tables have no such file.
+    # Imported on first use: most tables have no such file.
     from pyroaring import BitMap
 
     try:

@@ -1,6 +1,6 @@
-"""DraftContent: what a draft of a version says besides its fragments: schema, indices, settings, places.
+"""DraftContent: the content of a draft except its fragments: schema, indices, settings, base paths.
 
-Source: ``lance.table.Manifest``; what pylance 14.0.2 keeps at a commit.
+Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps when it commits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["DraftContent"]
 
 
 class DraftContent:
-    """A copy of a version's content, and the verbs that change it.
+    """A copy of a version's content, with methods that change it.
 
     Args:
         content: the version to start from.
@@ -38,7 +38,7 @@ class DraftContent:
         self._message = pb_table.Manifest()
         self._message.CopyFrom(content.message)
         self._message.version = version
-        # Early manifests do not record it. From now on it is there.
+        # Early manifests do not record the file version; new manifests do.
         self.set_file_version(content.file_version)
         self._index_section = content.index_section
         self._dictionaries = dict(content.dictionaries)
@@ -50,12 +50,12 @@ class DraftContent:
 
     @property
     def message(self) -> pb_table.Manifest:
-        """The message as it is now; for looking, not for changing."""
+        """The current message; read-only."""
         return self._message
 
     @property
     def index_section(self) -> bytes | None:
-        """Serialized ``IndexSection``; None when there is no index."""
+        """Serialized ``IndexSection``; None if there is no index."""
         return self._index_section
 
     def set_index_section(self, section: bytes | None) -> None:
@@ -67,7 +67,7 @@ class DraftContent:
         self._index_section = None
 
     def replace_schema(self, fields: Sequence[pb_file.Field], metadata: Mapping[str, bytes]) -> None:
-        """Set the schema and the schema metadata. Dictionaries of 0.1 columns go with the old one."""
+        """Set the schema and the schema metadata. Dictionaries of 0.1 columns are removed with the old schema."""
         self._dictionaries = {}
         del self._message.fields[:]
         self._message.fields.extend(fields)
@@ -86,26 +86,26 @@ class DraftContent:
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> values of the dictionary columns of a 0.1 table."""
+        """Maps field ids to the values of the dictionary columns of a 0.1 table."""
         return self._dictionaries
 
     def set_dictionaries(self, dictionaries: Mapping[int, pa.Array]) -> None:
-        """Set the values of dictionary columns, by field id."""
+        """Set the values of dictionary columns, keyed by field id."""
         self._dictionaries = dict(dictionaries)
 
     def keep_dictionaries(self, field_ids: Collection[int]) -> None:
-        """Keep the dictionaries of these columns of a 0.1 table through a change of its schema."""
+        """Keep the dictionaries of some columns of a 0.1 table when its schema changes."""
         kept = self._content.dictionaries
         self._dictionaries = {field_id: kept[field_id] for field_id in field_ids if field_id in kept}
 
     def count_field_ids(self) -> None:
-        """Count the ids of the schema as given, where the table counts them."""
+        """Update the record of the highest assigned field id, if the table has one."""
         if self._message.HasField("max_allocated_field_id"):
             highest = max((field.id for field in self._message.fields), default=-1)
             self._message.max_allocated_field_id = max(self._message.max_allocated_field_id, highest)
 
     def update_config(self, values: Mapping[str, str]) -> None:
-        """Set entries of the table config; other entries stay."""
+        """Set entries of the table config; other entries are kept."""
         self._message.config.update(values)
 
     def set_config(self, values: Mapping[str, str]) -> None:
@@ -124,7 +124,7 @@ class DraftContent:
         self._message.schema_metadata.update(values)
 
     def field_metadata(self, field_id: int) -> dict[str, bytes]:
-        """The metadata of a field.
+        """Return the metadata of a field.
 
         Raises:
             SchemaMismatchError: there is no such field.
@@ -132,13 +132,13 @@ class DraftContent:
         return dict(self._field(field_id).metadata)
 
     def set_field_metadata(self, field_id: int, values: Mapping[str, bytes]) -> None:
-        """Set the whole metadata of a field; raises as :meth:`field_metadata`."""
+        """Set the whole metadata of a field; raises the same errors as :meth:`field_metadata`."""
         field = self._field(field_id)
         field.metadata.clear()
         field.metadata.update(values)
 
     def derive_keys(self, field_id: int) -> None:
-        """Set whether a field is part of a key to what its metadata says; raises as :meth:`field_metadata`."""
+        """Set the key properties of a field from its metadata; raises the same errors as :meth:`field_metadata`."""
         field = self._field(field_id)
         metadata = dict(field.metadata)
         field.unenforced_primary_key = is_primary_key(metadata)
@@ -146,11 +146,11 @@ class DraftContent:
         field.unenforced_clustering_key_position = position(metadata, CLUSTERING_POSITION) or 0
 
     def add_base_paths(self, base_paths: Iterable[pb_table.BasePath]) -> None:
-        """Add base paths as they are."""
+        """Add base paths unchanged."""
         self._message.base_paths.extend(base_paths)
 
     def set_branch(self, name: str | None) -> None:
-        """Set which branch the version belongs to; None for main."""
+        """Set the branch that the version belongs to; None for the main branch."""
         self._message.ClearField("branch")
         if name is not None:
             self._message.branch = name

@@ -1,14 +1,14 @@
-"""Lists of 64-bit numbers, packed: a base and 16 or 32 bit offsets, or plain numbers where those do not reach.
+"""Packed lists of 64-bit numbers: a base and 16- or 32-bit offsets, or plain numbers if these are too small.
 
 =========  =====================================  =============
-form       when                                   bytes, each
+form       condition                              bytes/number
 =========  =====================================  =============
 u16_array  highest - lowest < 2 ** 16             2
 u32_array  highest - lowest < 2 ** 32             4
-u64_array  else; there is no base                 8
+u64_array  otherwise; there is no base            8
 =========  =====================================  =============
 
-**Source:** ``lance.table.EncodedU64Array``; the choice as pylance 14.0.2 makes it.
+**Source:** ``lance.table.EncodedU64Array``; the choice of form follows pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MAX: Final = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class PackedNumbers:
-    """A list of numbers, as it is stored.
+    """A list of numbers in its stored form.
 
     Attributes:
-        base: added to every offset.
-        offsets: shape (num_numbers,), a view of the message.
+        base: number to add to every offset.
+        offsets: the stored offsets, shape (num_numbers,); a view of the message.
     """
 
     base: int
@@ -47,10 +47,10 @@ class PackedNumbers:
 
     @classmethod
     def parse(cls, message: pb_rowids.EncodedU64Array, what: str) -> Self:
-        """Parse the message; nothing is unpacked.
+        """Parse the message without unpacking the numbers.
 
         Raises:
-            CorruptDataError: the bytes are no whole number of offsets, or a number has more than 64 bits.
+            CorruptDataError: the bytes are not a whole number of offsets, or a number has more than 64 bits.
         """
         form = message.WhichOneof("array")
         if form is None:
@@ -62,24 +62,24 @@ class PackedNumbers:
             "u64_array": (0, message.u64_array.values),
         }[form]
         if len(data) % dtype.itemsize:
-            raise CorruptDataError(f"{what}: {len(data)} bytes are no whole number of row ids")
+            raise CorruptDataError(f"{what}: {len(data)} bytes are not a whole number of row ids")
         numbers = cls(base, np.frombuffer(data, dtype))
         if len(numbers) and numbers.high > _MAX:
             raise CorruptDataError(f"{what}: row id {numbers.high} has more than 64 bits")
         return numbers
 
     def __len__(self) -> int:
-        """How many numbers."""
+        """Return the length of the list."""
         return len(self.offsets)
 
     @property
     def low(self) -> int:
-        """The smallest number; there is at least one."""
+        """The smallest number; the list must not be empty."""
         return self.base + int(self.offsets.min())
 
     @property
     def high(self) -> int:
-        """The largest number; there is at least one."""
+        """The largest number; the list must not be empty."""
         return self.base + int(self.offsets.max())
 
     @property
@@ -88,21 +88,21 @@ class PackedNumbers:
         return bool((self.offsets[1:] > self.offsets[:-1]).all())
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The numbers at some positions, fresh."""
+        """Return the numbers at some positions as a new array."""
         return self.offsets[positions].astype(np.uint64) + np.uint64(self.base)
 
     def offsets_of(self, numbers: _Numbers) -> npt.NDArray[Any]:
-        """What numbers between the smallest and the largest are stored as."""
+        """Return the stored offsets of numbers, which must be between the smallest and the largest number."""
         return (numbers - np.uint64(self.base)).astype(self.offsets.dtype)
 
 
 def encode_numbers(numbers: _Numbers, low: int, high: int) -> pb_rowids.EncodedU64Array:
-    """The narrowest form of a list.
+    """Encode a list in the narrowest form.
 
     Args:
-        numbers: in any order, at least one.
-        low: the smallest.
-        high: the largest.
+        numbers: the numbers, at least one, in any order.
+        low: the smallest number.
+        high: the largest number.
     """
     if high - low >= 2**32:
         plain = pb_rowids.EncodedU64Array.U64Array(values=numbers.astype("<u8").tobytes())

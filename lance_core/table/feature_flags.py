@@ -1,7 +1,7 @@
-"""Feature flags: two words in every manifest that say what a reader and a writer must know.
+"""Feature flags: two bit sets in every manifest, one for the features that readers must support and one for writers.
 
-A program that meets a bit it does not know must not touch the version. Both words are computed afresh from the
-content at every commit; only the sticky bits outlive it.
+A program that finds an unknown bit must not use the version. Both bit sets (words) are recomputed from the content at
+every commit; only the sticky bits are copied from the previous version.
 
 =======  ======================================  ======  ======  ==============================================
 value    meaning                                 reader  writer  here
@@ -12,7 +12,7 @@ value    meaning                                 reader  writer  here
 8        the table config is not empty                   x       kept
 16       some files live in base paths           x       x       read and kept
 32       transactions are only inline                    x       ignored, not kept
-64       data overlays                           x       x       refused, unless the environment has them
+64        data overlays                           x       x       refused, unless the environment has them
 128      an index stores extra columns           x       x       carried
 256      data files of several versions          x       x       sticky; both words or neither
 512      unknown purpose                                         refused
@@ -21,7 +21,7 @@ value    meaning                                 reader  writer  here
 4096     unassigned                                              refused
 8192     clustering                                              refused
 16384    managed blobs                           x       x       read; writing refused
-32768    field ids are never used again                  x       kept; goes with ``max_allocated_field_id``
+32768    field ids are never reused                      x       kept; set with ``max_allocated_field_id``
 65536    seeds of zone writes                    x       x       refused; both words or neither
 others   unknown                                                 refused
 =======  ======================================  ======  ======  ==============================================
@@ -47,7 +47,7 @@ __all__ = ["FeatureFlag", "derive_flags", "require_readable", "require_writable"
 
 
 class FeatureFlag(IntFlag):
-    """The bits that have a name."""
+    """The flags with known names."""
 
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2
@@ -77,7 +77,7 @@ _KNOWN: Final = (
     | FeatureFlag.MIXED_FILE_VERSIONS
     | FeatureFlag.SPILLED_ROW_LINEAGE
 )
-# Plain numbers: the complement of an IntFlag leaves out every bit that has no name.
+# Plain integers: the complement of an IntFlag omits every unnamed bit.
 _READABLE: Final = int(_KNOWN | FeatureFlag.FRAGMENT_REUSE_FILES | FeatureFlag.MANAGED_BLOBS)
 _WRITABLE: Final = int(_KNOWN | FeatureFlag.UNIQUE_FIELD_IDS)
 
@@ -89,8 +89,8 @@ def require_readable(message: pb_table.Manifest) -> None:
     """Check that this library may read a version.
 
     Raises:
-        UnsupportedFeatureFlagError: a reader flag that it does not know; the message names it.
-        CorruptDataError: flags that contradict each other or the content.
+        UnsupportedFeatureFlagError: a reader flag is unknown; the message contains the flag.
+        CorruptDataError: the flags are inconsistent with each other or with the content.
     """
     _check_pairs(message)
     _refuse(message.reader_feature_flags & ~(_READABLE | _switched_on()), "read", message.version)
@@ -107,13 +107,13 @@ def require_writable(message: pb_table.Manifest) -> None:
 def derive_flags(
     message: pb_table.Manifest, *, index_section: bytes | None, stable_row_ids: bool, previous: pb_table.Manifest
 ) -> tuple[int, int]:
-    """Both words for a new version.
+    """Compute both words for a new version.
 
     Args:
         message: the new version's content.
-        index_section: its serialized index section.
-        stable_row_ids: whether the table gives rows stable ids; decided when it was created.
-        previous: the version before, for the sticky bits.
+        index_section: the new version's serialized index section.
+        stable_row_ids: whether rows of the table get stable ids; this is decided when the table is created.
+        previous: the previous version, for the sticky bits.
 
     Returns:
         (reader word, writer word).
@@ -132,7 +132,7 @@ def derive_flags(
         both |= FeatureFlag.COVERING_INDICES
     if _mixes_file_versions(message, totals):
         both |= FeatureFlag.MIXED_FILE_VERSIONS
-    # Only rows that have stable ids have a lineage. This library never spills; what it commits may have been spilled.
+    # Only rows with stable ids have a lineage. This library never writes hidden columns, but may keep existing ones.
     if stable_row_ids and totals.has_spilled_lineage:
         both |= FeatureFlag.SPILLED_ROW_LINEAGE
     reader = both | (previous.reader_feature_flags & _STICKY)
@@ -145,7 +145,7 @@ def derive_flags(
 
 
 def _mixes_file_versions(message: pb_table.Manifest, totals: FragmentTotals) -> bool:
-    """Whether a data file is of another version than the table's."""
+    """Return whether a data file has a different version than the table."""
     if not message.HasField("data_format"):
         return False
     pairs = set(totals.version_pairs())
@@ -156,7 +156,7 @@ def _mixes_file_versions(message: pb_table.Manifest, totals: FragmentTotals) -> 
 
 
 def _switched_on() -> int:
-    """What the environment turns on."""
+    """Return the flags enabled by environment variables."""
     return int(FeatureFlag.DATA_OVERLAYS) if overlays_enabled() else 0
 
 
@@ -164,9 +164,14 @@ def _check_pairs(message: pb_table.Manifest) -> None:
     where = f"version {message.version}"
     half_set = (message.reader_feature_flags ^ message.writer_feature_flags) & int(_IN_BOTH_WORDS)
     if half_set:
-        raise CorruptDataError(f"{where}: feature flag {_names(half_set)} is set in one word only", flags=half_set)
+        raise CorruptDataError(
+            f"{where}: feature flags must be set for both readers and writers; set for only one: {_names(half_set)}",
+            flags=half_set,
+        )
     if message.reader_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS:
-        raise CorruptDataError(f"{where}: feature flag {_names(FeatureFlag.UNIQUE_FIELD_IDS)} is set for readers")
+        raise CorruptDataError(
+            f"{where}: feature flag {_names(FeatureFlag.UNIQUE_FIELD_IDS)} must not be set for readers"
+        )
     flagged = bool(message.writer_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS)
     if flagged != message.HasField("max_allocated_field_id"):
         raise CorruptDataError(
@@ -178,7 +183,7 @@ def _check_pairs(message: pb_table.Manifest) -> None:
 def _refuse(unknown: int, verb: str, version: int) -> None:
     if unknown:
         raise UnsupportedFeatureFlagError(
-            f"version {version} needs feature flag {_names(unknown)} to {verb}; this library does not have it",
+            f"version {version} needs feature flag {_names(unknown)} to {verb}; this library does not support it",
             flags=unknown,
             version=version,
         )

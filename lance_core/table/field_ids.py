@@ -1,10 +1,10 @@
-"""Field ids: which are in use, and which is the next.
+"""Field ids: the ids in use, and the next id to assign.
 
-An id is in use while the schema, a data file or a data overlay names it, so that the id of a dropped column comes back
-once its last file has vanished. A table whose manifest counts the ids it has given (``max_allocated_field_id``) never
-gives one twice.
+An id is in use while the schema, a data file or a data overlay refers to it, so the id of a dropped column is reused
+once its last file has been removed. A table whose manifest records the highest assigned id (``max_allocated_field_id``)
+never assigns an id twice.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["highest_field_id", "next_field_id", "with_relatives"]
 
 
 def next_field_id(message: pb_table.Manifest) -> int:
-    """The id that the next new field of a table gets."""
+    """Return the id to assign to the next new field of a table."""
     return highest_field_id(message) + 1
 
 
 def highest_field_id(message: pb_table.Manifest) -> int:
-    """The highest id in use; where the table counts them, the highest ever given. -1 when there is none."""
+    """Return the highest id in use, or the highest id ever assigned if the table records it; -1 if there are no ids."""
     if message.HasField("max_allocated_field_id"):
         return message.max_allocated_field_id
     highest = max((field.id for field in message.fields), default=-1)
@@ -37,14 +37,14 @@ def highest_field_id(message: pb_table.Manifest) -> int:
 
 
 def with_relatives(fields: Iterable[pb_file.Field], field_ids: Collection[int]) -> frozenset[int]:
-    """Fields, and those that they are part of or made of.
+    """Return some fields and all their ancestors and descendants.
 
-    Data files list the fields that own a column, an index names a list or struct itself: of both the values change
-    together.
+    Data files list the fields that own a column, while an index may refer to a list or struct; if the values of one
+    change, so do the values of the other.
 
     Args:
-        fields: of the schema; a parent stands before its children.
-        field_ids: some of them.
+        fields: the fields of the schema; a parent precedes its children.
+        field_ids: ids of the fields to start from.
     """
     wanted = set(field_ids)
     ordered = list(fields)

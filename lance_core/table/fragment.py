@@ -1,10 +1,11 @@
-"""Fragment: a horizontal slice of a table, one or more data files that hold different columns of the same rows.
+"""Fragment: a horizontal slice of a table: one or more data files that contain different columns of the same rows.
 
-The record wraps the ``DataFragment`` message and parses what it is asked for. Parts that this library carries without
-interpreting them (row id and version sequences, overlays, clustering, metadata) therefore survive every commit.
+The record wraps the ``DataFragment`` message and parses only what is needed. Parts that this library keeps without
+interpreting them (row id and version sequences, overlays, clustering, metadata) are therefore preserved by every
+commit.
 
-Inside a transaction a new fragment has id 0, which means "give it one at commit"; in a manifest 0 is the id of the
-first fragment. Only the place tells them apart.
+Inside a transaction, a new fragment has id 0, which means "assign an id at commit"; in a manifest, 0 is the id of the
+first fragment. Only the context distinguishes the two meanings.
 
 Source: ``lance.table.DataFragment``.
 """
@@ -27,10 +28,10 @@ __all__ = ["Fragment", "Fragments"]
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """One fragment of a version, or a new one in a transaction.
+    """One fragment of a version, or a new fragment in a transaction.
 
     Attributes:
-        message: the message; never changed.
+        message: the protobuf message; never changed.
     """
 
     message: pb_table.DataFragment
@@ -44,7 +45,7 @@ class Fragment:
         fragment_id: int = 0,
         deletion: DeletionFile | None = None,
     ) -> Self:
-        """A fragment of these files, without row ids."""
+        """Return a fragment that consists of some files, without row ids."""
         return cls(
             pb_table.DataFragment(
                 id=fragment_id,
@@ -56,41 +57,41 @@ class Fragment:
 
     @property
     def id(self) -> int:
-        """Unique in the lineage of the table; 0 in a transaction stands for "not given yet"."""
+        """The id, unique in the lineage of the table; 0 in a transaction means "not assigned yet"."""
         return self.message.id
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The data files, parsed. Raises what :meth:`DataFile.from_proto` raises."""
+        """The parsed data files. Raises the same errors as :meth:`DataFile.from_proto`."""
         return tuple(DataFile.from_proto(file) for file in self.message.files)
 
     @property
     def deletion_file(self) -> DeletionFile | None:
-        """Where the deleted rows are listed; None when no row is deleted."""
+        """The file that lists the deleted rows; None if no row is deleted."""
         return DeletionFile.from_proto(self.message.deletion_file) if self.message.HasField("deletion_file") else None
 
     @property
     def physical_rows(self) -> int:
-        """Rows in the data files, deleted ones included."""
+        """Number of rows in the data files, including deleted rows."""
         return self.message.physical_rows
 
     @property
     def has_row_ids(self) -> bool:
-        """True when the rows have stable ids, inline or in a hidden column."""
+        """Whether the rows have stable ids, inline or in a hidden column."""
         return self.message.WhichOneof("row_id_sequence") is not None
 
     @property
     def has_overlays(self) -> bool:
-        """True when cells of the files are overridden by overlay files."""
+        """Whether overlay files replace some values in the data files."""
         return len(self.message.overlays) > 0
 
     @property
     def num_live_rows(self) -> int:
-        """Rows that are not deleted, as far as the deletion file's count was recorded."""
+        """Number of rows that are not deleted; too large if the number of deleted rows was not recorded."""
         return self.message.physical_rows - self.message.deletion_file.num_deleted_rows
 
     def with_deletion(self, deletion: pb_table.DeletionFile | None) -> Self:
-        """A copy with another deletion file; None for none. The rest, row ids included, stays."""
+        """Return a copy with a new deletion file, or None for none; all other content is kept, including row ids."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.ClearField("deletion_file")
@@ -99,32 +100,32 @@ class Fragment:
         return type(self)(message)
 
     def with_physical_rows(self, physical_rows: int) -> Self:
-        """A copy with another number of rows."""
+        """Return a copy with a new number of rows."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.physical_rows = physical_rows
         return type(self)(message)
 
     def live_field_ids(self) -> set[int]:
-        """Ids of the fields that have a column in some file."""
+        """Return the ids of the fields that have a column in some file."""
         return {field_id for file in self.message.files for field_id in file.fields if field_id >= 0}
 
 
 class Fragments(Sequence[Fragment]):
-    """The fragments of a version, each wrapped when it is looked at: most uses of a large table look at few.
+    """The fragments of a version, each wrapped on access: most operations on a large table access only a few.
 
     Args:
-        messages: of the manifest; never changed.
+        messages: the fragment messages of the manifest; never changed.
     """
 
     __slots__ = ("_messages",)
 
     def __init__(self, messages: Sequence[pb_table.DataFragment]) -> None:
-        """Nothing is wrapped yet."""
+        """Initialize without wrapping any fragment."""
         self._messages = messages
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         return len(self._messages)
 
     @overload
@@ -134,11 +135,11 @@ class Fragments(Sequence[Fragment]):
     def __getitem__(self, index: slice) -> list[Fragment]: ...
 
     def __getitem__(self, index: int | slice) -> Fragment | list[Fragment]:
-        """One by position, or some."""
+        """Return one fragment by position, or several for a slice."""
         if isinstance(index, slice):
             return [Fragment(message) for message in self._messages[index]]
         return Fragment(self._messages[index])
 
     def __iter__(self) -> Iterator[Fragment]:
-        """One after the other."""
+        """Yield the fragments in order."""
         return map(Fragment, self._messages)

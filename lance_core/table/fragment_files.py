@@ -1,45 +1,62 @@
-"""Which file of a fragment holds which field, and which files are not needed any more.
+"""Files of a fragment: which file contains which field, and which files are no longer needed.
 
-The newest file that lists a field holds it; the older file lists the field as dead (-2) then. A file without a live
-field is dropped from its fragment by the next commit, but not the last one: a fragment without files could not say
-that the values of its rows are null.
+The newest file that lists a field contains its values; older files then list the field as dead (-2). The next commit
+removes files without live fields from the fragment, but keeps its last file: a fragment without files could not
+represent rows whose values are null.
 
-Source: ``lance.table.DataFragment.files``; behaviour of pylance 14.0.2.
+Source: ``lance.table.DataFragment.files``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_core.proto import pb_table
 from lance_core.table.data_file import DEAD_FIELD_ID
+from lance_core.table.fragment import Fragment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from lance_core.proto import pb_table
-
-__all__ = ["drop_dead_files", "field_files", "new_files", "rewritten_fields", "with_dead_fields"]
+__all__ = ["drop_dead_files", "field_files", "new_files", "only_new_files", "rewritten_fields", "with_dead_fields"]
 
 
 def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | None, str]]:
-    """Field id -> the file that holds it, as base path id and path."""
+    """Map each field id to the base path id and path of the file that contains the field."""
     return {field_id: _place(file) for file in fragment.files for field_id in file.fields if field_id >= 0}
 
 
 def rewritten_fields(before: pb_table.DataFragment, after: pb_table.DataFragment) -> frozenset[int]:
-    """The fields that another file holds than before, or a file where none did, or none where a file did."""
+    """Return the fields whose file changed, including fields that gained or lost their file."""
     old, new = field_files(before), field_files(after)
     return frozenset(field_id for field_id, _ in old.items() ^ new.items())
 
 
 def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment) -> list[pb_table.DataFile]:
-    """The files of a fragment that it did not have before."""
+    """Return the files of a fragment that it did not have before."""
     known = set() if before is None else {_place(file) for file in before.files}
     return [file for file in after.files if _place(file) not in known]
 
 
+def only_new_files(
+    before: Mapping[int, pb_table.DataFragment], after: Iterable[pb_table.DataFragment]
+) -> tuple[Fragment, ...]:
+    """Return each fragment with only its new files; fragments without new files are omitted.
+
+    Args:
+        before: the old fragments, by fragment id.
+        after: the new fragments.
+    """
+    parts = ((fragment, new_files(before.get(fragment.id), fragment)) for fragment in after)
+    return tuple(
+        Fragment(pb_table.DataFragment(id=fragment.id, files=files, physical_rows=fragment.physical_rows))
+        for fragment, files in parts
+        if files
+    )
+
+
 def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_table.DataFile:
-    """A copy of a file's record in which some fields are dead; their columns stay listed."""
+    """Return a copy of a file's record in which some fields are marked as dead; their columns remain listed."""
     copy = type(file)()
     copy.CopyFrom(file)
     copy.fields[:] = [DEAD_FIELD_ID if field_id in field_ids else field_id for field_id in file.fields]
@@ -47,14 +64,14 @@ def with_dead_fields(file: pb_table.DataFile, field_ids: Collection[int]) -> pb_
 
 
 def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> bool:
-    """Drop the files that hold no field any more, in place.
+    """Remove, in place, the files of a fragment that no longer contain a live field.
 
     Args:
-        fragment: changed.
-        field_ids: every field of the schema; None to drop only files whose every field is dead.
+        fragment: the fragment to change.
+        field_ids: ids of all fields in the schema; None to remove only files in which all fields are marked as dead.
 
     Returns:
-        Whether a file was dropped.
+        Whether a file was removed.
     """
     kept = [file for file in fragment.files if _is_needed(file, field_ids)]
     kept = kept or list(fragment.files[-1:])
@@ -68,7 +85,7 @@ def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] 
 def _is_needed(file: pb_table.DataFile, field_ids: Collection[int] | None) -> bool:
     if field_ids is None:
         return DEAD_FIELD_ID not in file.fields or any(field_id != DEAD_FIELD_ID for field_id in file.fields)
-    # Hidden lineage columns (-3 to -5) are in no schema and stay.
+    # Hidden lineage columns (-3 to -5) are not in any schema and are kept.
     return any(field_id in field_ids or field_id < DEAD_FIELD_ID for field_id in file.fields)
 
 

@@ -1,17 +1,17 @@
-"""The system index ``__lance_frag_reuse``: which fragments took the place of which, for indices that lag behind.
+"""The system index ``__lance_frag_reuse``: records which fragments replaced others, for indices not yet remapped.
 
-A compaction that defers the remapping of indices leaves them as they are, so that their bitmaps still name the old
-fragments. Such an index answers for the new fragments all the same: who asks it puts the new fragments of a group in
-the place of the old ones, compaction by compaction, where the index covers all of the old ones. ::
+A compaction that defers the remapping of indices leaves them unchanged, so their bitmaps still list the old fragments.
+Such an index nevertheless covers the new fragments: readers of its bitmap replace the old fragments of a group with the
+new fragments, compaction by compaction, if the index covers all of the old fragments. ::
 
     index on b       {0, 1, 2}
     compaction       0, 1, 2  ->  3
-    answers for      {3}
+    covers           {3}
 
-So a fragment id can only be taken out of a bitmap that was brought up to date. Records in a file of their own, or of
-the tagged form, are not read here; what an index on such a table covers is unknown.
+So a fragment id can be removed only from an updated bitmap. Records in a separate file, or in the tagged form, are not
+supported; the coverage of an index on such a table is unknown.
 
-Source: ``lance.table.FragmentReuseIndexDetails``; behaviour of pylance 14.0.2.
+Source: ``lance.table.FragmentReuseIndexDetails``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = ["FragmentReuse"]
 
 @dataclass(frozen=True, slots=True)
 class FragmentReuse:
-    """Which fragments took the place of which.
+    """Records which fragments replaced others.
 
     Attributes:
-        groups: old and new fragments of each rewrite group, oldest first.
-        is_known: False where the records cannot be read here.
+        groups: old and new fragments of each rewrite group, the oldest group first.
+        is_known: False if this library cannot read the records.
     """
 
     groups: tuple[tuple[frozenset[int], frozenset[int]], ...] = ()
@@ -46,7 +46,7 @@ class FragmentReuse:
 
     @classmethod
     def of(cls, indices: Iterable[pb_table.IndexMetadata]) -> FragmentReuse:
-        """What the indices of a table record; nothing where no compaction deferred the remapping."""
+        """Return the records of a table's indices; empty if no compaction deferred the remapping."""
         groups: list[tuple[frozenset[int], frozenset[int]]] = []
         for index in indices:
             if index.name == FRAGMENT_REUSE_INDEX:
@@ -64,11 +64,11 @@ class FragmentReuse:
         return cls(tuple(groups))
 
     def present_fragments(self, covered: BitMap) -> BitMap:
-        """The fragments that an index with some bitmap answers for; none where that is unknown.
+        """Return the fragments that an index with the given bitmap covers; empty if unknown.
 
-        Old fragments of a group that the index covers in part are gone and stand for nothing.
+        Old fragments of a group that the index covers only partly are omitted.
         """
-        # Imported late: few tables have an index.
+        # Imported on first use: few tables have an index.
         from pyroaring import BitMap
 
         if not self.is_known:

@@ -1,12 +1,12 @@
-"""FragmentTotals: what is true of all fragments of a version together, without looking at each.
+"""FragmentTotals: totals over all fragments of a version, without creating an object for each.
 
-A manifest of ten thousand fragments is a message of ten thousand messages with messages inside. Protobuf decodes them
-in a millisecond; making a Python object of each takes ten times as long. What opening a table has to know of all of
-them (format versions, whether the rows were counted, the sums) is therefore read by column: where a message is declared
-to occur once and occurs often, the decoder merges the occurrences, and its repeated fields hold the values of all.
+A manifest of ten thousand fragments contains ten thousand messages, each with nested messages. Protobuf decodes them in
+a millisecond; creating a Python object for each takes ten times as long. The totals needed to open a table (format
+versions, whether row counts are recorded, the sums) are therefore read by column: if a message that is declared as
+singular occurs several times, the decoder merges the occurrences, and its repeated fields contain the values of all.
 
-A value of 0 is not on the wire. A column is as long as there are messages, or what it lacks is zeros; where it matters
-whose zeros they are, the messages are looked at after all.
+A value of 0 is not serialized. If a column has fewer values than there are messages, the missing values are zeros; if
+it matters which messages have zeros, the messages themselves are read.
 
 Source: protobuf's rules for messages that occur more than once; ``protos/columns.proto``.
 """
@@ -33,18 +33,18 @@ VersionPair: TypeAlias = tuple[int, int]
 
 _MAX_U32: Final = 2**32 - 1
 _DEAD_FIELD: Final = b"\xfe" + b"\xff" * 8 + b"\x01"
-"""-2 as it stands in ``DataFile.fields``."""
+"""Encoding of -2 in ``DataFile.fields``."""
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentTotals:
-    """What is true of all fragments of a version together. Everything is computed when it is asked for.
+    """Totals over all fragments of a version, computed on request.
 
     Attributes:
-        message: the manifest; the totals are those of the moment when they were made.
-        columns: its fragments, merged.
-        counts: the messages in them, not decoded.
-        may_have_dead_fields: whether a data file may list a field as dead; False is certain.
+        message: the manifest; later changes to it do not affect the totals.
+        columns: the merged fragments.
+        counts: the nested messages of the fragments, not decoded.
+        may_have_dead_fields: whether a data file may list a field as dead; False means that none does.
     """
 
     message: pb_table.Manifest
@@ -54,7 +54,7 @@ class FragmentTotals:
 
     @classmethod
     def of(cls, message: pb_table.Manifest) -> Self:
-        """Decode the fragments once more, by column."""
+        """Decode the fragments again, by column."""
         data = message.SerializeToString()
         columns = pb_columns.ManifestColumns.FromString(data).fragments
         counts = pb_columns.ManifestCounts.FromString(data).fragments
@@ -62,21 +62,21 @@ class FragmentTotals:
 
     @property
     def num_fragments(self) -> int:
-        """Fragments."""
+        """Number of fragments."""
         return len(self.message.fragments)
 
     @property
     def ascending_ids(self) -> Sequence[int] | None:
-        """The ids of the fragments, if each is greater than the one before; None otherwise."""
+        """The ids of the fragments if they are in ascending order; None otherwise."""
         ids = self.columns.id
-        # Of ascending ids only the first can be 0, which is not on the wire.
+        # If ids ascend, only the first can be 0, which is not serialized.
         begins_with_zero = self.num_fragments > 0 and self.message.fragments[0].id == 0
         found = [0, *ids] if begins_with_zero else list(ids)
         ascends = len(found) == self.num_fragments and all(map(lt, found, found[1:]))
         return found if ascends else None
 
     def check_ids(self) -> None:
-        """Check the ids of the fragments: row addresses have 32 bits for one, and no two fragments share one.
+        """Check that the ids of the fragments are unique and have at most 32 bits, the size of an id in a row address.
 
         Raises:
             CorruptDataError: an id is too large, or occurs twice.
@@ -85,43 +85,43 @@ class FragmentTotals:
         highest = max(ids, default=0)
         if highest > _MAX_U32:
             raise CorruptDataError(
-                f"version {version}: a fragment has the id {highest}, at most {_MAX_U32} is possible",
+                f"version {version}: a fragment has id {highest}, expected at most {_MAX_U32}",
                 expected=_MAX_U32,
                 found=highest,
             )
-        # An id of 0 is not on the wire.
+        # An id of 0 is not serialized.
         if len(set(ids)) < len(ids) or len(ids) < self.num_fragments - 1:
             found = Counter(fragment.id for fragment in self.message.fragments)
             repeated = min((fragment_id for fragment_id, times in found.items() if times > 1), default=None)
             if repeated is not None:
                 raise CorruptDataError(
-                    f"version {version}: the manifest lists two fragments of id {repeated}; expected every id once",
+                    f"version {version}: the manifest lists two fragments with id {repeated}",
                     fragment=repeated,
                 )
 
     @property
     def num_files(self) -> int:
-        """Data files."""
+        """Number of data files."""
         return len(self.counts.files)
 
     @property
     def file_bytes(self) -> int:
-        """Recorded sizes of the data files, added up."""
+        """Sum of the recorded sizes of the data files in bytes."""
         return sum(self.columns.files.file_size_bytes)
 
     @property
     def num_deletion_files(self) -> int:
-        """Fragments with a deletion file."""
+        """Number of fragments with a deletion file."""
         return len(self.counts.deletion_files)
 
     @property
     def num_overlays(self) -> int:
-        """Overlay files."""
+        """Number of overlay files."""
         return len(self.counts.overlays)
 
     @property
     def has_spilled_lineage(self) -> bool:
-        """Whether the row ids or versions of a fragment lie in a hidden column."""
+        """Whether the row ids or versions of a fragment are stored in a hidden column."""
         counts = self.counts
         return bool(
             counts.column_row_ids or counts.column_last_updated_at_versions or counts.column_created_at_versions
@@ -129,45 +129,45 @@ class FragmentTotals:
 
     @property
     def physical_rows(self) -> int:
-        """Rows in the data files, deleted ones included, as far as they were recorded."""
+        """Sum of the recorded numbers of rows in the data files, including deleted rows."""
         return sum(self.columns.physical_rows)
 
     @property
     def deleted_rows(self) -> int:
-        """Deleted rows, as far as they were recorded."""
+        """Sum of the recorded numbers of deleted rows."""
         return sum(self.columns.deletion_files.num_deleted_rows)
 
     @property
     def counts_every_fragment(self) -> bool:
-        """Whether every fragment says how many rows it has."""
+        """Whether the number of rows is recorded for every fragment."""
         return _is_full(self.columns.physical_rows, self.num_fragments)
 
     @property
     def counts_every_deletion(self) -> bool:
-        """Whether every deletion file says how many rows it lists."""
+        """Whether the number of deleted rows is recorded for every deletion file."""
         return _is_full(self.columns.deletion_files.num_deleted_rows, self.num_deletion_files)
 
     @property
     def may_have_empty_fragments(self) -> bool:
-        """Whether every row of a fragment may be deleted; False is certain."""
+        """Whether there may be a fragment whose rows are all deleted; False means that there is none."""
         deleted = self.columns.deletion_files.num_deleted_rows
         return max(deleted, default=0) >= min(self.columns.physical_rows, default=0)
 
     @property
     def num_live_rows(self) -> int | None:
-        """Rows that are not deleted; None when that has to be looked up in the files, or cannot be."""
+        """Number of live rows; None if files must be read to determine it, or if it cannot be determined."""
         if not (self.counts_every_fragment and self.counts_every_deletion):
             return None
         found = self.physical_rows - self.deleted_rows
         return found if found >= 0 else None
 
     def version_pairs(self) -> frozenset[VersionPair]:
-        """The version pairs of data files that occur."""
+        """Return the version pairs that occur among the data files."""
         majors = _distinct(self.columns.files.file_major_version, self.num_files)
         minors = _distinct(self.columns.files.file_minor_version, self.num_files)
         if len(majors) <= 1 and len(minors) <= 1:
             return frozenset(zip(majors, minors, strict=True))
-        # Which major number goes with which minor one, only the files tell.
+        # Which major number belongs to which minor number is recorded only in the files.
         files = (file for fragment in self.message.fragments for file in fragment.files)
         return frozenset((file.file_major_version, file.file_minor_version) for file in files)
 
@@ -177,5 +177,5 @@ def _is_full(column: Collection[int], num_messages: int) -> bool:
 
 
 def _distinct(column: Collection[int], num_messages: int) -> set[int]:
-    """The values of a column, zeros that are not on the wire included."""
+    """Return the distinct values of a column, including zeros that are not serialized."""
     return {*column, 0} if len(column) < num_messages else set(column)

@@ -1,4 +1,4 @@
-"""Where the files of a version's indices lie: ``_indices/{uuid}/…``, all files of one index in one directory.
+"""Locations of the files of a version's indices: ``_indices/{uuid}/…``, with all files of an index in one directory.
 
 Source: ``lance.table.IndexMetadata``; directories written by pylance 14.0.2.
 """
@@ -19,13 +19,13 @@ _UUID_BYTES: Final = 16
 
 
 def index_directories(section: bytes | None) -> dict[str, int | None]:
-    """The name of each index's directory below ``_indices/`` → the id of its base path; None for the table's root.
+    """Map the name of each index directory below ``_indices/`` to the id of its base path; None for the table's root.
 
     Args:
-        section: serialized ``IndexSection``; None when there is no index.
+        section: serialized ``IndexSection``; None if there is no index.
 
     Raises:
-        CorruptDataError: the bytes are no index section, or an index has no proper id.
+        CorruptDataError: the bytes are not an index section, or an index has no valid id.
     """
     if section is None:
         return {}

@@ -1,10 +1,10 @@
-"""The index section: which indices a version has.
+"""The index section: the indices of a version.
 
-Indices are carried, not interpreted: a commit that leaves old rows where they are copies the section byte for byte.
-An index answers for the fragments in its bitmap; rows of other fragments are scanned. So a new fragment is simply not
-indexed, and a fragment id in the bitmap that no longer exists does no harm.
+Indices are kept without being interpreted: a commit that does not move old rows copies the section byte for byte. An
+index covers the fragments in its bitmap; rows of other fragments are scanned. So a new fragment is simply not indexed,
+and a fragment id in the bitmap that no longer exists is harmless.
 
-Source: ``lance.table.IndexSection``; behaviour of pylance 14.0.2.
+Source: ``lance.table.IndexSection``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -31,26 +31,27 @@ __all__ = [
 ]
 
 FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
-"""System index: where compactions moved rows, for indices that have not been rewritten yet."""
+"""System index: records where compactions moved rows, for indices that have not been rewritten yet."""
 
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
-"""System index: shards of the write-ahead log, and how much of each the table has absorbed."""
+"""System index: the shards of the write-ahead log, and the newest generation of each that has been compacted into the
+table."""
 
 _SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, MEM_WAL_INDEX})
 
 
 def is_system_index(name: str) -> bool:
-    """Whether an index of that name serves the table itself and answers no query."""
+    """Return whether an index with this name is for internal use by the table and not for queries."""
     return name in _SYSTEM_INDICES
 
 
 def type_name(index: pb_table.IndexMetadata) -> str:
-    """The name of the message that holds the index's parameters, such as "BTreeIndexDetails"; empty when unknown."""
+    """Return the message name of the index's parameters, such as "BTreeIndexDetails"; empty if unknown."""
     return index.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
 
 
 def read_fragment_bitmap(index: pb_table.IndexMetadata) -> BitMap | None:
-    """The fragments that an index answers for, dead ones included; None when they were not recorded.
+    """Return the fragments that an index covers, including removed ones; None if not recorded.
 
     Raises:
         CorruptDataError: the bitmap cannot be decoded.
@@ -60,14 +61,14 @@ def read_fragment_bitmap(index: pb_table.IndexMetadata) -> BitMap | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSummary:
-    """What is worth knowing of an index without being able to use it.
+    """Properties of an index that can be read without reading the index itself.
 
     Attributes:
-        name: segments of one index share it.
+        name: name of the index; all segments of an index have the same name.
         field_ids: the indexed fields; empty for system indices.
-        covering_field_ids: fields whose values the index stores besides.
-        fragment_bitmap: serialized Roaring bitmap of the fragments that the index answers for; empty when it was not
-            recorded, as by releases before 0.8.
+        covering_field_ids: fields whose values the index also stores.
+        fragment_bitmap: serialized Roaring bitmap of the fragments that the index covers; empty if not recorded, as by
+            releases before 0.8.
     """
 
     name: str
@@ -77,11 +78,11 @@ class IndexSummary:
 
     @property
     def is_system(self) -> bool:
-        """Whether it serves the table itself and answers no query."""
+        """Whether the index is for internal use by the table and not for queries."""
         return is_system_index(self.name)
 
     def fragment_ids(self) -> BitMap | None:
-        """Ids of the fragments that the index answers for, dead ones included; None when they were not recorded.
+        """Return the ids of the fragments that the index covers, including removed ones; None if not recorded.
 
         Raises:
             CorruptDataError: the bitmap cannot be decoded.
@@ -90,10 +91,10 @@ class IndexSummary:
 
 
 def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
-    """The indices of a serialized ``IndexSection``; none for None.
+    """Return the indices of a serialized ``IndexSection``; an empty tuple for None.
 
     Raises:
-        CorruptDataError: the bytes are not such a message.
+        CorruptDataError: the bytes are not an index section.
     """
     if section is None:
         return ()
@@ -113,7 +114,7 @@ def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
 
 
 def _bitmap(name: str, data: bytes) -> BitMap | None:
-    # Imported late: few tables have an index.
+    # Imported on first use: few tables have an index.
     from pyroaring import BitMap
 
     if not data:

@@ -1,25 +1,25 @@
-"""What a commit does to the indices of a table, without being able to read one.
+"""Effects of a commit on the indices of a table, which this library cannot read.
 
-An index answers for the rows of the fragments in its bitmap; rows of other fragments are scanned. A bitmap may name
-fragments that are gone, but never one whose present values the index does not hold. So:
+An index covers the rows of the fragments in its bitmap; rows of other fragments are scanned. A bitmap may list
+fragments that no longer exist, but never one whose current values the index does not contain. So:
 
 ==============================  ====================================================================
 a commit …                      the index section
 ==============================  ====================================================================
-adds, deletes or moves rows     stays as it is, byte for byte
+adds, deletes or moves rows     is unchanged, byte for byte
 changes values in place         loses the fragment, in every index on one of the fields
 drops a field                   loses every index on it
-moves rows that keep their id   may gain the new fragment: where the index holds row ids, covers all
+moves rows that keep their id   may gain the new fragment: if the index has row ids, covers all
                                 fragments that the rows came from, and is on none of the changed fields
 ==============================  ====================================================================
 
-An index that has lost its last fragment, or never had one, is kept as a name and a set of parameters, once for each
-name. System indices are left alone.
+An index that has lost its last fragment, or never had one, is kept to preserve its name and parameters, once per name.
+System indices are not changed.
 
-Every function takes and returns a serialized ``IndexSection``, None for "no index", and returns its argument where
-nothing changes.
+Every function takes and returns a serialized ``IndexSection``, None for "no index", and returns its argument if nothing
+changes.
 
-Source: ``lance.table.IndexSection``; behaviour of pylance 14.0.2.
+Source: ``lance.table.IndexSection``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ _HOLD_ROW_IDS: Final = frozenset(
         "VectorIndexDetails",
     }
 )
-"""Kinds that find rows by their stable id. The others hold row addresses, which a move changes."""
+"""Kinds of indices that contain stable row ids. All other kinds contain row addresses, which change if rows move."""
 
 
 def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
-    """The indices of a section, in their order.
+    """Return the indices of a section, in their order.
 
     Raises:
-        CorruptDataError: the bytes are no index section.
+        CorruptDataError: the bytes are not an index section.
     """
     if section is None:
         return []
@@ -77,10 +77,10 @@ def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
 
 
 def without_fragments(section: bytes | None, fragment_ids: Collection[int], field_ids: Collection[int]) -> bytes | None:
-    """Take fragments, of which some fields have new values, out of the indices on one of these fields.
+    """Remove fragments in which some fields have new values from the indices on these fields.
 
-    An index that a compaction did not remap is asked about the new fragments although it names the old ones: its
-    bitmap gets the new ones first. Where it is unknown which these are, the index loses every fragment.
+    An index that a compaction did not remap lists the old fragments but covers the new ones: the new fragments are
+    first added to its bitmap. If the new fragments are unknown, the index loses every fragment.
     """
     if section is None or not fragment_ids or not field_ids:
         return section
@@ -98,12 +98,12 @@ def without_rewritten_fields(
     pairs: Iterable[tuple[pb_table.DataFragment, pb_table.DataFragment]],
     fields: Sequence[pb_file.Field] = (),
 ) -> bytes | None:
-    """Take fragments out of the indices on fields that another data file holds than before.
+    """Remove fragments from the indices on fields whose data file changed.
 
     Args:
         section: the section.
-        pairs: fragments as they were and as they are.
-        fields: of the schema.
+        pairs: pairs of a fragment before and after the change.
+        fields: the fields of the schema.
     """
     if section is None:
         return None
@@ -119,13 +119,13 @@ def without_rewritten_fields(
 def with_moved_fragments(
     section: bytes | None, *, new_ids: Sequence[int], source_ids: Collection[int], field_ids: Collection[int]
 ) -> bytes | None:
-    """Let indices answer for new fragments whose rows, ids included, were in fragments that they answer for.
+    """Extend indices to new fragments whose rows, with the same ids, were in fragments that the indices cover.
 
     Args:
         section: the section.
-        new_ids: fragments that consist of moved rows only.
-        source_ids: every fragment that a row was moved out of.
-        field_ids: fields whose values changed on the way.
+        new_ids: fragments that contain only moved rows.
+        source_ids: every fragment from which a row was moved.
+        field_ids: fields whose values changed in the move.
     """
     if section is None or not new_ids or not source_ids:
         return section
@@ -156,7 +156,7 @@ def without_dropped_fields(section: bytes | None, field_ids: Collection[int]) ->
 
 
 def without_empty_indices(section: bytes | None) -> bytes | None:
-    """Drop the indices that answer for no fragment, but for one that keeps the name."""
+    """Drop the indices that cover no fragment, except one index per name."""
     indices = decode_index_section(section)
     kept = [
         index for index in indices if is_system_index(index.name) or index in _segments_to_keep(indices, index.name)
@@ -167,7 +167,7 @@ def without_empty_indices(section: bytes | None) -> bytes | None:
 def with_indices(
     section: bytes | None, *, new: Iterable[pb_table.IndexMetadata], removed: Collection[bytes]
 ) -> bytes | None:
-    """Add indices and remove others by uuid; a new one replaces what has its uuid."""
+    """Add indices and remove others by UUID; a new index replaces an existing one with the same UUID."""
     added = list(new)
     gone = {*removed, *(index.uuid.uuid for index in added)}
     indices = decode_index_section(section)
@@ -176,20 +176,20 @@ def with_indices(
 
 
 def _segments_to_keep(indices: Iterable[pb_table.IndexMetadata], name: str) -> list[pb_table.IndexMetadata]:
-    """Of the indices of one name: those that answer for fragments; else the oldest."""
+    """Return the indices of one name that cover fragments, or the oldest index if none does."""
     segments = [index for index in indices if index.name == name]
     filled = [index for index in segments if not _is_empty(index)]
     return filled or [min(segments, key=lambda index: index.dataset_version)]
 
 
 def _is_empty(index: pb_table.IndexMetadata) -> bool:
-    """Whether it is known to answer for nothing."""
+    """Return whether the index is known to cover no fragments."""
     covered = read_fragment_bitmap(index)
     return covered is not None and not covered
 
 
 def _take_out(index: pb_table.IndexMetadata, fragment_ids: Collection[int], reuse: FragmentReuse) -> bool:
-    """Let an index answer for fragments no more; False when it does not anyway."""
+    """Remove fragments from an index; return False if it does not cover them."""
     covered = read_fragment_bitmap(index)
     if covered is None:
         return False
@@ -200,8 +200,8 @@ def _take_out(index: pb_table.IndexMetadata, fragment_ids: Collection[int], reus
 
 
 def _set_bitmap(index: pb_table.IndexMetadata, *, add: Iterable[int] = (), remove: Iterable[int] = ()) -> bool:
-    """Change a bitmap in place; False when it stays as it is, or there is none."""
-    # Imported late: few tables have an index.
+    """Change a bitmap in place; return False if it does not change or does not exist."""
+    # Imported on first use: few tables have an index.
     from pyroaring import BitMap
 
     before = read_fragment_bitmap(index)
@@ -210,7 +210,7 @@ def _set_bitmap(index: pb_table.IndexMetadata, *, add: Iterable[int] = (), remov
     after = (before | BitMap(add)) - BitMap(remove)
     if after == before:
         return False
-    # Built anew, without run containers.
+    # Rebuilt, without run containers.
     index.fragment_bitmap = BitMap(after.to_array(), optimize=False).serialize()
     return True
 

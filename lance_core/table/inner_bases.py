@@ -1,7 +1,7 @@
-"""Base paths that lie inside the directories of the table itself, where a cleanup looks for files that nobody needs.
+"""Base paths inside the table's own directories, in which a cleanup searches for orphaned files.
 
-The files there are named as those of a base, not as those of the root, so that they look as if nothing named them.
-Here such a base is refused when it is declared; other implementations take it, and a cleanup keeps all that lies in it.
+Manifests refer to the files there as files of a base, not of the root, so they look like orphaned files. This library
+rejects such a base when it is declared, but other implementations accept it, so a cleanup keeps all files in it.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ _DIRECTORIES: Final = (
 
 
 def inner_directories(root: str, paths: Iterable[str]) -> set[str]:
-    """Which base paths lie in directories of a table; each relative to its root, with a slash at its end.
+    """Return the base paths inside directories of a table, each relative to its root and with a trailing slash.
 
-    Stores are not told apart: a directory too many is kept, never one too few.
+    Stores are not distinguished: the result may contain more directories than necessary, but never fewer.
 
     Args:
-        root: the table's path in its store.
-        paths: of bases.
+        root: path of the table in its store.
+        paths: the paths of the bases.
     """
     found = (_inner(root, path) for path in paths)
     return {directory for directory in found if directory is not None}
 
 
 def refuse_inner_bases(root: str, paths: Iterable[str]) -> None:
-    """Refuse new bases that lie in directories of the table itself.
+    """Check that no new base is inside a directory of the table itself.
 
     Raises:
-        InvalidInputError: one does.
+        InvalidInputError: a base is inside a directory of the table.
     """
     for path in paths:
         if _inner(root, path) is not None:
             raise InvalidInputError(
-                f"base path {path!r} lies in a directory of the table at {root} itself, where cleanups remove what no "
-                "version names; choose a place of its own",
+                f"base path {path!r} is inside a directory of the table at {root}, where cleanups remove unreferenced "
+                "files; choose a location outside",
                 path=path,
             )
 
@@ -83,5 +83,5 @@ def _inner(root: str, path: str) -> str | None:
 
 
 def _real(path: str) -> str:
-    """Two ways to one directory are one; a link may lead from the table to another disk."""
+    """Resolve symbolic links, so that different paths to the same directory are equal."""
     return os.path.realpath(path)

@@ -1,8 +1,8 @@
 """Manifest: the metadata of one version of a table.
 
 A version *is* its manifest: one file below ``_versions/`` that lists the schema, every fragment, and the table's
-settings. The record keeps the parsed message whole, so that a commit inherits everything that the operation does not
-mention, including fields that this library does not interpret. What old releases recorded wrongly it states as it is
+settings. The record keeps the whole parsed message, so that a commit inherits everything that the operation does not
+mention, including fields that this library does not interpret. Values that old releases recorded wrongly are corrected
 (:mod:`~lance_core.table.old_writers`).
 
 Source: ``lance.table.Manifest``; files of pylance 14.0.2.
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["FILE_FORMAT", "Manifest"]
 
 FILE_FORMAT: Final = "lance"
-"""The only data file format there is."""
+"""Name of the only data file format."""
 
 _NANOSECONDS: Final = 1_000_000_000
 _MAX_ROWS: Final = 2**32
@@ -44,15 +44,15 @@ _MAX_ROWS: Final = 2**32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One version's metadata.
+    """The metadata of one version.
 
     Attributes:
-        message: the message; never changed.
-        naming: how the table names its manifests.
-        index_section: serialized ``IndexSection``; None when there is no index.
-        transaction: serialized ``Transaction`` kept inline; None when it is only a file, or missing.
-        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
-        as_written: what the file records, where an old release recorded something wrongly; None otherwise.
+        message: the protobuf message; never changed.
+        naming: the naming scheme of the table's manifests.
+        index_section: serialized ``IndexSection``; None if there is no index.
+        transaction: serialized inline ``Transaction``; None if it is only in a file, or missing.
+        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
+        as_written: the uncorrected content of the file, if an old release recorded wrong values; None otherwise.
     """
 
     message: pb_table.Manifest
@@ -68,24 +68,25 @@ class Manifest:
 
         Args:
             buffer: the whole file.
-            path: where it was found, for error messages.
-            name: what its file name says.
+            path: path of the file, for error messages.
+            name: the parsed name of the file.
 
         Raises:
-            CorruptDataError: the bytes are no manifest, or one of another version.
-            NotSupportedError: the fragments are kept outside the manifest (experimental).
+            CorruptDataError: the bytes are not a manifest, or are the manifest of a different version.
+            NotSupportedError: the fragments are stored outside the manifest (experimental).
         """
         file = parse_manifest_file(buffer, path)
         if file.message.version != name.version:
             raise CorruptDataError(
-                f"manifest {path}: the name says version {name.version}, the content version {file.message.version}",
+                f"manifest {path}: the file name has version {name.version}, but the content has version "
+                f"{file.message.version}",
                 path=path,
                 expected=name.version,
                 found=file.message.version,
             )
         if file.message.transaction_file and not is_plain_path(file.message.transaction_file):
             raise CorruptDataError(
-                f"manifest {path}: the transaction file {file.message.transaction_file!r:.200} is no relative path",
+                f"manifest {path}: the transaction file {file.message.transaction_file!r:.200} is not a relative path",
                 path=path,
             )
         if file.message.HasField("fragment_tree"):
@@ -109,7 +110,7 @@ class Manifest:
         stable_row_ids: bool = False,
         naming: ManifestNaming = ManifestNaming.V2,
     ) -> Self:
-        """The state before the first version: version 0, no fields, no fragments."""
+        """Return the state before the first version: version 0, no fields, no fragments."""
         flags = int(FeatureFlag.STABLE_ROW_IDS) if stable_row_ids else 0
         message = pb_table.Manifest(
             data_format=pb_table.Manifest.DataStorageFormat(file_format=FILE_FORMAT, version=file_version.value),
@@ -120,47 +121,47 @@ class Manifest:
 
     @property
     def version(self) -> int:
-        """The version's number, from 1; 0 before the first."""
+        """The version number: at least 1, or 0 for the state before the first version."""
         return self.message.version
 
     @property
     def schema(self) -> Schema:
-        """The schema, parsed. Raises what :func:`fields_from_proto` raises."""
+        """The parsed schema. Raises the same errors as :func:`fields_from_proto`."""
         return fields_from_proto(self.message.fields, dict(self.message.schema_metadata))
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """The fragments, ascending by id."""
+        """The fragments, in ascending order of their ids."""
         return tuple(map(Fragment, self.message.fragments))
 
     @property
     def base_paths(self) -> tuple[BasePath, ...]:
-        """Where some of the files live outside the root."""
+        """The locations of files outside the root."""
         return tuple(map(BasePath.from_proto, self.message.base_paths))
 
     @property
     def file_version(self) -> LanceFileVersion:
-        """The data file version that writes use when none is asked for.
+        """The data file version that writes use by default.
 
-        Early manifests do not record it; their data files, all of one version, tell it.
+        Early manifests do not record it; it is then the version of their data files, which all have the same version.
 
         Raises:
-            UnsupportedVersionError: the table's format is not Lance's, or of a version that is not known.
-            CorruptDataError: it is not recorded, and the first data file is of a version that was never written.
+            UnsupportedVersionError: the table's format is not Lance, or its version is unknown.
+            CorruptDataError: the version is not recorded, and that of the first data file is one that no release wrote.
         """
         if not self.message.HasField("data_format"):
             return self._version_by_files()
         data_format = self.message.data_format
         if data_format.file_format != FILE_FORMAT:
             raise UnsupportedVersionError(
-                f"version {self.version}: data files are of format {data_format.file_format!r}, not {FILE_FORMAT!r}"
+                f"version {self.version}: data files have format {data_format.file_format!r}, expected {FILE_FORMAT!r}"
             )
-        # The names only: an alias would mean another version with every release.
+        # Only exact version numbers: the meaning of an alias changes with every release.
         found = next((each for each in LanceFileVersion if each.value == data_format.version), None)
         if found is None:
             raise UnsupportedVersionError(
-                f"version {self.version}: the table's data files are of version {data_format.version!r}, which is not "
-                f"known; known: {', '.join(each.value for each in LanceFileVersion)}",
+                f"version {self.version}: unknown data file version {data_format.version!r} of the table; "
+                f"expected one of {', '.join(each.value for each in LanceFileVersion)}",
                 version=data_format.version,
             )
         return found
@@ -172,7 +173,7 @@ class Manifest:
 
     @property
     def mixes_file_versions(self) -> bool:
-        """Whether data files of several format versions may occur."""
+        """Whether the table may have data files of several format versions."""
         return bool(self.message.reader_feature_flags & FeatureFlag.MIXED_FILE_VERSIONS)
 
     @property
@@ -184,19 +185,21 @@ class Manifest:
         """Check the feature flags and the format version of every data file.
 
         Args:
-            totals: of this manifest, when they are at hand.
+            totals: the totals of this manifest, if the caller has them.
 
         Raises:
-            UnsupportedFeatureFlagError: a flag that this library does not know.
-            UnsupportedVersionError: the table, or a data file, is of a format version that is not read here; the
-                message names both.
-            CorruptDataError: flags that contradict each other, a fragment without row ids where rows have stable ones,
-                or a data file of another version than the table's that must not be there.
+            UnsupportedFeatureFlagError: a flag is unknown.
+            UnsupportedVersionError: the table, or a data file, has an unsupported format version; the message contains
+                the file and the version.
+            CorruptDataError: the flags are inconsistent, a fragment of a table with stable row ids has no row ids, or a
+                data file has a different version from the table although mixing is not allowed.
         """
         require_readable(self.message)
         own = self.file_version.require_readable()
         if self.mixes_file_versions and own.is_legacy:
-            raise CorruptDataError(f"version {self.version}: a table of format {own.value} holds files of one version")
+            raise CorruptDataError(
+                f"version {self.version}: all data files of a table of format {own.value} must have the same version"
+            )
         totals = FragmentTotals.of(self.message) if totals is None else totals
         self._check_numbers(totals)
         if self.has_stable_row_ids:
@@ -206,15 +209,15 @@ class Manifest:
             found = file.file_version
             if found is not own and not (self.mixes_file_versions and found.mixes_with(own)):
                 raise CorruptDataError(
-                    f"version {self.version}: data file {file.path} is of format {found.value}, the table of "
-                    f"{own.value}{'; restore a version whose data files are all of one format' * own.is_legacy}",
+                    f"version {self.version}: data file {file.path} has format {found.value}, but the table has format "
+                    f"{own.value}{'; restore a version whose data files all have the same format' * own.is_legacy}",
                     path=file.path,
                     expected=own.value,
                     found=found.value,
                 )
             if not found.is_readable:
                 raise UnsupportedVersionError(
-                    f"version {self.version}: data file {file.path} is of format {found.value}, which is not read here",
+                    f"version {self.version}: data file {file.path} has format {found.value}, which is not supported",
                     path=file.path,
                     version=found.value,
                 )
@@ -223,16 +226,17 @@ class Manifest:
         bare = next((each.id for each in self.message.fragments if each.WhichOneof("row_id_sequence") is None), None)
         if bare is not None:
             raise CorruptDataError(
-                f"version {self.version}: rows have stable ids, but fragment {bare} has none", version=self.version
+                f"version {self.version}: the table has stable row ids, but fragment {bare} has no row ids",
+                version=self.version,
             )
 
     def _check_numbers(self, totals: FragmentTotals) -> None:
-        """Row addresses have 32 bits for the fragment and 32 for the row in it."""
+        """Check that ids and row counts fit into row addresses: 32 bits for the fragment and 32 bits for the row."""
         totals.check_ids()
         num_rows = max(totals.columns.physical_rows, default=0)
         if num_rows > _MAX_ROWS:
             raise CorruptDataError(
-                f"version {self.version}: the rows of a fragment are {num_rows}, at most {_MAX_ROWS} is possible",
+                f"version {self.version}: a fragment has {num_rows} rows, expected at most {_MAX_ROWS}",
                 expected=_MAX_ROWS,
                 found=num_rows,
             )
@@ -242,7 +246,7 @@ class Manifest:
             for file in fragment.files:
                 if (file.file_major_version, file.file_minor_version) == pair:
                     return file
-        raise CorruptDataError(f"version {self.version}: a data file gives its format version twice")
+        raise CorruptDataError(f"version {self.version}: a data file records its format version twice")
 
     def _version_by_files(self) -> LanceFileVersion:
         for fragment in self.message.fragments:

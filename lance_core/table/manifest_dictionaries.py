@@ -1,15 +1,15 @@
-"""Values of dictionary columns that manifests of 0.1 tables keep.
+"""Values of dictionary columns, stored in the manifests of 0.1 tables.
 
-Data files of format 0.1 hold only the indices of a dictionary column; which value an index stands for is the same for
-every file of the table. The values lie in front of the other sections of the manifest file, and ``Field.dictionary`` of
-the field says where::
+Data files of format 0.1 contain only the indices of a dictionary column; all files of the table share the same values.
+The values precede all other sections of the manifest file, and ``Field.dictionary`` of the field records their
+position::
 
-    strings, binaries     bytes | i64 offset[n + 1]     offset of the offsets, n; offsets are positions in the file
-    integers              value[n]                      offset of the values, n
+    strings, binaries     bytes | i64 offset[n + 1]     position of the offsets, n; offsets are file positions
+    integers              value[n]                      position of the values, n
 
-Every commit writes them anew, as their positions belong to one manifest file. An empty string or binary reads as null:
-the format knows no other null. Manifests of tables of other formats have the message ``Field.dictionary`` too; it means
-nothing there, and is kept as it is.
+Every commit writes them again, because their positions are specific to one manifest file. An empty string or binary is
+read as null: the format has no other null. Manifests of tables in other formats also have the message
+``Field.dictionary``; it has no meaning there and is kept unchanged.
 
 Source: ``lance.file.Dictionary``; manifests of pylance 14.0.2, byte for byte.
 """
@@ -38,19 +38,19 @@ _LEGACY_PAIRS: Final = ((0, 0), (0, 1), (0, 2))
 
 
 def parse_dictionaries(message: pb_table.Manifest, buffer: pa.Buffer | bytes, path: str) -> dict[int, pa.Array]:
-    """Read the values of every dictionary column that has some; only tables of format 0.1 have.
+    """Read the values of all dictionary columns that have values; only tables of format 0.1 have such columns.
 
     Args:
         message: the manifest.
         buffer: the whole manifest file.
-        path: where it was found, for error messages.
+        path: path of the file, for error messages.
 
     Returns:
-        Field id -> values.
+        Maps field ids to dictionary values.
 
     Raises:
-        CorruptDataError: they lie outside the file, or are not of their type.
-        NotSupportedError: values of a type that format 0.1 does not have.
+        CorruptDataError: the values are outside the file or invalid for their type.
+        NotSupportedError: format 0.1 does not support the type of the values.
     """
     listed = {
         field.id: field.dictionary
@@ -77,15 +77,15 @@ def parse_dictionaries(message: pb_table.Manifest, buffer: pa.Buffer | bytes, pa
 
 
 def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa.Array]) -> bytes:
-    """Lay out values from position 0 of a manifest file on, and record where they are.
+    """Serialize the values, to be written from position 0 of a manifest file, and record their positions.
 
     Args:
-        message: the manifest; ``dictionary`` of its fields is set. Where there are no values it is cleared in a 0.1
-            table, and empty in others, as the reference has it.
-        dictionaries: field id -> values; those without a field of the manifest are left out.
+        message: the manifest, in which ``Field.dictionary`` is set. For fields without values, it is cleared in a 0.1
+            table and empty in all other tables, as in the reference.
+        dictionaries: maps field ids to values; values without a field in the manifest are omitted.
 
     Returns:
-        The bytes.
+        The serialized values.
     """
     is_legacy = _is_legacy(message)
     parts: list[bytes] = []
@@ -118,7 +118,9 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
     if not (is_number or _has_offsets(value_type)):
         raise NotSupportedError(f"dictionaries of {value_type} are not supported in format 0.1")
     if length < 0 or offset < 0:
-        raise CorruptDataError(f"{length} values at position {offset}")
+        raise CorruptDataError(
+            f"invalid dictionary: {length} values at position {offset}; expected non-negative numbers"
+        )
     if is_number:
         _require(data, offset, length * value_type.byte_width)
         values = data.slice(offset, length * value_type.byte_width)
@@ -126,7 +128,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
     _require(data, offset, (length + 1) * _OFFSET.itemsize)
     offsets = np.frombuffer(data, _OFFSET, length + 1, offset)
     if np.any(offsets < 0) or np.any(offsets > data.size) or np.any(offsets[1:] < offsets[:-1]):
-        raise CorruptDataError("the offsets do not ascend, or lead out of the file")
+        raise CorruptDataError("the offsets are not in ascending order, or extend past the end of the file")
     binary = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(),
         length,
@@ -140,7 +142,7 @@ def _read(data: pa.Buffer, value_type: pa.DataType, offset: int, length: int) ->
 
 
 def _written(values: pa.Array, position: int) -> tuple[bytes, bytes]:
-    """(what lies in front of the recorded position, what lies at it)."""
+    """Return the bytes before the recorded position, and the bytes after it."""
     if not _has_offsets(values.type):
         return b"", np.asarray(values.fill_null(0)).tobytes()
     wide = values.cast(pa.large_binary()).fill_null(b"")
@@ -152,7 +154,7 @@ def _written(values: pa.Array, position: int) -> tuple[bytes, bytes]:
 
 def _require(data: pa.Buffer, offset: int, num_bytes: int) -> None:
     if offset + num_bytes > data.size:
-        raise CorruptDataError(f"{num_bytes} bytes at position {offset} of a file with {data.size}")
+        raise CorruptDataError(f"{num_bytes} bytes at position {offset} are outside the file of {data.size} bytes")
 
 
 def _has_offsets(data_type: pa.DataType) -> bool:

@@ -1,14 +1,14 @@
-"""ManifestDraft: the next version of a table while an operation builds it.
+"""ManifestDraft: the next version of a table, while an operation builds it.
 
-A draft starts as a copy of the version before. The operation changes what it means to change; ``seal`` fills in what
-every commit sets anew (version, time, flags, writer, transaction) and lays out the bytes.
+A draft starts as a copy of the previous version. The operation makes its changes; ``seal`` sets the values that every
+commit sets (version, time, flags, writer, transaction) and serializes the manifest.
 
-A fragment that has no live row left goes with the next commit, whatever that does.
+Any commit drops fragments without live rows.
 
-Numbers only grow: fragment ids continue after the highest id ever used, row ids after the highest ever given, also
-when every fragment is replaced.
+Ids only increase: fragment ids continue after the highest id ever used, and row ids after the highest id ever assigned,
+even if every fragment is replaced.
 
-Source: ``lance.table.Manifest``; what pylance 14.0.2 keeps and resets at a commit.
+Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps and resets when it commits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SealedManifest:
 
     Attributes:
         manifest: the record.
-        data: the bytes of its file.
+        data: the content of the manifest file.
     """
 
     manifest: Manifest
@@ -60,16 +60,16 @@ class ManifestDraft(DraftContent):
     """The version after ``previous``, being built.
 
     Args:
-        previous: the version before; :meth:`Manifest.empty` for a new table.
-        content: the version whose content to start from; None for ``previous``. The counters and the sticky flags are
-            those of whichever version has come further.
+        previous: the previous version; :meth:`Manifest.empty` for a new table.
+        content: the version with the initial content; None for ``previous``. For counters, the draft uses the higher
+            value of the two versions; sticky flags are set if either version has them.
 
     Raises:
-        CorruptDataError: the version to start from lists two fragments of one id, or an id of more than 32 bits.
+        CorruptDataError: the version to start from lists two fragments with the same id, or an id of more than 32 bits.
     """
 
     def __init__(self, previous: Manifest, *, content: Manifest | None = None) -> None:
-        """Copy the content and count the version up."""
+        """Copy the content and increment the version."""
         super().__init__(previous if content is None else content, previous.version + 1)
         self._previous = previous
         if content is not None:
@@ -77,7 +77,7 @@ class ManifestDraft(DraftContent):
         self._next_fragment_id = self._sort_fragments()
 
     def append_fragments(self, fragments: Iterable[Fragment]) -> None:
-        """Add new fragments, giving each the next id, and row ids where the table has them."""
+        """Add new fragments; assign the next id to each, and row ids if the table has them."""
         for fragment in fragments:
             added = self._message.fragments.add()
             added.CopyFrom(fragment.message)
@@ -95,25 +95,25 @@ class ManifestDraft(DraftContent):
         keeps_ids: bool = False,
         hidden: HiddenColumns = no_hidden_columns,
     ) -> list[int]:
-        """Add new fragments whose first rows may have been in the table before and bring their row ids along.
+        """Add new fragments whose first rows may already have been in the table and keep their row ids.
 
         Args:
             fragments: the new fragments.
-            sources: where the rows were, most likely places first.
-            keeps_ids: leave a fragment the id that it has, unless that is 0.
+            sources: the fragments that contained the rows, the most likely first.
+            keeps_ids: whether to keep the ids of fragments, except 0.
             hidden: reads hidden columns of the sources and of the fragments.
 
         Returns:
             The ids of the fragments.
 
         Raises:
-            InvalidInputError: an id has been in use, or a row id was never given.
+            InvalidInputError: an id is already in use, or a row id was never assigned.
         """
         ids = []
         for fragment in fragments:
             fragment_id = fragment.id if keeps_ids and fragment.id else self._next_fragment_id
             if fragment_id < self._next_fragment_id:
-                raise InvalidInputError(f"new fragment id {fragment_id} has been in use, or was reserved")
+                raise InvalidInputError(f"new fragment id {fragment_id} is already in use or reserved")
             self._take_fragment_ids(fragment_id + 1 - self._next_fragment_id)
             added = self._message.fragments.add()
             added.CopyFrom(fragment.message)
@@ -126,7 +126,7 @@ class ManifestDraft(DraftContent):
         return ids
 
     def add_rewritten_fragments(self, fragments: Iterable[Fragment]) -> None:
-        """Add fragments that hold rows of the table already: row ids stay, and so do ids that were reserved.
+        """Add fragments that contain existing rows of the table; their row ids and reserved fragment ids are kept.
 
         Raises:
             InvalidInputError: an id is in use.
@@ -134,7 +134,7 @@ class ManifestDraft(DraftContent):
         present = {fragment.id for fragment in self._message.fragments}
         reserved = [fragment.id for fragment in fragments if fragment.id]
         if len(present.union(reserved)) != len(present) + len(reserved):
-            raise InvalidInputError(f"new fragment ids {reserved[:20]} are in use, or occur twice")
+            raise InvalidInputError(f"new fragment ids {reserved[:20]} are already in use, or occur twice")
         if reserved and max(reserved) >= self._next_fragment_id:
             self._take_fragment_ids(max(reserved) + 1 - self._next_fragment_id)
         for fragment in fragments:
@@ -144,24 +144,24 @@ class ManifestDraft(DraftContent):
         self._message.fragments.sort(key=lambda message: message.id)
 
     def reserve_fragment_ids(self, num_fragments: int) -> None:
-        """Count ids as used without adding fragments."""
+        """Mark ids as used without adding fragments."""
         self._take_fragment_ids(num_fragments)
 
     def remove_fragments(self, fragment_ids: Collection[int]) -> None:
         """Remove fragments.
 
         Raises:
-            InvalidInputError: one is not there.
+            InvalidInputError: a fragment does not exist.
         """
         self._require_present(fragment_ids)
         removed = set(fragment_ids)
         self._keep_fragments(fragment for fragment in self._message.fragments if fragment.id not in removed)
 
     def set_deletions(self, deleted: Mapping[int, pb_table.DataFragment]) -> None:
-        """Take over the deletion files of fragments, by fragment id.
+        """Set the deletion files of fragments, keyed by fragment id.
 
         Raises:
-            InvalidInputError: a fragment is not there, or has another number of rows.
+            InvalidInputError: a fragment does not exist, or has a different number of rows.
         """
         self._require_present(deleted)
         for fragment in self._message.fragments:
@@ -169,22 +169,22 @@ class ManifestDraft(DraftContent):
             if update is None:
                 continue
             if fragment.physical_rows == 0:
-                # Early releases did not record the number.
+                # Early releases did not record the number of rows.
                 fragment.physical_rows = update.physical_rows
             if update.physical_rows != fragment.physical_rows:
                 raise InvalidInputError(
                     f"fragment {fragment.id} has {fragment.physical_rows} rows in version {self._previous.version}, "
-                    f"not {update.physical_rows}",
+                    f"expected {update.physical_rows}",
                     expected=fragment.physical_rows,
                     found=update.physical_rows,
                 )
             fragment.deletion_file.CopyFrom(update.deletion_file)
 
     def replace_fragments(self, changed: Mapping[int, pb_table.DataFragment]) -> None:
-        """Replace fragments by others of the same ids.
+        """Replace fragments with fragments that have the same ids.
 
         Raises:
-            InvalidInputError: one is not there.
+            InvalidInputError: a fragment does not exist.
         """
         self._require_present(changed)
         for fragment in self._message.fragments:
@@ -192,16 +192,16 @@ class ManifestDraft(DraftContent):
                 fragment.CopyFrom(changed[fragment.id])
 
     def set_row_counts(self, counts: Mapping[int, int]) -> None:
-        """Record the rows of fragments, deleted ones included, by fragment id."""
+        """Record the number of rows of each fragment, including deleted rows, keyed by fragment id."""
         for fragment in self._message.fragments:
             fragment.physical_rows = counts.get(fragment.id, fragment.physical_rows)
 
     def drop_fragments(self) -> None:
-        """Remove every fragment. Ids go on counting."""
+        """Remove every fragment. Ids are not reset."""
         del self._message.fragments[:]
 
     def drop_dead_files(self) -> None:
-        """Remove the data files and overlays that hold no field of the schema, but for a fragment's last file."""
+        """Remove data files and overlays without a field of the schema, except a fragment's last file."""
         field_ids = {field.id for field in self._message.fields}
         for fragment in self._message.fragments:
             drop_dead_files(fragment, field_ids)
@@ -212,12 +212,12 @@ class ManifestDraft(DraftContent):
         del self._message.base_paths[:]
 
     def seal(self, *, transaction: bytes, transaction_file: str, timestamp_ns: int) -> SealedManifest:
-        """Fill in what every commit sets anew, and lay out the file. The draft must not be used afterwards.
+        """Set the values that every commit sets, and serialize the manifest. The draft must not be used afterward.
 
         Args:
-            transaction: serialized; kept inline unless it is longer than 20 MiB.
-            transaction_file: its file name below ``_transactions/``.
-            timestamp_ns: commit time, nanoseconds since the epoch.
+            transaction: the serialized transaction; stored inline unless it is larger than 20 MiB.
+            transaction_file: file name of the transaction below ``_transactions/``.
+            timestamp_ns: commit time in nanoseconds since the epoch.
         """
         message = self._message
         totals = FragmentTotals.of(message)
@@ -253,7 +253,7 @@ class ManifestDraft(DraftContent):
         return SealedManifest(manifest, data)
 
     def _take_fragment_ids(self, num_ids: int) -> int:
-        """Count ids as used and return the first of them."""
+        """Mark ids as used and return the first of them."""
         first = self._next_fragment_id
         last = first + num_ids - 1
         if last > _MAX_U32:
@@ -274,7 +274,7 @@ class ManifestDraft(DraftContent):
             self._message.fragments.extend(kept)
 
     def _catch_up(self, previous: pb_table.Manifest) -> None:
-        """Set the counters and sticky flags to the highest of both versions."""
+        """Merge the counters and sticky flags of the previous version into the draft."""
         message = self._message
         for counter in ("max_fragment_id", "max_allocated_field_id"):
             if previous.HasField(counter):
@@ -293,11 +293,11 @@ class ManifestDraft(DraftContent):
         if self._message.HasField("max_fragment_id"):
             highest = max(highest, self._message.max_fragment_id)
         if highest >= 0:
-            # Releases before the counter existed did not write it; from now on it is there.
+            # Early releases did not record this counter; new versions do.
             self._message.max_fragment_id = highest
         return highest + 1
 
 
 def _is_empty(fragment: pb_table.DataFragment) -> bool:
-    """Whether every row is deleted. Fragments of early releases do not say how many rows they have."""
+    """Return whether every row is deleted; False if an early release did not record the number of rows."""
     return 0 < fragment.physical_rows == fragment.deletion_file.num_deleted_rows

@@ -10,8 +10,8 @@
     end - 8    u16 0, u16 2     format version 0.2
     end - 4    "LANC"
 
-Position 0 is a position: presence is tested, never compared with 0. Releases before the split kept the position of
-the transaction in field 21 (``transaction_section_deprecated``); it counts when field 23 is absent.
+Position 0 is valid: code must test for presence, not compare with 0. Early releases stored the position of the
+transaction in field 21 (``transaction_section_deprecated``), which applies if field 23 is absent.
 
 Source: ``lance.table.Manifest``; files of pylance 14.0.2.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ManifestFile", "is_kept_inline", "parse_manifest_file", "serialize_manifest_file"]
 
 _MAX_INLINE_TRANSACTION_BYTES: Final = 20 * 1024 * 1024
-"""A longer transaction is kept only as a file below ``_transactions/``."""
+"""A transaction larger than this is stored only as a file below ``_transactions/``."""
 
 _MAGIC: Final = b"LANC"
 _TRAILER: Final = struct.Struct("<qHH4s")
@@ -48,13 +48,13 @@ _FORMAT_MINOR: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """The three sections of a manifest file.
+    """The sections of a manifest file.
 
     Attributes:
         message: the manifest; never changed after parsing.
-        index_section: serialized ``IndexSection``; None when the version has no index.
-        transaction: serialized ``Transaction``; None when it is not inline.
-        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
+        index_section: serialized ``IndexSection``; None if the version has no index.
+        transaction: serialized ``Transaction``; None if it is not inline.
+        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
     """
 
     message: pb_table.Manifest
@@ -64,7 +64,7 @@ class ManifestFile:
 
 
 def is_kept_inline(transaction: bytes) -> bool:
-    """Whether a serialized transaction is kept in the manifest and not only as a file."""
+    """Return whether a serialized transaction is small enough to be stored in the manifest, in addition to its file."""
     return len(transaction) <= _MAX_INLINE_TRANSACTION_BYTES
 
 
@@ -73,11 +73,11 @@ def parse_manifest_file(buffer: pa.Buffer | bytes, path: str) -> ManifestFile:
 
     Args:
         buffer: the whole file.
-        path: where it was found, for error messages.
+        path: path of the file, for error messages.
 
     Raises:
         CorruptDataError: the bytes are not a manifest file.
-        NotSupportedError: a dictionary of a 0.1 table has values of a type that the format does not have.
+        NotSupportedError: a dictionary of a 0.1 table has values of a type that the format does not support.
     """
     reader = ByteReader(buffer, f"manifest {path}")
     position = _manifest_position(reader, path)
@@ -110,13 +110,13 @@ def serialize_manifest_file(
     transaction: bytes | None,
     dictionaries: Mapping[int, pa.Array] | None = None,
 ) -> bytes:
-    """Lay out a manifest file.
+    """Return the content of a manifest file.
 
     Args:
-        message: the manifest; its two section positions, and those of dictionaries, are set here.
+        message: the manifest; the positions of its two sections and of the dictionaries are set here.
         index_section: serialized ``IndexSection``, or None.
-        transaction: serialized ``Transaction`` to keep inline, or None.
-        dictionaries: field id -> values of the dictionary columns of a 0.1 table.
+        transaction: serialized ``Transaction`` to store inline, or None.
+        dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
     """
     message.ClearField("index_section")
     message.ClearField("transaction_section")
@@ -140,21 +140,20 @@ def _manifest_position(reader: ByteReader, path: str) -> int:
     num_bytes = reader.remaining_bytes
     if num_bytes == 0:
         raise CorruptDataError(
-            f"manifest {path} is empty: a writer died that does not create manifests as a whole, and committed "
-            "nothing; remove this file",
+            f"manifest {path} is empty: a crashed writer left it, and nothing was committed; remove this file",
             path=path,
             expected=_TRAILER.size,
             found=0,
         )
     if num_bytes < _TRAILER.size:
         raise CorruptDataError(
-            f"manifest {path}: the file has {num_bytes} bytes, at least {_TRAILER.size} are needed",
+            f"manifest {path}: the file has {num_bytes} bytes, expected at least {_TRAILER.size}",
             path=path,
             expected=_TRAILER.size,
             found=num_bytes,
         )
     reader.seek(num_bytes - _TRAILER.size)
-    # The format version is not checked: the reference reads any.
+    # The format version is not checked: the reference accepts any value.
     position, _, _, magic = _TRAILER.unpack(reader.take(_TRAILER.size, "the trailer"))
     if magic != _MAGIC:
         raise CorruptDataError(

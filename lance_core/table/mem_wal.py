@@ -1,10 +1,10 @@
-"""How much of the write-ahead log a table has absorbed: an entry for each shard in the system index of the log.
+"""Progress of compacting the write-ahead log into a table: one entry per shard in the system index of the log.
 
-A writer with a write-ahead log puts rows into shards, each a series of numbered generations, and merges them into the
-table later. The commit that does so records the newest generation of the shard, in the details of the system index.
-Everything else in there is carried.
+A writer with a write-ahead log writes rows to shards, each a series of numbered generations, and merges them into the
+table later. The merging commit records the newest generation of the shard in the details of the system index. All other
+content of the details is kept unchanged.
 
-Source: ``lance.table.MemWalIndexDetails``, field 9; behaviour of pylance 14.0.2.
+Source: ``lance.table.MemWalIndexDetails``, field 9; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MILLISECONDS: Final = 1000
 
 
 def absorbed_generations(tables: Iterable[pb_table.CompactedSsTable]) -> Mapping[bytes, int]:
-    """Shard id → newest generation."""
+    """Map each shard id to its newest generation."""
     newest: dict[bytes, int] = {}
     for table in tables:
         newest[table.shard_id.uuid] = max(table.generation, newest.get(table.shard_id.uuid, 0))
@@ -39,11 +39,11 @@ def absorbed_generations(tables: Iterable[pb_table.CompactedSsTable]) -> Mapping
 def with_absorbed_tables(
     section: bytes | None, tables: Iterable[pb_table.CompactedSsTable], *, version: int
 ) -> bytes | None:
-    """Record what was absorbed. The entry of the log moves to the end of the section and gets a new uuid.
+    """Record compacted tables. The entry of the log's index is moved to the end of the section and gets a new UUID.
 
     Args:
         section: serialized ``IndexSection``.
-        tables: what was absorbed; nothing changes when there is none.
+        tables: the compacted tables; if empty, nothing changes.
         version: the version being committed.
 
     Raises:
@@ -55,7 +55,7 @@ def with_absorbed_tables(
         return section
     found = next((index for index in decode_index_section(section) if index.name == MEM_WAL_INDEX), None)
     if found is None:
-        raise InvalidInputError("the table has no write-ahead log of which it could have absorbed something")
+        raise InvalidInputError("the table has no write-ahead log to compact data from")
     entry = pb_table.IndexMetadata()
     entry.CopyFrom(found)
     entry.uuid.uuid = uuid.uuid4().bytes

@@ -1,10 +1,11 @@
-"""Migration: from V1 names of manifests to V2 names.
+"""Migration of manifests from V1 names to V2 names.
 
-Each manifest is copied to its new name, unless it is there, and then removed under the old one. So a migration that was
-interrupted leaves every version under at least one name, and running it again finishes it. In between the directory has
-names of both kinds, and nobody opens the latest version: no other operation may run meanwhile.
+Each manifest is copied to its new name, unless a file with that name exists, and then the old file is removed. After an
+interrupted migration, every version thus has at least one name, and running the migration again completes it. During
+the migration, the directory has both kinds of names and the table cannot be opened: no other operation may run at the
+same time.
 
-Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames.
+Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames the files.
 """
 
 from __future__ import annotations
@@ -23,22 +24,24 @@ __all__ = ["migrate_to_v2_names"]
 
 
 def migrate_to_v2_names(log: VersionLog) -> int:
-    """Give every manifest its V2 name.
+    """Rename every manifest to its V2 name.
 
     Args:
         log: the versions of the table; both kinds of names may occur.
 
     Returns:
-        How many manifests had a V1 name.
+        The number of manifests that had a V1 name.
 
     Raises:
-        NotFoundError: there is no manifest at all.
-        NotSupportedError: an external manifest store has the names.
-        CorruptDataError: a version has different manifests under both names; nothing more was changed.
-        StorageError: the outside world failed; running it again goes on.
+        NotFoundError: there are no manifests.
+        NotSupportedError: an external manifest store records the names.
+        CorruptDataError: a version has different manifests under the two names; the migration stopped at this version.
+        StorageError: a storage operation failed; running the migration again continues it.
     """
     if isinstance(log.protocol, ExternalCommit):
-        raise NotSupportedError(f"{log.root}: an external manifest store has the names of the manifests")
+        raise NotSupportedError(
+            f"{log.root}: manifest names are managed by the external manifest store and cannot be migrated"
+        )
     directory = log.store.join(log.root, VERSIONS_DIRECTORY)
     names = [name for each in log.store.list_names(directory) if (name := parse_manifest_name(each)) is not None]
     if not names:
@@ -54,10 +57,10 @@ def _migrate(log: VersionLog, old: ManifestName) -> None:
     try:
         data = log.store.get(source)
     except NotFoundError:
-        # Another migration has been here.
+        # Another migration has already moved this manifest.
         return
     if log.create_file(target, data) is PutOutcome.EXISTS and not log.store.get(target).equals(data):
         raise CorruptDataError(
-            f"{log.root}: version {old.version} has two manifests that differ, {source} and {target}", path=source
+            f"{log.root}: version {old.version} has two different manifests, {source} and {target}", path=source
         )
     log.store.delete(source)

@@ -1,16 +1,16 @@
 """Stable row ids of rows that an update moved to new fragments or changed in place.
 
-A new fragment of an update holds moved rows first, whose ids the writer gives, then fresh ones::
+A new fragment of an update contains first moved rows, whose ids the writer provides, and then new rows::
 
-    row ids        given …                          | next free ids, at each commit attempt
-    created at     as where the row was before      | committing version
+    row ids        provided …                       | next free ids, at each commit attempt
+    created at     as in the previous fragment      | committing version
     updated at     committing version               | committing version
 
-The whole becomes one segment. A row is looked for in the fragments that the update touched, then in all others; it is
-there still, deleted by this very update. Rows that changed in place keep their ids, and only theirs is the version of
-the last update renewed.
+All ids form one segment. To find the previous fragment of a row, which still contains the row as deleted, the fragments
+that the update modified are searched first, then all others. Rows that changed in place keep their ids; only their
+last-updated version changes.
 
-Source: ``lance.table.Transaction.Update``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Update``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def place_moved_rows(
     version: int,
     hidden: HiddenColumns = no_hidden_columns,
 ) -> int:
-    """Set the three sequences of a new fragment of an update, in place.
+    """Set the row ids and the two version sequences of a new fragment of an update, in place.
 
     Args:
-        fragment: the new fragment; the ids that it carries belong to its first rows.
-        sources: where the moved rows were, most likely places first.
+        fragment: the new fragment; the ids that it already has are those of its first rows.
+        sources: the fragments that contained the moved rows, the most likely first.
         first_row_id: the next free id of the table.
         version: the version being committed.
         hidden: reads hidden columns.
@@ -57,25 +57,25 @@ def place_moved_rows(
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: more ids than rows, an id twice, one that was never given, or damaged ones.
+        InvalidInputError: there are more ids than rows, or an id is duplicated, was never assigned, or is damaged.
         CorruptDataError: a sequence of a source is damaged.
-        NotSupportedError: a sequence is kept in a hidden column that cannot be read.
+        NotSupportedError: a sequence is stored in a hidden column that cannot be read.
     """
     try:
         given = RowLineage(fragment, hidden).given_row_ids()
     except CorruptDataError as error:
-        raise InvalidInputError(f"a new fragment carries row ids that cannot be: {error}") from error
+        raise InvalidInputError(f"a new fragment has invalid row ids: {error}") from error
     num_rows = fragment.physical_rows
     if len(given) > num_rows:
         raise InvalidInputError(
-            f"a new fragment carries {len(given)} row ids for {num_rows} rows", expected=num_rows, found=len(given)
+            f"a new fragment has {len(given)} row ids for {num_rows} rows", expected=num_rows, found=len(given)
         )
     moved = given.numbers()
     if len(given.sets) > 1 and len(np.unique(moved)) != len(moved):
-        raise InvalidInputError("a new fragment carries a row id twice")
+        raise InvalidInputError("a new fragment has duplicate row ids")
     if len(moved) and int(moved.max()) >= first_row_id:
         raise InvalidInputError(
-            f"a new fragment carries row id {int(moved.max())}; the table has given ids below {first_row_id}"
+            f"a new fragment has row id {int(moved.max())}; the table has only assigned ids below {first_row_id}"
         )
     require_free_row_ids(first_row_id, num_rows - len(moved))
     fresh = np.arange(first_row_id, first_row_id + num_rows - len(moved), dtype=np.uint64)
@@ -95,18 +95,18 @@ def refresh_changed_rows(
     version: int,
     hidden: HiddenColumns = no_hidden_columns,
 ) -> None:
-    """Renew the version of the last update of rows that changed in place; it is kept inline from then on.
+    """Set the last-updated version of rows that changed in place, and store these versions inline.
 
     Args:
-        fragment: changed; one that does not record the version stays as it is, unless all rows changed.
-        offsets: physical positions; None for all rows.
+        fragment: the fragment to change; if it does not record these versions, it is only changed if all rows changed.
+        offsets: physical positions of the changed rows; None for all rows.
         version: the version being committed.
         hidden: reads hidden columns.
 
     Raises:
-        InvalidInputError: an offset lies outside the fragment.
-        CorruptDataError: the sequence is damaged.
-        NotSupportedError: it is kept in a hidden column that cannot be read.
+        InvalidInputError: an offset is outside the fragment.
+        CorruptDataError: the sequence of versions is damaged.
+        NotSupportedError: the sequence is stored in a hidden column that cannot be read.
     """
     num_rows = fragment.physical_rows
     if offsets is None:
@@ -116,7 +116,7 @@ def refresh_changed_rows(
         return
     if offsets.size and int(offsets.max()) >= num_rows:
         raise InvalidInputError(
-            f"fragment {fragment.id} has {num_rows} rows, row {int(offsets.max())} is said to have changed"
+            f"fragment {fragment.id} has {num_rows} rows, but row {int(offsets.max())} is listed as changed"
         )
     versions = RowLineage(fragment, hidden).updated_at(np.arange(num_rows, dtype=np.int64))
     versions[offsets] = version
@@ -126,7 +126,7 @@ def refresh_changed_rows(
 def _creation_versions(
     moved: _Numbers, sources: Sequence[pb_table.DataFragment], version: int, hidden: HiddenColumns
 ) -> _Numbers:
-    """The version that created each moved row; the committing one for a row that is nowhere."""
+    """Return the version that created each moved row, or the committing version for rows that are not found."""
     found = np.full(len(moved), version, np.uint64)
     missing = np.arange(len(moved))
     for source in sources:

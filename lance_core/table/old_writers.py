@@ -1,29 +1,29 @@
-"""Defects that old releases of the reference left in manifests: what is wrong, and what the manifest is taken to say.
+"""Defects that old releases of the reference left in manifests, and their corrections.
 
 =========================  ===================  ==================================================================
 defect                     written by           read and written as
 =========================  ===================  ==================================================================
-wrong row counts           0.8.0 and earlier,   not recorded: the data files are asked, and the next commit records
-                           which record no      what they say. 0.8.0 counted live rows where all rows of a file are
-                           writer version       meant, once the rows of an earlier release had been deleted.
-shared field ids           up to 0.10.5         the last file of a fragment that lists a field holds it; in the files
+wrong row counts           0.8.0 and earlier,   not recorded: the data files are read, and the next commit records
+                           which record no      their counts. 0.8.0 counted live rows instead of all rows of a file,
+                           writer version       once rows of an earlier release had been deleted.
+shared field ids           up to 0.10.5         the last file of a fragment that lists a field contains it; in files
                                                 before it the field is dead, as after any rewrite of a column. Adding
-                                                and dropping columns by turns gave ids again that were in use.
+                                                and dropping columns repeatedly reassigned ids that were in use.
 understated format         0.16                 the format of the data files, if they all have the same one. The
-                                                manifest records 0.1. Formats that are mixed are refused.
-overlapping coverage       up to 0.21           of several segments of an index, the oldest one that lists a fragment
-                                                covers it. A segment for appended rows also listed what was indexed
-                                                before.
-unreliable coverage        before 0.8.15        nothing: such an index covers no fragment, and queries read the rows.
-                                                The fragments were not recorded, or wrong after a compaction.
+                                                manifest records 0.1. Mixed formats are rejected.
+overlapping coverage       up to 0.21           of several segments of an index, the oldest that lists a fragment
+                                                covers it. A segment for appended rows also listed fragments that
+                                                were indexed before.
+unreliable coverage        before 0.8.15        empty: such an index covers no fragment, and queries read the rows.
+                                                The fragments were not recorded, or were wrong after a compaction.
 =========================  ===================  ==================================================================
 
-A parsed manifest says what is right, so that everything that reads or builds on it does; the next commit writes that
-down. Files are not dropped here: a version needs them for as long as other readers know it as it was written. The
-reference answers with wrong rows, or fails, until its next commit, which gives new ids to the fields that share one;
-here they keep their ids, because files of format 0.1 and indices are tied to these.
+A parsed manifest contains the corrected values, so that all code that uses it is correct; the next commit records them.
+Files are not dropped here: other readers still see the version as it was written, and need them. The reference returns
+wrong rows, or fails, until its next commit, which assigns new ids to fields that share an id; here, fields keep their
+ids, because files of format 0.1 and indices depend on them.
 
-**Source:** the migrations in ``commit.rs`` of pylance 14.0.2; tables of the releases named.
+**Source:** the migrations in ``commit.rs`` of pylance 14.0.2; tables written by the releases above.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = ["AsWritten", "Defect", "OldDefect", "corrected", "defects_of"]
 _Release = tuple[int, ...]
 
 _UNKNOWN: Final[_Release] = (0, 0, 0)
-"""Releases that did not record themselves; the last one is 0.8.0."""
+"""Stands for releases that did not record their version; the last such release is 0.8.0."""
 
 _LIBRARY: Final = "lance"
 _NEVER_SHARES_FIELD_IDS: Final[_Release] = (0, 11, 0)
@@ -64,7 +64,7 @@ _NUMBERS: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
 
 class OldDefect(StrEnum):
-    """What an old release got wrong."""
+    """Kinds of defects left by old releases."""
 
     ROW_COUNTS = "wrong row counts"
     SHARED_FIELD_IDS = "shared field ids"
@@ -78,8 +78,8 @@ class Defect:
     """One defect of a manifest.
 
     Attributes:
-        kind: what it is.
-        detail: where it is and what is recorded there, in a few words.
+        kind: the kind of defect.
+        detail: a short description of its location and the recorded value.
     """
 
     kind: OldDefect
@@ -88,11 +88,11 @@ class Defect:
 
 @dataclass(frozen=True, slots=True)
 class AsWritten:
-    """What a manifest file records, where that is not what is right.
+    """The values that a manifest file records, including wrong values.
 
     Attributes:
-        message: the message.
-        index_section: serialized ``IndexSection``; None when there is no index.
+        message: the manifest.
+        index_section: serialized ``IndexSection``; None if there is no index.
     """
 
     message: pb_table.Manifest
@@ -100,7 +100,7 @@ class AsWritten:
 
 
 def corrected(written: AsWritten) -> AsWritten:
-    """What a manifest is taken to say; the argument itself when nothing in it is wrong.
+    """Return the corrected manifest; the argument itself if it has no defects.
 
     Raises:
         CorruptDataError: the index section, or a bitmap in it, cannot be decoded.
@@ -129,11 +129,11 @@ def corrected(written: AsWritten) -> AsWritten:
 
 
 def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defect]:
-    """What is wrong with a manifest as it was written.
+    """Yield the defects of a manifest as it was written.
 
     Args:
-        written: what the file records.
-        num_rows: fragment id -> rows in its files; a fragment that is not there is not compared.
+        written: the content of the file.
+        num_rows: maps fragment ids to the number of rows in their files; fragments without an entry are not checked.
 
     Raises:
         CorruptDataError: the index section, or a bitmap in it, cannot be decoded.
@@ -144,7 +144,8 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
     for before, after in zip(written.message.fragments, right.message.fragments, strict=True):
         rows = num_rows.get(before.id, before.physical_rows)
         if before.physical_rows not in (0, rows):
-            yield Defect(OldDefect.ROW_COUNTS, f"fragment {before.id} records {before.physical_rows} of {rows} rows")
+            detail = f"fragment {before.id} records {before.physical_rows} rows but has {rows}"
+            yield Defect(OldDefect.ROW_COUNTS, detail)
         shared = sorted(
             {
                 old
@@ -167,7 +168,7 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
 
 
 def _release(message: pb_table.Manifest) -> _Release:
-    """The release of the reference that wrote a manifest; of other writers, one without any of these defects."""
+    """Return the release of the reference that wrote a manifest; for other writers, a release without defects."""
     if not message.HasField("writer_version"):
         return _UNKNOWN
     numbers = _NUMBERS.match(message.writer_version.version)
@@ -177,7 +178,7 @@ def _release(message: pb_table.Manifest) -> _Release:
 
 
 def _give_each_field_one_file(message: pb_table.Manifest) -> None:
-    """Let a field of a fragment be dead in all data files but the last one that lists it."""
+    """Mark a field of a fragment as dead in all data files except the last one that lists it."""
     several = [fragment for fragment in message.fragments if len(fragment.files) > 1]
     if not any(_lists_twice(fragment) for fragment in several):
         return
@@ -186,7 +187,7 @@ def _give_each_field_one_file(message: pb_table.Manifest) -> None:
         held: set[int] = set()
         for file in reversed(fragment.files):
             live = [field_id for field_id in file.fields if field_id >= 0]
-            # A struct is in every file that holds a member of it.
+            # A struct is listed in every file that contains one of its members.
             own = {field_id for field_id in live if field_id not in held and _is_leaf(nodes.get(field_id))}
             kept = own | {field_id for field_id in live if _holds(nodes.get(field_id), own)}
             held |= own
@@ -201,7 +202,7 @@ def _lists_twice(fragment: pb_table.DataFragment) -> bool:
 
 
 def _is_leaf(node: Field | None) -> bool:
-    """Whether it is a field without members; what the schema does not have counts as one."""
+    """Return whether a field has no children; fields that are not in the schema count as leaves."""
     return node is None or node.is_leaf
 
 
@@ -210,7 +211,7 @@ def _holds(node: Field | None, field_ids: set[int]) -> bool:
 
 
 def _format_of_files(message: pb_table.Manifest) -> LanceFileVersion | None:
-    """The format that all data files have; None when there is none, or no file at all."""
+    """Return the common format of all data files; None if the formats differ or there are no files."""
     pairs = {
         (file.file_major_version, file.file_minor_version): file
         for fragment in message.fragments
@@ -219,7 +220,7 @@ def _format_of_files(message: pb_table.Manifest) -> LanceFileVersion | None:
     try:
         versions = {DataFile.from_proto(file).file_version for file in pairs.values()}
     except LanceError:
-        # Whoever checks the files names the one that is wrong.
+        # The check of the data files reports the invalid version.
         return None
     return versions.pop() if len(versions) == 1 else None
 
@@ -235,8 +236,8 @@ def _with_right_coverage(section: bytes, release: _Release) -> bytes:
 
 
 def _without_overlaps(indices: Sequence[pb_table.IndexMetadata]) -> list[pb_table.IndexMetadata]:
-    """Leave each fragment to the oldest segment of an index; returns those that have changed."""
-    # Imported late: few tables have an index.
+    """Assign each fragment to the oldest segment of an index; return the segments that changed."""
+    # Imported on first use: few tables have an index.
     from pyroaring import BitMap
 
     covered: dict[str, BitMap] = {}

@@ -1,20 +1,20 @@
-"""Data overlays of a fragment: which cells they cover, and which of them are not needed any more.
+"""Data overlays of a fragment: the cells that they cover, and the overlays that are no longer needed.
 
 ::
 
-    offsets covered    1   4   7          physical positions in the fragment, deleted rows included
-    rank               0   1   2    ->    the row of the overlay's own file that holds the value
+    offsets covered    1   4   7          physical positions in the fragment, including deleted rows
+    rank               0   1   2          the row in the overlay's own file that contains the value
 
-The bitmap is one for all fields of the file, or one for each. Overlays are listed oldest first, so that of two values
-of one cell the later stands. Offsets beyond the rows of the fragment cover nothing.
+There is one bitmap for all fields of the file, or one for each field. Overlays are listed in order of age, the oldest
+first; if several cover the same cell, the last one applies. Offsets past the last row of the fragment have no effect.
 
-When other data files come to hold a field, its entry in older overlays is dead (-2), as it is in older data files; an
-overlay without a living field goes.
+When a new data file provides a field, the field is marked as dead (-2) in older overlays, as in older data files; an
+overlay without a live field is removed.
 
-The feature is experimental in the reference, which has it only when the environment variable
-``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, whatever to; so it is here.
+The feature is experimental in the reference, which enables it only if the environment variable
+``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, even to an empty value; the same applies here.
 
-Source: ``lance.table.DataOverlayFile``; behaviour of pylance 14.0.2.
+Source: ``lance.table.DataOverlayFile``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ __all__ = [
 ]
 
 OVERLAYS_VARIABLE: Final = "LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES"
-"""The switch; any value, the empty one too, turns the feature on."""
+"""The environment variable; any value, even an empty one, enables the feature."""
 
 
 def overlays_enabled() -> bool:
-    """Whether tables with overlays may be read and written."""
+    """Return whether tables with overlays may be read and written."""
     return OVERLAYS_VARIABLE in os.environ
 
 
 def overlaid_fields(overlays: Sequence[pb_table.DataOverlayFile]) -> frozenset[int]:
-    """The fields of which a cell may be covered."""
+    """Return the fields of which some cells may be covered."""
     return frozenset(field_id for overlay in overlays for field_id in overlay.data_file.fields if field_id >= 0)
 
 
 def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what: str) -> BitMap | None:
-    """The offsets at which an overlay holds values of fields that one column is made of.
+    """Return the offsets at which an overlay contains values of the fields that form one column.
 
     Args:
         overlay: one overlay.
         field_ids: the fields.
-        what: names the fragment, for messages.
+        what: name of the fragment, for error messages.
 
     Returns:
-        None when the overlay has none of the fields.
+        The offsets; None if the overlay has none of the fields.
 
     Raises:
-        CorruptDataError: a bitmap is damaged, there is not one for each field, or the fields have different ones.
+        CorruptDataError: a bitmap is damaged, a field has no bitmap, or the fields have different bitmaps.
     """
     places = [place for place, field_id in enumerate(overlay.data_file.fields) if field_id in field_ids]
     if not places:
@@ -79,21 +79,21 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
     bitmaps = overlay.field_coverage.offset_bitmaps
     if len(bitmaps) != len(overlay.data_file.fields):
         raise CorruptDataError(
-            f"{what}: overlay {overlay.data_file.path} has {len(bitmaps)} coverages for "
+            f"{what}: overlay {overlay.data_file.path} has {len(bitmaps)} coverage bitmaps for "
             f"{len(overlay.data_file.fields)} fields",
             path=overlay.data_file.path,
         )
     if len({bitmaps[place] for place in places}) > 1:
         raise CorruptDataError(
-            f"{what}: overlay {overlay.data_file.path} covers fields of one column at different rows",
+            f"{what}: overlay {overlay.data_file.path} covers different rows for fields of the same column",
             path=overlay.data_file.path,
         )
     return _bitmap(bitmaps[places[0]], overlay, what)
 
 
 def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
-    """The offsets that an overlay covers in any field. Raises what :func:`coverage` raises."""
-    # Imported late: hardly any table has overlays.
+    """Return the offsets that an overlay covers in any field. Raises the same errors as :func:`coverage`."""
+    # Imported on first use: hardly any table has overlays.
     from pyroaring import BitMap
 
     found = [coverage(overlay, {field_id}, what) for field_id in overlay.data_file.fields if field_id >= 0]
@@ -103,12 +103,12 @@ def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
 def retire_overlaid_fields(
     fragment: pb_table.DataFragment, field_ids: Collection[int], until: int | None = None
 ) -> None:
-    """Mark fields as dead in the overlays of a fragment, in place: its data files hold newer values of them.
+    """Mark fields as dead in the overlays of a fragment, in place: its data files contain newer values for them.
 
     Args:
-        fragment: changed.
+        fragment: the fragment to change.
         field_ids: the fields.
-        until: the version that the new values were computed from; later overlays stay. None for all overlays.
+        until: the version from which the new values were computed; later overlays are kept. None for all overlays.
     """
     for overlay in fragment.overlays:
         if until is not None and overlay.committed_version > until:
@@ -119,11 +119,11 @@ def retire_overlaid_fields(
 
 
 def drop_dead_overlays(fragment: pb_table.DataFragment, field_ids: Collection[int] | None = None) -> None:
-    """Drop the overlays that hold no field any more, in place.
+    """Remove, in place, the overlays of a fragment that no longer contain a live field.
 
     Args:
-        fragment: changed.
-        field_ids: every field of the schema; None to drop only overlays whose every field is dead.
+        fragment: the fragment to change.
+        field_ids: ids of all fields in the schema; None to remove only overlays in which all fields are marked as dead.
     """
     kept = [
         overlay

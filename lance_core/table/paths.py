@@ -1,11 +1,11 @@
-"""Names and places of everything below a table's root: pure string rules, nothing is read here.
+"""Names and locations of all files below a table's root: pure string functions without I/O.
 
 ::
 
     {root}/
       _versions/     18446744073709551614.manifest   version 1, V2 naming: 2**64 - 1 - version, 20 digits
                      1.manifest                      version 1, V1 naming
-                     d….manifest                     detached: no part of the lineage
+                     d….manifest                     detached: not part of the lineage
                      latest_version_hint.json        advisory
       _transactions/ {read_version}-{uuid}.txn
       data/          {24 binary digits}{26 hex digits}.lance
@@ -13,13 +13,13 @@
       _indices/      {uuid}/…
       _refs/tags/    {tag}.json
       _refs/branches/{branch, "/" as %2F}.json
-      tree/          {branch}/…                       a whole root for each branch
+      tree/          {branch}/…                       a complete root for each branch
       _blobs/        {id}.blob                        values that several data files share
       _fri/          {map id}/…                       where compactions moved rows
-      _mem_wal/      {shard}/…                        rows on their way, and whole roots of small tables of them
+      _mem_wal/      {shard}/…                        rows not yet merged, in small tables with complete roots
 
-V2 names sort with the newest version first, so that a store that lists in lexical order shows it at once. A table
-keeps the naming that it was created with; both in one directory is an interrupted migration.
+V2 names sort with the newest version first, so that a store that lists in lexical order returns it first. A table keeps
+the naming scheme with which it was created; a directory with names of both schemes indicates an interrupted migration.
 
 Source: file names written by pylance 14.0.2.
 """
@@ -102,18 +102,18 @@ ROOT_DIRECTORIES: Final = frozenset(
         MEM_WAL_DIRECTORY,
     }
 )
-"""All directories that a root may have; what lies below one of them is no root of a branch."""
+"""All directories that a root may contain; no directory below them is the root of a branch."""
 
 VERSION_HINT_NAME: Final = "latest_version_hint.json"
 
 FIRST_DETACHED_VERSION: Final = 2**63
-"""Versions with bit 63 are detached: no part of the lineage."""
+"""Versions with bit 63 set are detached: not part of the history."""
 
 _MAX_U64: Final = 2**64 - 1
 _MANIFEST: Final = re.compile(r"([0-9]{1,20})\.manifest")
 _DETACHED: Final = re.compile(r"d[0-9]{1,20}\.manifest")
 HOLD_PREFIX: Final = ".tmp_hold-"
-"""Begins the names of files below ``_versions/`` that keep a version from being cleaned up."""
+"""Prefix of files below ``_versions/`` that protect a version from cleanup."""
 _HOLD: Final = re.compile(rf"{re.escape(HOLD_PREFIX)}([0-9]{{1,20}})-([0-9]{{1,20}})-[0-9a-f]+")
 _STAGED: Final = re.compile(r"d?[0-9]{1,20}\.manifest(#[0-9]+|-[0-9a-f-]{32,36})")
 _V2_DIGITS: Final = 20
@@ -124,30 +124,30 @@ _BINARY_BYTES: Final = 3
 
 
 class ManifestNaming(Enum):
-    """How a table spells versions in the names of its manifests."""
+    """How a table encodes versions in the names of its manifests."""
 
     V1 = 1
     """The version as a decimal number."""
 
     V2 = 2
-    """The version counted down from 2**64 - 1, twenty digits. The default."""
+    """2**64 - 1 minus the version, as twenty digits. The default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestName:
-    """What the name of a manifest says."""
+    """The parsed file name of a manifest."""
 
     version: int
     naming: ManifestNaming
 
 
 def is_detached_version(version: int) -> bool:
-    """Whether a number is that of a version outside the lineage."""
+    """Return whether a version number belongs to a detached version."""
     return FIRST_DETACHED_VERSION <= version <= _MAX_U64
 
 
 def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> str:
-    """The file name of a version below ``_versions/``."""
+    """Return the file name of a version below ``_versions/``."""
     if is_detached_version(version):
         return f"d{version}.manifest"
     if not 0 < version < 2**63:
@@ -158,9 +158,9 @@ def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> s
 
 
 def parse_manifest_name(name: str) -> ManifestName | None:
-    """The version that a file below ``_versions/`` holds; None for anything that is not an attached manifest.
+    """Parse the name of a file below ``_versions/``; return None if it is not the name of an attached manifest.
 
-    Staging files (``…manifest#1``), temporary files, the hint and detached manifests are not.
+    Staging files (``…manifest#1``), temporary files, the hint and detached manifests return None.
     """
     match = _MANIFEST.fullmatch(name)
     if match is None:
@@ -173,16 +173,16 @@ def parse_manifest_name(name: str) -> ManifestName | None:
 
 
 def parse_detached_name(name: str) -> ManifestName | None:
-    """The version of a manifest outside the lineage, from its name below ``_versions/``; None for any other file."""
+    """Parse the name of a detached manifest below ``_versions/``; return None for any other file name."""
     version = int(name[1 : -len(".manifest")]) if is_detached_manifest_name(name) else 0
     return ManifestName(version, ManifestNaming.V2) if is_detached_version(version) else None
 
 
 def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
-    """Of the files below ``_versions/``, in any order, the newest manifest of each naming that occurs.
+    """Return the newest manifest of each naming scheme, given the names of the files below ``_versions/`` in any order.
 
-    The same as taking the highest of what :func:`parse_manifest_name` says of each, but V2 names, which are of one
-    length and count down, are compared as they are: only one that sorts before all others so far is parsed.
+    The result equals the maximum of :func:`parse_manifest_name` over all names, but V2 names, which have a fixed length
+    and count down, are compared as strings: a name is parsed only if it sorts before all others so far.
     """
     newest: dict[ManifestNaming, ManifestName] = {}
     first = ""
@@ -200,9 +200,10 @@ def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
 
 
 def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestName]:
-    """Of the files below ``_versions/``, in any order, the manifests after a version, and one of each other naming.
+    """Return the manifests newer than a version, and one manifest of each further naming scheme, if any.
 
-    The others tell that both namings occur. Of V2 names only those of newer versions are parsed, and one more.
+    The latter indicate that both naming schemes occur. Of the V2 names, only those of newer versions and one more are
+    parsed. ``names`` are the names of the files below ``_versions/``.
     """
     newest_known = manifest_name(version) if version > 0 else manifest_name(1) + "~"
     found: list[ManifestName] = []
@@ -223,22 +224,22 @@ def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestNam
 
 
 def is_detached_manifest_name(name: str) -> bool:
-    """Whether a file below ``_versions/`` is a manifest outside the lineage."""
+    """Return whether a file below ``_versions/`` is a detached manifest."""
     return _DETACHED.fullmatch(name) is not None
 
 
 def is_staged_manifest_name(name: str) -> bool:
-    """Whether a file below ``_versions/`` is a manifest on its way: ``{final}#{n}`` or ``{final}-{uuid}``."""
+    """Return whether a file below ``_versions/`` is a staged manifest: ``{final}#{n}`` or ``{final}-{uuid}``."""
     return _STAGED.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """What the name of a file below ``_versions/`` says that keeps a version from being cleaned up.
+    """The parsed name of a file below ``_versions/`` that protects a version from cleanup.
 
     Attributes:
-        version: which one.
-        since: when it was made, in seconds since the epoch.
+        version: the protected version.
+        since: the creation time of the hold, in seconds since the epoch.
     """
 
     version: int
@@ -246,40 +247,42 @@ class Hold:
 
 
 def hold_name(version: int, since: int) -> str:
-    """The name of a hold; no two are the same. The reference takes it for a temporary file."""
+    """Return a unique file name for a hold. The reference treats such files as temporary files."""
     return f"{HOLD_PREFIX}{version}-{since}-{secrets.token_hex(8)}"
 
 
 def parse_hold_name(name: str) -> Hold | None:
-    """What the name of a hold says; None for another name."""
+    """Return the parsed name of a hold; None for any other name."""
     match = _HOLD.fullmatch(name)
     return None if match is None else Hold(int(match[1]), int(match[2]))
 
 
 def transaction_file_name(read_version: int, transaction_uuid: str) -> str:
-    """The file name of a transaction below ``_transactions/``."""
+    """Return the file name of a transaction below ``_transactions/``."""
     return f"{read_version}-{transaction_uuid}.txn"
 
 
 def new_file_token() -> str:
-    """A fresh token for :func:`data_file_name`: 16 hex digits."""
+    """Return a new token for :func:`data_file_name`: 16 hexadecimal digits."""
     return secrets.token_hex(_TOKEN_DIGITS // 2)
 
 
 def data_file_name(token: str | None = None) -> str:
-    """A fresh, unique file name below ``data/``: 24 binary digits, 26 hex digits, ``.lance``.
+    """Return a new, unique file name below ``data/``: 24 binary digits, 26 hexadecimal digits, ``.lance``.
 
-    The binary digits spread neighbours over the partitions of an object store.
+    The binary digits distribute files over the partitions of an object store.
 
     Args:
-        token: 16 lower-case hex digits to end the stem with; the other 64 bits stay random. All files of one job can
-            then be found by name.
+        token: 16 lowercase hexadecimal digits at the end of the stem, by which all files of a job can be found; the
+            remaining 64 bits are random.
 
     Raises:
-        InvalidInputError: the token is not 16 lower-case hex digits.
+        InvalidInputError: the token is not 16 lowercase hexadecimal digits.
     """
     if token is not None and _TOKEN.fullmatch(token) is None:
-        raise InvalidInputError(f"file token {token!r} is not {_TOKEN_DIGITS} lower-case hex digits", token=token)
+        raise InvalidInputError(
+            f"invalid file token {token!r}: expected {_TOKEN_DIGITS} lowercase hexadecimal digits", token=token
+        )
     random = uuid.uuid4().bytes
     head = "".join(f"{byte:08b}" for byte in random[:_BINARY_BYTES])
     tail = random[_BINARY_BYTES:].hex()
@@ -289,14 +292,14 @@ def data_file_name(token: str | None = None) -> str:
 
 
 def file_token_of(data_file_path: str) -> str | None:
-    """The last 16 hex digits of a data file's stem; None when the name does not have the usual form."""
+    """Return the last 16 hexadecimal digits of a data file's stem; None if the name does not have the usual form."""
     stem = data_file_path.removesuffix(".lance")
     tail = stem[-_TOKEN_DIGITS:]
     return tail if stem != data_file_path and _TOKEN.fullmatch(tail) else None
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether a path stays below the directory that it is relative to, however it may be decoded on the way."""
+    """Return whether a relative path stays below its base directory, even after percent-decoding."""
     while True:
         segments = path.split("/")
         if "\0" in path or "\\" in path or segments[0].endswith(":") or not {"", ".", ".."}.isdisjoint(segments):

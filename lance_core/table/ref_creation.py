@@ -1,7 +1,7 @@
-"""Creating the file of a tag or branch: one of several writers does, and knows it, whatever answers are lost.
+"""Creation of tag and branch files: exactly one of several writers succeeds, even if responses are lost.
 
-A create that was not answered "created" is settled by reading the file back: no two writers make the same bytes, as
-they hold the moment of a tag and the identity of a branch.
+If a create does not return "created", the file is read back and compared: no two writers write the same bytes, because
+the files contain the creation time of a tag or the identity of a branch.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _ATTEMPTS: Final = 3
 def create_ref(
     store: ObjectStore, path: str, data: bytes, create: Callable[[str, bytes], PutOutcome] | None = None
 ) -> PutOutcome:
-    """Create a file unless another writer has.
+    """Create a file unless another writer has created it.
 
     Args:
         store: the store of the dataset.
-        path: of the file.
-        data: that no other writer makes.
-        create: makes a file that is not there; None for the store's own way.
+        path: the path of the file.
+        data: content that no other writer produces.
+        create: function that creates a file unless it exists; None to use the store.
 
     Raises:
-        UnsafeStoreError: the store cannot create a file for one of several writers.
-        StorageError: the outside world failed, and the file is not there.
-        CommitOutcomeUnknownError: it could not be found out whether the file is there, or may still come.
+        UnsafeStoreError: the store cannot create a file atomically.
+        StorageError: a storage operation failed, and the file does not exist.
+        CommitOutcomeUnknownError: it could not be determined whether the file exists or may still appear.
     """
     create = store.put_if_absent if create is None else create
     in_flight: StorageError | None = None
@@ -56,28 +56,33 @@ def create_ref(
         if cause is not None and not cause.retryable:
             break
     if in_flight is not None:
-        raise CommitOutcomeUnknownError(f"{path} may still be created: {in_flight}", path=path) from in_flight
+        raise CommitOutcomeUnknownError(
+            f"{path}: an earlier request to create the file may still be in progress: {in_flight}", path=path
+        ) from in_flight
     if cause is not None:
         raise cause
-    raise StorageError(f"cannot create {path}: the store refused {_ATTEMPTS} times, and nothing is there", path=path)
+    raise StorageError(
+        f"cannot create {path}: the store rejected the request {_ATTEMPTS} times, but the file does not exist",
+        path=path,
+    )
 
 
 @contextmanager
 def known_to_exist(what: str) -> Iterator[None]:
-    """For the steps after a create: their failure must not be taken for that of the create."""
+    """Convert errors raised after a successful create, so that they are not mistaken for a failed create."""
     try:
         yield
     except StorageError as error:
-        raise CommitOutcomeUnknownError(f"{what} was made; looking at it once more failed: {error}") from error
+        raise CommitOutcomeUnknownError(f"{what} was created, but verifying it failed: {error}") from error
 
 
 def _read_back(store: ObjectStore, path: str, cause: StorageError | None) -> bytes | None:
-    """What is there after a create that was not answered "created"; None for nothing."""
+    """Return the content of the file after a create that did not return "created"; None if it does not exist."""
     try:
         return bytes(store.get(path))
     except NotFoundError:
         return None
     except LanceError as error:
         raise CommitOutcomeUnknownError(
-            f"whether {path} was created could not be found out: {cause or error}", path=path
+            f"could not determine whether {path} was created: {cause or error}", path=path
         ) from error

@@ -1,6 +1,6 @@
-"""The files of tags and branches: one JSON object each, whose values are checked as they are taken.
+"""The files of tags and branches: one JSON object each, whose values are checked when they are read.
 
-Source: files of pylance 14.0.2; what it refuses in them.
+Source: files written and rejected by pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -36,24 +36,26 @@ _LAST_SECOND: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) 
 
 
 def ref_json(document: Mapping[str, object], what: str) -> bytes:
-    """The bytes of a file.
+    """Return the content of a file.
 
     Raises:
-        InvalidInputError: a text cannot be written as UTF-8.
+        InvalidInputError: a string cannot be encoded as UTF-8.
     """
     try:
         return json.dumps(document, indent=2, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"the metadata of a {what} has a text that is not Unicode: {error}") from error
+        raise InvalidInputError(
+            f"the metadata of a {what} contains a string that is not valid Unicode: {error}"
+        ) from error
 
 
 def is_unfinished_ref(file_name: str) -> bool:
-    """Whether a file among the refs was being written; a name that ends as refs do is a ref, however it begins."""
+    """Return whether a file is an unfinished ref; the names of finished refs have the suffix of refs."""
     return not file_name.endswith(REF_SUFFIX) and _UNFINISHED.fullmatch(file_name) is not None
 
 
 def ref_files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[str, str, pa.Buffer]]:
-    """Name, path and bytes of each ref below a directory of the main root, in the order of the names."""
+    """Yield the name, path and content of each ref below a directory of the main root, ordered by name."""
     for file_name in sorted(store.list_names(store.join(root, directory))):
         if not file_name.endswith(REF_SUFFIX):
             continue
@@ -61,52 +63,52 @@ def ref_files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[s
         try:
             data = store.get(path)
         except NotFoundError:
-            # Deleted since it was listed.
+            # The file was deleted after it was listed.
             continue
         yield unquote(file_name.removesuffix(REF_SUFFIX)), path, data
 
 
 @dataclass(frozen=True, slots=True)
 class RefDocument:
-    """A JSON object whose values are checked as they are taken."""
+    """A JSON object whose values are checked when they are accessed."""
 
     values: dict[str, Any]
     path: str
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse a file. Raises ``CorruptDataError`` when it is no JSON object."""
+        """Parse a file. Raises ``CorruptDataError`` if the file is not a JSON object."""
         try:
             values = json.loads(bytes(data))
         except (ValueError, RecursionError) as error:
-            raise CorruptDataError(f"{path} is not JSON: {error}", path=path) from error
+            raise CorruptDataError(f"{path} is not valid JSON: {error}", path=path) from error
         if not isinstance(values, dict):
             raise CorruptDataError(f"{path}: expected a JSON object, found {values!r:.40}", path=path)
         return cls(values, path)
 
     def number(self, key: str, default: int | None = None) -> int:
-        """A whole number; it must be there unless there is a default."""
+        """Return a whole number; the key is required unless there is a default."""
         value = self.values.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_U64:
             raise self._unexpected(key, "a whole number", value)
         return value
 
     def text(self, key: str) -> str | None:
-        """A text; None for null or nothing."""
+        """Return a string; None if null or absent."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
-            raise self._unexpected(key, "a text or null", value)
+            raise self._unexpected(key, "a string or null", value)
         return value
 
     def texts(self, key: str) -> dict[str, str]:
-        """An object of texts; empty when there is none."""
+        """Return an object of strings; empty if absent."""
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise self._unexpected(key, "an object of texts", value)
+            raise self._unexpected(key, "an object of strings", value)
         return value
 
     def moment(self, key: str) -> int | None:
-        """Nanoseconds since the epoch; None for null or nothing."""
+        """Return a time in nanoseconds since the epoch; None if null or absent."""
         value = self.text(key)
         if value is None:
             return None
@@ -119,7 +121,7 @@ class RefDocument:
             raise self._unexpected(key, "an RFC 3339 time", value) from error
         seconds = (whole - _EPOCH) // timedelta(seconds=1)
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
-            # Its time zone leads out of the years 1 to 9999.
+            # With its time zone, the time is outside the years 1 to 9999.
             raise self._unexpected(key, "an RFC 3339 time", value)
         fraction = (match[3] or ".")[1 : 1 + _NANOSECOND_DIGITS].ljust(_NANOSECOND_DIGITS, "0")
         return seconds * _NANOSECONDS + int(fraction)
@@ -131,7 +133,7 @@ class RefDocument:
 
 
 def moment_text(nanoseconds: int | None) -> str | None:
-    """RFC 3339 in UTC with as many groups of three digits as it takes."""
+    """Format a time as RFC 3339 in UTC, with as many groups of three fractional digits as needed."""
     if nanoseconds is None:
         return None
     seconds, fraction = divmod(nanoseconds, _NANOSECONDS)

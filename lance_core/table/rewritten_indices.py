@@ -1,12 +1,12 @@
-"""What a rewrite of fragments does to the indices whose row addresses were rewritten along with them.
+"""Effects of a rewrite of fragments on the indices whose row addresses it also rewrote.
 
-Such an index is replaced by one under a new id that answers for the new fragments instead of the old ones. The rest of
-its entry stays: name, fields, the version it was built on, its kind. Its files are new, in the table's own root.
+Such an index is replaced by an index with a new id that covers the new fragments instead of the old ones. The rest of
+its entry is kept: name, fields, the version from which it was built, and kind. Its files are new, in the table's root.
 
-An index that is not named stays as it is: the old fragments vanish from what it answers for, the new ones are scanned.
-An index that is named and gone was dropped or rewritten by somebody else; it is passed over.
+An index that is not listed in the rewrite is unchanged: the fragments that it covers no longer exist, and the new ones
+are scanned. An index that is listed but no longer exists was dropped or rewritten by another writer; it is skipped.
 
-Source: ``lance.table.Transaction.Rewrite.rewritten_indices``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Rewrite.rewritten_indices``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def with_rewritten_indices(
     rewritten: Collection[pb_transaction.Transaction.Rewrite.RewrittenIndex],
     groups: Sequence[tuple[Collection[int], Collection[int]]],
 ) -> bytes | None:
-    """Replace indices.
+    """Replace rewritten indices in an index section.
 
     Args:
         section: serialized ``IndexSection``; None for "no index".
-        rewritten: what takes whose place.
-        groups: ids of old and new fragments; 0 among the new ones for an id that is not given yet.
+        rewritten: records of the replaced indices and their replacements.
+        groups: ids of old and new fragments of each group; 0 for a new fragment whose id is not assigned yet.
 
     Returns:
-        The new section; the argument where nothing changes.
+        The new section; the argument if nothing changes.
 
     Raises:
-        InvalidInputError: an index is rewritten twice, an id is malformed or taken, an index answers for a part of a
-            group only, or for a fragment that has no id yet.
+        InvalidInputError: an index is rewritten twice, an id is malformed or in use, or an index covers only a part of
+            a group or a fragment that has no id yet.
         CorruptDataError: the section, or a bitmap in it, cannot be decoded.
     """
     replacements = {each.old_id.uuid: each for each in rewritten}
@@ -56,7 +56,7 @@ def with_rewritten_indices(
         raise InvalidInputError("a rewrite replaces an index twice")
     for each in rewritten:
         if len(each.old_id.uuid) != _UUID_BYTES or len(each.new_id.uuid) != _UUID_BYTES:
-            raise InvalidInputError("a rewrite replaces an index whose id is no UUID, or by one")
+            raise InvalidInputError("a rewrite replaces an index with a malformed UUID")
     indices = decode_index_section(section)
     kept = {index.uuid.uuid for index in indices} - replacements.keys()
     changed = False
@@ -66,8 +66,8 @@ def with_rewritten_indices(
             continue
         if replacement.new_id.uuid in kept:
             raise InvalidInputError(
-                f"index {index.name!r} would be rewritten as {uuid.UUID(bytes=replacement.new_id.uuid)}, which is "
-                "another index",
+                f"index {index.name!r} would be rewritten as {uuid.UUID(bytes=replacement.new_id.uuid)}, which is the "
+                "id of another index",
                 index=index.name,
             )
         kept.add(replacement.new_id.uuid)
@@ -81,12 +81,14 @@ def _replace(
     replacement: pb_transaction.Transaction.Rewrite.RewrittenIndex,
     groups: Sequence[tuple[Collection[int], Collection[int]]],
 ) -> None:
-    # Imported late: few rewrites replace indices.
+    # Imported on first use: few rewrites replace indices.
     from pyroaring import BitMap
 
     bitmap = read_fragment_bitmap(index)
     if bitmap is None:
-        raise InvalidInputError(f"index {index.name!r} does not record its fragments; build it anew", index=index.name)
+        raise InvalidInputError(
+            f"index {index.name!r} does not record which fragments it covers; rebuild the index", index=index.name
+        )
     for old_ids, new_ids in groups:
         bitmap = _moved(bitmap, index.name, old_ids, new_ids)
     index.uuid.CopyFrom(replacement.new_id)
@@ -105,11 +107,12 @@ def _moved(bitmap: BitMap, name: str, old_ids: Collection[int], new_ids: Collect
     if len(covered) != len(old_ids):
         outside = next(fragment_id for fragment_id in old_ids if fragment_id not in bitmap)
         raise InvalidInputError(
-            f"index {name!r} answers for fragment {covered[0]} and not for {outside}, which are rewritten together",
+            f"index {name!r} covers fragment {covered[0]} but not fragments {outside}, which are rewritten "
+            "together with it",
             index=name,
         )
     if 0 in new_ids:
         raise InvalidInputError(
-            f"index {name!r} was rewritten for a new fragment that has no id yet; reserve ids first", index=name
+            f"index {name!r} was rewritten for a new fragment that has no id; reserve fragment ids first", index=name
         )
     return (bitmap - BitMap(old_ids)) | BitMap(new_ids)

@@ -1,14 +1,14 @@
-"""RowIdIndex: where the row of a stable id stands.
+"""RowIdIndex: finds rows by stable row id.
 
-An id may stand in several fragments: an update leaves the old row where it was, deleted, and puts the new one elsewhere
-under the same id. At most one of them is alive; that is the one that is found::
+An id may occur in several fragments: an update marks the old row as deleted, and stores the new row elsewhere with the
+same id. At most one of these rows is live; the index finds the live row::
 
-    ids wanted -> segments whose bounds they lie in -> positions there -> without deleted rows
+    requested ids -> segments whose bounds include them -> positions in the segments -> without deleted rows
 
-Segments are searched as they are stored (:mod:`~lance_core.table.row_id_sets`), so that an index costs about as much
-memory as the manifest. Deletion files are read only for fragments in which something was found, and not kept.
+Segments are searched as they are stored (:mod:`~lance_core.table.row_id_sets`), so that an index takes about as much
+memory as the manifest. Deletion files are read only for fragments in which ids were found, and are not cached.
 
-**Source:** behaviour of ``_take_rows`` of pylance 14.0.2.
+**Source:** behavior of ``_take_rows`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 @dataclass(frozen=True, slots=True)
 class RowPlaces:
-    """Where rows stand; one entry per id asked for.
+    """The locations of rows; one entry per requested id.
 
     Attributes:
-        owners: which of the fragments; -1 for an id without a row.
-        positions: physical positions there.
+        owners: index of the fragment that contains each row; -1 for an id without a row.
+        positions: physical position of each row in its fragment.
     """
 
     owners: _Positions
@@ -49,7 +49,7 @@ class RowPlaces:
 
     @property
     def is_found(self) -> npt.NDArray[np.bool_]:
-        """Which ids have a row."""
+        """Mask of the ids that have a row."""
         return self.owners >= 0
 
 
@@ -57,15 +57,15 @@ class RowIdIndex:
     """The stable row ids of one version.
 
     Args:
-        fragments: of the version.
-        sequence_of: the row ids of a fragment.
+        fragments: the fragments of the version.
+        sequence_of: function that returns the row ids of a fragment.
 
     Raises:
         CorruptDataError: a sequence is damaged.
     """
 
     def __init__(self, fragments: Sequence[Fragment], sequence_of: Callable[[Fragment], RowIdSequence]) -> None:
-        """Collect the segments."""
+        """Collect the segments of all fragments."""
         self._fragments = fragments
         self._sets: list[RowIdSet] = []
         owners: list[int] = []
@@ -81,11 +81,11 @@ class RowIdIndex:
         self._highs = np.array([each.high for each in self._sets], np.uint64)
 
     def find(self, ids: _Numbers, deleted_of: Callable[[Fragment], npt.NDArray[np.uint32]]) -> RowPlaces:
-        """Where the rows of some ids stand.
+        """Find the rows of some ids.
 
         Args:
-            ids: in any order, repetition allowed.
-            deleted_of: the deleted positions of a fragment, sorted.
+            ids: row ids, in any order, possibly with duplicates.
+            deleted_of: function that returns the sorted positions of the deleted rows of a fragment.
 
         Raises:
             CorruptDataError: two rows that are not deleted have the same id.
@@ -111,7 +111,7 @@ class RowIdIndex:
         owners: _Positions,
         positions: _Positions,
     ) -> None:
-        """Note what segments of one fragment hold."""
+        """Record the rows found in the segments of one fragment."""
         owner = int(self._owners[group[0]])
         fragment = self._fragments[owner]
         deleted: npt.NDArray[np.uint32] | None = None
@@ -128,7 +128,6 @@ class RowIdIndex:
             if len(repeated):
                 other = self._fragments[int(owners[repeated[0]])].id
                 raise CorruptDataError(
-                    f"row id {int(wanted[repeated[0]])} belongs to a row of fragment {other} and to one of fragment "
-                    f"{fragment.id}"
+                    f"row id {int(wanted[repeated[0]])} occurs in fragment {other} and in fragment {fragment.id}"
                 )
             owners[places], positions[places] = owner, rows

@@ -1,22 +1,23 @@
-"""Segments: how a run of row ids is stored. Five forms of one list of 64-bit numbers.
+"""Segments: five encodings of a list of 64-bit row ids.
 
 ==================  ===============================  =======================
-form                stands for                       bytes, about
+form                content                          size in bytes
 ==================  ===============================  =======================
 range               start … end - 1                  none
-range_with_holes    that, without the listed ones    24 + 4 for each hole
-range_with_bitmap   that, where the bit is set       24 + 1 for each 8 slots
+range_with_holes    range without the listed ids     24 + 4 for each hole
+range_with_bitmap   ids of range whose bit is set    24 + 1 for each 8 slots
 sorted_array        ascending numbers                24 + 2 for each number
 array               numbers in any order
 ==================  ===============================  =======================
 
-An ascending list gets the smallest form by the column on the right; of equals, the upper one. How arrays are packed is
-said in :mod:`~lance_core.table.encoded_numbers`. Any form is read, whichever would be the smallest.
+An ascending list is stored in the form with the smallest approximate size in the right column; of forms with equal
+size, the first is used.
+:mod:`~lance_core.table.encoded_numbers` describes how arrays are packed. Readers accept every form.
 
-A message is small where what it says may be huge: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore
-unpacks nothing and tells the number of ids; whoever unpacks them has compared it with the rows of the fragment before.
+A small message may describe a huge list: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore does
+not unpack the list. Callers compare the number of ids with the number of rows in the fragment before unpacking it.
 
-Source: ``lance.table.U64Segment``; the choice as pylance 14.0.2 makes it.
+Source: ``lance.table.U64Segment``; the choice of form follows pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -44,14 +45,14 @@ _FIXED_BYTES: Final = 24
 _HOLE_BYTES: Final = 4
 _SORTED_BYTES: Final = 2
 _MAX_SLOTS: Final = 2**32
-"""A fragment has fewer rows; what spans more, other than a list, is damage."""
+"""Maximum length of the range of a segment that is not a list; a segment with a longer range is damaged."""
 
 
 def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
-    """The segment of some numbers; at least one.
+    """Encode some numbers as a segment.
 
     Args:
-        numbers: without repetition, in the order of the rows.
+        numbers: distinct row ids, at least one, in row order.
     """
     low, high = int(numbers.min()), int(numbers.max())
     if len(numbers) > 1 and not bool(np.all(numbers[1:] > numbers[:-1])):
@@ -83,14 +84,14 @@ def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
 
 
 def parse_segment(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
-    """The ids of a segment; None when it has none.
+    """Return the ids of a segment; None if it has none.
 
     Args:
         segment: the message.
-        what: where it is from, for error messages.
+        what: origin of the segment, for error messages.
 
     Raises:
-        CorruptDataError: the message contradicts itself, or has an id twice.
+        CorruptDataError: the message is inconsistent, or has duplicate ids.
     """
     form = segment.WhichOneof("segment")
     if form is None:
@@ -110,10 +111,12 @@ def _parse_range_with_holes(segment: pb_rowids.U64Segment, what: str) -> RowIdSe
     if not len(packed):
         return PlainRange(start, stop) if start < stop else None
     if packed.low < start or packed.high >= stop:
-        raise CorruptDataError(f"{what}: row ids {start} to {stop} leave out {packed.low} and {packed.high}")
+        raise CorruptDataError(
+            f"{what}: the holes {packed.low} to {packed.high} are not within the row ids {start} to {stop}"
+        )
     holes = np.unique(packed.at(np.arange(len(packed), dtype=np.int64)))
     if len(holes) != len(packed):
-        raise CorruptDataError(f"{what}: row ids {start} to {stop} leave out one of them twice")
+        raise CorruptDataError(f"{what}: a hole in the row ids {start} to {stop} is listed twice")
     return RangeWithHoles(start, stop, holes) if len(holes) < stop - start else None
 
 
@@ -123,14 +126,14 @@ def _parse_range_with_bitmap(segment: pb_rowids.U64Segment, what: str) -> RowIdS
     num_slots, bitmap = stop - start, np.frombuffer(message.bitmap, np.uint8)
     last, num_bits = divmod(num_slots, 8)
     if len(bitmap) < -(-num_slots // 8) or (bitmap[last:] >> np.uint8(num_bits))[:1].any() or bitmap[last + 1 :].any():
-        raise CorruptDataError(f"{what}: a bitmap of {len(bitmap) * 8} bits for {num_slots} row ids")
+        raise CorruptDataError(f"{what}: a bitmap of {len(bitmap) * 8} bits does not fit {num_slots} row ids")
     return MaskedIds(start, bitmap) if bitmap.any() else None
 
 
 def _parse_sorted_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
     ids = PackedNumbers.parse(segment.sorted_array, what)
     if not ids.is_ascending:
-        raise CorruptDataError(f"{what}: a sorted list of row ids is not ascending, or has one twice")
+        raise CorruptDataError(f"{what}: a sorted list of row ids is not strictly ascending")
     return SortedIds(ids) if len(ids) else None
 
 
@@ -140,7 +143,7 @@ def _parse_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
         return SortedIds(ids) if len(ids) else None
     in_order = np.sort(ids.offsets)
     if bool((in_order[1:] == in_order[:-1]).any()):
-        raise CorruptDataError(f"{what}: a list of row ids has one twice")
+        raise CorruptDataError(f"{what}: a list of row ids has duplicate ids")
     return ListedIds(ids)
 
 
@@ -157,5 +160,5 @@ _PARSERS: Final[Mapping[str, Callable[[pb_rowids.U64Segment, str], RowIdSet | No
 
 def _bounds(start: int, stop: int, what: str) -> tuple[int, int]:
     if not 0 <= stop - start <= _MAX_SLOTS:
-        raise CorruptDataError(f"{what}: a segment of row ids goes from {start} to {stop}")
+        raise CorruptDataError(f"{what}: a segment of row ids has the invalid range {start} to {stop}")
     return start, stop

@@ -1,9 +1,10 @@
-"""RowIdSequence: the row ids of one fragment, segment after segment, in the order of its rows.
+"""RowIdSequence: the row ids of one fragment in row order, as a series of segments.
 
-A sequence is parsed without being unpacked, and has as many ids as its fragment has rows, or it is damage. Ids come by
-position, positions by id. After a compaction segments overlap: an id is in one of them, but several may reach over it.
+A sequence is parsed without being unpacked. If the number of ids differs from the number of rows of its fragment, the
+sequence is damaged. Ids can be looked up by position, and positions by id. After a compaction, segments may overlap: an
+id is in only one of them, but may be within the bounds of several.
 
-**Source:** ``lance.table.RowIdSequence``; behaviour of pylance 14.0.2.
+**Source:** ``lance.table.RowIdSequence``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 
 class RowIdSequence:
-    """Row ids in the order of rows.
+    """Row ids in row order.
 
     Args:
-        sets: one per segment that has ids.
+        sets: the ids of each segment that has ids.
 
     Attributes:
-        sets: the same.
-        stops: position after the last id of each, shape (num_sets,).
+        sets: the ids of each segment that has ids.
+        stops: the position after the last id of each set, shape (num_sets,).
     """
 
     def __init__(self, sets: Sequence[RowIdSet]) -> None:
@@ -48,10 +49,10 @@ class RowIdSequence:
 
     @classmethod
     def parse(cls, data: bytes, what: str) -> Self:
-        """Parse the bytes; nothing is unpacked.
+        """Parse the bytes without unpacking the ids.
 
         Raises:
-            CorruptDataError: they are no sequence, or one that contradicts itself.
+            CorruptDataError: the bytes are not a valid sequence.
         """
         try:
             message = pb_rowids.RowIdSequence.FromString(data)
@@ -62,32 +63,34 @@ class RowIdSequence:
 
     @classmethod
     def of(cls, ids: _Numbers, what: str) -> Self:
-        """The sequence of ids that are given one by one, packed.
+        """Return the packed sequence of an array of ids.
 
         Raises:
-            CorruptDataError: an id is there twice.
+            CorruptDataError: an id occurs twice.
         """
         packed = parse_segment(encode_segment(ids), what) if len(ids) else None
         return cls([] if packed is None else [packed])
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return int(self.stops[-1]) if len(self.stops) else 0
 
     def require(self, num_rows: int, what: str) -> Self:
-        """The sequence itself, which must have as many ids as there are rows.
+        """Return the sequence itself, after checking that it has as many ids as there are rows.
 
         Raises:
-            CorruptDataError: it has another number.
+            CorruptDataError: the number of ids differs.
         """
         if len(self) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {len(self)} rows, the fragment {num_rows}", expected=num_rows, found=len(self)
+                f"{what}: a sequence has {len(self)} row ids, but the fragment has {num_rows} rows",
+                expected=num_rows,
+                found=len(self),
             )
         return self
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions, in any order; fresh, shape (num_positions,)."""
+        """Return the ids at some positions, which may be in any order, as a new array of shape (num_positions,)."""
         if len(self.sets) == 1:
             return self.sets[0].at(positions)
         ids = np.empty(len(positions), np.uint64)
@@ -99,16 +102,16 @@ class RowIdSequence:
         return ids
 
     def parts(self) -> Iterator[_Numbers]:
-        """The ids, segment by segment, unpacked."""
+        """Yield the ids, segment by segment, unpacked."""
         for each in self.sets:
             yield each.at(np.arange(len(each), dtype=np.int64))
 
     def numbers(self) -> _Numbers:
-        """All ids, unpacked."""
+        """Return all ids, unpacked."""
         return np.concatenate([np.empty(0, np.uint64), *self.parts()])
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The position of each id, shape (num_ids,); -1 where there is none."""
+        """Return the position of each id, shape (num_ids,); -1 for ids that do not occur."""
         found = np.full(len(ids), -1, np.int64)
         starts = [0, *self.stops[:-1].tolist()]
         for start, each in zip(starts, self.sets, strict=True):

@@ -1,18 +1,18 @@
-"""What the five forms of a segment have in common: numbers at positions, and positions of numbers.
+"""Lookups in the five forms of a segment: numbers by position, and positions by number.
 
-Neither question unpacks the whole. What is looked up costs memory for the numbers asked for, besides:
+Neither lookup unpacks the whole segment. Besides the memory for the result, each form needs:
 
 =================  =====================================================
-form               kept with it
+form               additional memory
 =================  =====================================================
 range              nothing
 range_with_holes   16 bytes for each hole
 range_with_bitmap  the bitmap as it is stored, 4 bytes for each 8 slots
 sorted_array       the numbers as they are stored
-array              the same, and from the first search on 4 bytes each
+array              the numbers as stored; after the first search, also 4 bytes for each number
 =================  =====================================================
 
-``find`` expects numbers between ``low`` and ``high`` and answers -1 for those that are not there.
+``find`` expects numbers between ``low`` and ``high`` and returns -1 for numbers that do not occur.
 
 **Source:** ``lance.table.U64Segment``; bitmaps count from the least significant bit, as pylance 14.0.2 writes them.
 """
@@ -38,19 +38,19 @@ _BITS: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bi
 """Bit i of each byte, shape (256, 8)."""
 
 _ONES_BEFORE: Final = np.cumsum(_BITS, axis=1, dtype=np.int64) - _BITS
-"""How many bits are set below bit i, shape (256, 8)."""
+"""Number of bits set below bit i, shape (256, 8)."""
 
 _NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
-"""Which bit is the n-th that is set, shape (256, 8)."""
+"""Position of the n-th set bit, shape (256, 8)."""
 
 _NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
 
 _FEW: Final = 16
-"""Fewer positions are looked up one by one."""
+"""Fewer positions than this are looked up individually."""
 
 
 class RowIdSet(Protocol):
-    """Row ids in the order of rows; at least one."""
+    """Row ids in row order; at least one."""
 
     @property
     def low(self) -> int:
@@ -63,15 +63,15 @@ class RowIdSet(Protocol):
         ...
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         ...
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions, in any order; fresh."""
+        """Return the ids at some positions, which may be in any order, as a new array."""
         ...
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The position of each id; -1 where there is none."""
+        """Return the position of each id; -1 for ids that do not occur."""
         ...
 
 
@@ -79,27 +79,27 @@ class PlainRange:
     """Ids ``[start, stop)``."""
 
     def __init__(self, start: int, stop: int) -> None:
-        """At least one id."""
+        """There must be at least one id."""
         self.low, self.high = start, stop - 1
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return self.high + 1 - self.low
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return positions.astype(np.uint64) + np.uint64(self.low)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         return (ids - np.uint64(self.low)).astype(np.int64)
 
 
 class RangeWithHoles:
-    """Ids ``[start, stop)`` without some."""
+    """Ids ``[start, stop)`` except the holes."""
 
     def __init__(self, start: int, stop: int, holes: _Numbers) -> None:
-        """At least one id; holes are ascending, inside the range, and at least one."""
+        """There must be at least one id and one hole; holes must be ascending and inside the range."""
         self._start, self._stop = start, stop
         self._holes = (holes - np.uint64(start)).astype(np.int64)
         self._ids_before = self._holes - np.arange(len(holes), dtype=np.int64)
@@ -115,15 +115,15 @@ class RangeWithHoles:
         return self._start + int(self._slots(np.array([len(self) - 1], np.int64))[0])
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return self._stop - self._start - len(self._holes)
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return self._slots(positions).astype(np.uint64) + np.uint64(self._start)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         slots = (ids - np.uint64(self._start)).astype(np.int64)
         holes_before = np.searchsorted(self._holes, slots)
         is_hole = np.searchsorted(self._holes, slots, side="right") > holes_before
@@ -138,7 +138,7 @@ class MaskedIds:
     """Ids ``start + i`` where bit i is set."""
 
     def __init__(self, start: int, bitmap: npt.NDArray[np.uint8]) -> None:
-        """At least one bit is set."""
+        """At least one bit must be set."""
         self._start, self._bitmap = start, bitmap
         self._stops = np.cumsum(_NUM_ONES[bitmap], dtype=np.uint32)
 
@@ -153,11 +153,11 @@ class MaskedIds:
         return int(self.at(np.array([len(self) - 1], np.int64))[0])
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return int(self._stops[-1])
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         if len(positions) > _FEW and bool((positions[1:] - positions[:-1] == 1).all()):
             return self._run(int(positions[0]), len(positions))
         places = np.searchsorted(self._stops, positions, side="right")
@@ -167,14 +167,14 @@ class MaskedIds:
         return slots.astype(np.uint64) + np.uint64(self._start)
 
     def _run(self, first: int, count: int) -> _Numbers:
-        """The ids at neighbouring positions: the bits between the first and the last of them, unpacked at once."""
+        """Return the ids at adjacent positions, by unpacking all bits from the first to the last in one step."""
         low, high = np.searchsorted(self._stops, [first, first + count - 1], side="right").tolist()
         slots = np.flatnonzero(np.unpackbits(self._bitmap[low : high + 1], bitorder="little"))
         skipped = first - int(self._stops[low]) + int(_NUM_ONES[self._bitmap[low]])
         return slots[skipped : skipped + count].astype(np.uint64) + np.uint64(self._start + low * 8)
 
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         slots = (ids - np.uint64(self._start)).astype(np.int64)
         places, bits = slots >> 3, slots & 7
         octets = self._bitmap[places]
@@ -182,47 +182,38 @@ class MaskedIds:
         return np.where(_BITS[octets, bits] != 0, before + _ONES_BEFORE[octets, bits], -1)
 
 
-class SortedIds:
-    """Ascending ids."""
+class _PackedIds:
+    """Ids as they are stored."""
 
     def __init__(self, ids: PackedNumbers) -> None:
-        """At least one id."""
+        """There must be at least one id."""
         self._ids = ids
         self.low, self.high = ids.low, ids.high
 
     def __len__(self) -> int:
-        """How many ids."""
+        """Return the number of ids."""
         return len(self._ids)
 
     def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
+        """Return the ids at some positions."""
         return self._ids.at(positions)
 
+
+class SortedIds(_PackedIds):
+    """Ascending ids."""
+
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         wanted = self._ids.offsets_of(ids)
         places = np.searchsorted(self._ids.offsets, wanted)
         return np.where(self._ids.offsets[places] == wanted, places, -1)
 
 
-class ListedIds:
+class ListedIds(_PackedIds):
     """Ids in any order."""
 
-    def __init__(self, ids: PackedNumbers) -> None:
-        """At least one id."""
-        self._ids = ids
-        self.low, self.high = ids.low, ids.high
-
-    def __len__(self) -> int:
-        """How many ids."""
-        return len(self._ids)
-
-    def at(self, positions: _Positions) -> _Numbers:
-        """The ids at some positions."""
-        return self._ids.at(positions)
-
     def find(self, ids: _Numbers) -> _Positions:
-        """The positions of some ids."""
+        """Return the positions of some ids."""
         wanted = self._ids.offsets_of(ids)
         places = self._order[np.searchsorted(self._ids.offsets, wanted, sorter=self._order)].astype(np.int64)
         return np.where(self._ids.offsets[places] == wanted, places, -1)

@@ -1,17 +1,17 @@
 """Stable row ids of fragments, new and rewritten.
 
 A table that was created with stable row ids gives every new row the next free id, and records for every row the
-version that created it and the version that last changed it. For a fresh fragment all three are one run::
+version that created it and the version that last changed it. For a new fragment, all three are one run::
 
     row ids              RowIdSequence { Range { start: next_row_id, end: next_row_id + rows } }
     created, updated     RowDatasetVersionSequence { span: Range { 0, rows }, version: committing version }
 
-Ids are given at each commit attempt, so that concurrent appends never share one. Sequences of existing fragments are
-carried as they are.
+Ids are assigned at each commit attempt, so that concurrent appends never share an id. Sequences of existing fragments
+are kept unchanged.
 
-Rows that a compaction moves bring all three along: the sequences of the old fragments are put one after the other,
-without the deleted rows, and cut where the new fragments begin. Segments of ids are kept apart and each gets the form
-that suits it then. Of a run of versions only the length counts, not where its span begins.
+Rows that a compaction moves keep their id and versions: the sequences of the old fragments are concatenated without the
+deleted rows, and split at the boundaries of the new fragments. Segments of ids stay separate, and each is stored in its
+smallest form. For a run of versions, only the length matters, not the start of its span.
 
 Source: ``lance.table.RowIdSequence``, ``RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """
@@ -42,10 +42,10 @@ _Source: TypeAlias = "tuple[Fragment, npt.NDArray[np.uint32]]"
 
 
 def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: int) -> int:
-    """Set the three sequences of a fresh fragment, in place.
+    """Set the row ids and the two version sequences of a new fragment, in place.
 
     Args:
-        message: the fragment; ``physical_rows`` is set.
+        message: the fragment; ``physical_rows`` must be set.
         first_row_id: the next free id of the table.
         version: the version being committed.
 
@@ -53,7 +53,7 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: the table has no ids left for so many rows.
+        InvalidInputError: the table does not have enough ids left.
     """
     num_rows = message.physical_rows
     require_free_row_ids(first_row_id, num_rows)
@@ -69,14 +69,14 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
 
 
 def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
-    """Check that there are so many ids from the next free one on: an id, and the next free one, has 64 bits.
+    """Check that there are enough 64-bit ids, starting with the next free id.
 
     Raises:
-        InvalidInputError: there are not.
+        InvalidInputError: there are not enough ids.
     """
     if first_row_id + num_rows > _MAX_U64:
         raise InvalidInputError(
-            f"{num_rows} rows cannot get ids from {first_row_id} on: row ids have 64 bits",
+            f"cannot assign {num_rows} row ids starting with {first_row_id}: row ids have 64 bits",
             first_row_id=first_row_id,
             num_rows=num_rows,
         )
@@ -89,18 +89,18 @@ def _range(start: int, stop: int) -> pb_rowids.U64Segment:
 def carry_row_ids(
     sources: Sequence[_Source], new_fragments: Sequence[Fragment], hidden: HiddenColumns = no_hidden_columns
 ) -> list[Fragment]:
-    """Give rewritten rows the ids and versions that they had; they are kept inline, wherever they were.
+    """Copy the ids and versions of rewritten rows to the new fragments, and store them inline there.
 
     Args:
         sources: the old fragments with their deleted positions, in the order in which their rows were written.
-        new_fragments: what holds the live rows now.
+        new_fragments: the fragments that now contain the live rows.
         hidden: reads hidden columns.
 
     Returns:
         The new fragments with their sequences.
 
     Raises:
-        CorruptDataError: a sequence is damaged, or has another number of rows than its fragment.
+        CorruptDataError: a sequence is damaged, or its number of rows differs from that of its fragment.
     """
     counts = [fragment.physical_rows for fragment in new_fragments]
     lineages = [(RowLineage(fragment.message, hidden), live_rows(fragment, deleted)) for fragment, deleted in sources]
@@ -119,12 +119,12 @@ def carry_row_ids(
 
 
 def live_rows(fragment: Fragment, deleted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """The physical positions of the rows that are not deleted, ascending."""
+    """Return the physical positions of the rows that are not deleted, ascending."""
     return np.delete(np.arange(fragment.physical_rows, dtype=np.int64), deleted.astype(np.int64))
 
 
 def _live_ids(lineage: RowLineage, live: npt.NDArray[np.int64]) -> Iterator[_Numbers]:
-    """The ids of live rows, segment by segment."""
+    """Yield the ids of live rows, segment by segment."""
     sequence = lineage.row_ids()
     for part in np.split(live, np.searchsorted(live, sequence.stops[:-1])):
         if len(part):
@@ -132,7 +132,7 @@ def _live_ids(lineage: RowLineage, live: npt.NDArray[np.int64]) -> Iterator[_Num
 
 
 def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_Numbers]]:
-    """Cut a stream of parts into groups of so many rows."""
+    """Split a stream of parts into groups with the given numbers of rows."""
     rest = np.empty(0, np.uint64)
     for count in counts:
         chunk: list[_Numbers] = []
@@ -142,8 +142,7 @@ def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_
                 found = next(parts, None)
                 if found is None:
                     raise CorruptDataError(
-                        f"{sum(counts)} rows were rewritten; the fragments that they are from have row ids for "
-                        f"{missing} fewer",
+                        f"{sum(counts)} rows were rewritten, but their fragments have {missing} fewer row ids",
                         expected=sum(counts),
                         found=sum(counts) - missing,
                     )

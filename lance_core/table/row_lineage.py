@@ -1,8 +1,8 @@
 """RowLineage: the ids of a fragment's rows, and the versions that created and last changed them.
 
-Each of the three is kept in one of three ways::
+The ids and each of the two kinds of versions are stored in one of three ways::
 
-    not at all       ids are addresses; rows were created by version 1, and last changed when they were created
+    not stored       ids are addresses; rows were created by version 1, and last changed when they were created
     inline           in the manifest, as a sequence
     hidden column    in a data file of the fragment, as a column of 64-bit numbers, one for each physical row
 
@@ -14,14 +14,14 @@ created at version       -4                ``_row_created_at_version``         1
 last updated at version  -5                ``_row_last_updated_at_version``    13
 =======================  ================  ==================================  ==========
 
-Reading a hidden column needs data files, of which this room knows nothing; whoever asks brings along how to read one.
+Hidden columns are in data files, which this package cannot read; the caller passes a function that reads a column.
 
 **Source:** ``lance.table.DataFragment``; tables with ``lance.row_lineage.spill`` of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -39,8 +39,13 @@ __all__ = [
     "FIRST_VERSION",
     "ROW_ID_ID",
     "UPDATED_AT_ID",
+    "ColumnKey",
+    "FetchedColumns",
     "HiddenColumns",
+    "HiddenColumnsNeeded",
     "RowLineage",
+    "column_key",
+    "hidden_fields",
     "no_hidden_columns",
 ]
 
@@ -48,7 +53,7 @@ ROW_ID_ID: Final = -3
 CREATED_AT_ID: Final = -4
 UPDATED_AT_ID: Final = -5
 FIRST_VERSION: Final = 1
-"""Stands for a creation that was not recorded."""
+"""The creation version of rows for which no creation version was recorded."""
 
 _ARMS: Final = {
     ROW_ID_ID: ("row_id_sequence", "inline_row_ids"),
@@ -61,30 +66,87 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 HiddenColumns: TypeAlias = Callable[[pb_table.DataFragment, int], "npt.NDArray[np.uint64]"]
-"""Reads the hidden column of a fragment that has a field id: one number for each physical row."""
+"""Function that reads the hidden column of a fragment with a field id: one number for each physical row."""
 
 
 def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
-    """Refuse to read a hidden column.
+    """Raise an error: hidden columns cannot be read here.
 
     Raises:
         NotSupportedError: always.
     """
     raise NotSupportedError(
-        f"fragment {fragment.id} keeps its row lineage in a hidden column (field {field_id}), which cannot be read here"
+        f"the row lineage of fragment {fragment.id} is in a hidden column (field {field_id}), which cannot be read here"
     )
 
 
-class RowLineage:
-    """Ids and versions of the rows of one fragment; parsed when first asked for.
+class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
+    """Raised when a needed hidden column was not fetched.
+
+    Attributes:
+        fragment: the fragment that contains it.
+        field_id: the field id of the column.
+    """
+
+    def __init__(self, fragment: pb_table.DataFragment, field_id: int) -> None:
+        """Store the fragment and the field id."""
+        super().__init__(f"field {field_id} of fragment {fragment.id}")
+        self.fragment = fragment
+        self.field_id = field_id
+
+
+ColumnKey: TypeAlias = "tuple[int | None, str, int]"
+"""Base id and path of the data file that contains a hidden column, and the field id."""
+
+
+class FetchedColumns:
+    """A :data:`HiddenColumns` function for columns that were read earlier; it reads no files.
 
     Args:
-        fragment: of a manifest or a transaction.
+        columns: the values of the columns, keyed by :func:`column_key`.
+    """
+
+    def __init__(self, columns: Mapping[ColumnKey, _Numbers]) -> None:
+        """Initialize without copying the columns."""
+        self._columns = columns
+
+    def __call__(self, fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
+        """Return the column.
+
+        Raises:
+            HiddenColumnsNeeded: the column was not fetched.
+        """
+        found = self._columns.get(column_key(fragment, field_id))
+        if found is None:
+            raise HiddenColumnsNeeded(fragment, field_id)
+        # Copied because callers may modify the result, as with a column that was just read.
+        return found.copy()
+
+
+def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
+    """Return the key of a hidden column. It identifies the data file, as operations may change a fragment's id."""
+    for file in fragment.files:
+        if field_id in file.fields:
+            return file.base_id if file.HasField("base_id") else None, file.path, field_id
+    return None, "", field_id
+
+
+def hidden_fields(fragment: pb_table.DataFragment) -> list[int]:
+    """Return the ids of the fields that are stored in hidden columns."""
+    lineage = RowLineage(fragment)
+    return [field_id for field_id in _ARMS if lineage.is_hidden(field_id)]
+
+
+class RowLineage:
+    """Ids and versions of the rows of one fragment, parsed on first use.
+
+    Args:
+        fragment: a fragment of a manifest or a transaction.
         hidden: reads hidden columns.
     """
 
     def __init__(self, fragment: pb_table.DataFragment, hidden: HiddenColumns = no_hidden_columns) -> None:
-        """Nothing is parsed yet."""
+        """Initialize without parsing anything."""
         self._fragment = fragment
         self._hidden = hidden
         self._what = f"row lineage of fragment {fragment.id}"
@@ -93,21 +155,21 @@ class RowLineage:
 
     @property
     def has_row_ids(self) -> bool:
-        """Whether rows have ids that are not their addresses."""
+        """Whether rows have stable ids, which are not their addresses."""
         return self._fragment.WhichOneof("row_id_sequence") is not None
 
     def is_hidden(self, field_id: int) -> bool:
-        """Whether the ids or versions of that field id are kept in a hidden column; nothing else is."""
+        """Return whether the ids or versions with a field id are stored in a hidden column."""
         if field_id not in _ARMS:
             return False
         oneof, inline = _ARMS[field_id]
         return self._fragment.WhichOneof(oneof) not in (None, inline)
 
     def given_row_ids(self) -> RowIdSequence:
-        """The row ids that the fragment carries, however many; none when it carries none.
+        """Return the row ids that the fragment contains, regardless of their number; empty if it contains none.
 
         Raises:
-            CorruptDataError: they are damaged.
+            CorruptDataError: the ids are damaged.
         """
         if self._ids is None:
             if self.is_hidden(ROW_ID_ID):
@@ -117,35 +179,35 @@ class RowLineage:
         return self._ids
 
     def row_ids(self) -> RowIdSequence:
-        """The stable ids of all rows.
+        """Return the stable ids of all rows.
 
         Raises:
-            CorruptDataError: they are damaged, or there is another number of them.
+            CorruptDataError: the ids are damaged, or their number differs from the number of rows.
         """
         return self.given_row_ids().require(self._fragment.physical_rows, self._what)
 
     def ids_at(self, positions: _Positions) -> _Numbers:
-        """The ids of some rows: the stable ones, else their addresses."""
+        """Return the stable ids of some rows, or their addresses if they have no stable ids."""
         return self.row_ids().at(positions) if self.has_row_ids else self.addresses_at(positions)
 
     def addresses_at(self, positions: _Positions) -> _Numbers:
-        """The addresses of some rows."""
+        """Return the addresses of some rows."""
         return (np.uint64(self._fragment.id) << _ADDRESS_SHIFT) | positions.astype(np.uint64)
 
     def created_at(self, positions: _Positions) -> _Numbers:
-        """The versions that created some rows."""
+        """Return the versions that created some rows."""
         return self._runs(CREATED_AT_ID).at(positions)
 
     def updated_at(self, positions: _Positions) -> _Numbers:
-        """The versions that last changed some rows."""
+        """Return the versions that last changed some rows."""
         recorded = self._fragment.WhichOneof("last_updated_at_version_sequence") is not None
         return self._runs(UPDATED_AT_ID if recorded else CREATED_AT_ID).at(positions)
 
     def check(self) -> None:
-        """Parse all that is kept inline.
+        """Parse all inline sequences.
 
         Raises:
-            CorruptDataError: it is damaged.
+            CorruptDataError: a sequence is damaged.
         """
         if self.has_row_ids and not self.is_hidden(ROW_ID_ID):
             self.row_ids()

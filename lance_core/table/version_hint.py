@@ -1,9 +1,9 @@
 """``latest_version_hint.json``: the number of the latest version, for stores that do not list in order.
 
-The hint is advisory. It may be missing, late, too high or garbage, and this library never trusts it: versions are
+The hint is advisory. It may be missing, stale, too high or invalid, and this library never relies on it: versions are
 found by listing. It is kept up to date because the reference reads it when it commits to such a store.
 
-``LANCE_USE_VERSION_HINT`` set to ``0``, ``false`` or ``off`` leaves it out.
+Setting ``LANCE_USE_VERSION_HINT`` to ``0``, ``false`` or ``off`` disables it.
 
 Source: file written by pylance 14.0.2: exactly ``{"version":N}``.
 """
@@ -27,7 +27,7 @@ _OFF: Final = frozenset({"0", "false", "off"})
 
 
 def write_version_hint(store: ObjectStore, root: str, version: int) -> None:
-    """Leave the hint after a commit, where the store wants one. A failure changes nothing and is not reported."""
+    """Write the hint after a commit, if the store needs one. Failures are ignored."""
     if not store.capabilities.version_hint or os.environ.get(_SWITCH, "").strip().lower() in _OFF:
         return
     with suppress(LanceError):

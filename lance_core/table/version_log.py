@@ -1,11 +1,12 @@
-"""The versions of a table: which there are, and their manifests.
+"""The versions of a table and their manifests.
 
-Versions are found by listing ``_versions/``, never by probing: a gap below the latest version, which a cleanup may
-leave, would end a probe early. Where the store lists in lexical order the V2 names come newest first, and listing
-stops as soon as it has seen enough. An explicit version is opened by its name, V2 first, without listing.
+Versions are found by listing ``_versions/``, never by probing increasing numbers: a cleanup may leave gaps below the
+latest version, at which such probing would end. If the store lists in lexical order, V2 names are listed in order from
+the newest version, and listing stops as soon as possible. A version with a given number is opened by its name, V2
+first, without listing.
 
-Who makes a version is decided by a commit protocol (:mod:`~lance_core.table.commit_protocols`). One of them keeps the
-latest version elsewhere, and may have to finish a commit before its manifest can be read.
+A commit protocol (:mod:`~lance_core.table.commit_protocols`) decides which writer creates a version. The external
+protocol stores the latest version in a database, and may have to finish a commit before its manifest can be read.
 
 Source: version discovery of pylance 14.0.2.
 """
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Whoever held a version for longer was killed."""
+"""Holds older than this were left by a crashed process."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 
@@ -55,12 +56,12 @@ class VersionLog:
 
     Args:
         store: the store of the table.
-        root: the table's path in it.
-        protocol: decides who makes a version; None for the store itself.
+        root: path of the table in the store.
+        protocol: decides which writer creates a version; None to use the store itself.
     """
 
     def __init__(self, store: ObjectStore, root: str, protocol: CommitProtocol | None = None) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._store = store
         self._root = root
         self._protocol = ConditionalCreate() if protocol is None else protocol
@@ -72,33 +73,33 @@ class VersionLog:
 
     @property
     def root(self) -> str:
-        """The table's path in the store."""
+        """Path of the table in the store."""
         return self._root
 
     @property
     def protocol(self) -> CommitProtocol:
-        """Decides who makes a version."""
+        """The commit protocol, which decides which writer creates a version."""
         return self._protocol
 
     def at(self, root: str) -> VersionLog:
-        """The versions of another table in the same store, such as a branch of this one; made in the same way."""
+        """Return the version log of another table in the same store, such as a branch, with the same protocol."""
         return VersionLog(self._store, root, self._protocol)
 
     def path(self, name: ManifestName) -> str:
-        """The path of a version's manifest."""
+        """Return the path of a version's manifest."""
         return self._store.join(self._root, VERSIONS_DIRECTORY, manifest_name(name.version, name.naming))
 
     def latest(self) -> ManifestName | None:
-        """The latest version; None when there is none, that is: when there is no table.
+        """Return the latest version; None if the table does not exist.
 
         Raises:
-            CorruptDataError: manifests of both namings occur.
+            CorruptDataError: manifests of both naming schemes occur.
         """
-        # While a directory is listed the latest version may go and a newer one come, so that the listing has neither.
+        # During a listing, the latest version may be removed and a newer one created; the listing may then miss both.
         return self._protocol.latest(self) or self._newest_listed() or self._newest_listed()
 
     def adopt(self, name: ManifestName) -> None:
-        """Let an external manifest store know of a version that was opened by its number and exists."""
+        """Register an existing version, which was opened by its number, in the external manifest store, if any."""
         if not is_detached_version(name.version):
             self._protocol.adopt(self, name, self._newest_listed)
 
@@ -118,14 +119,14 @@ class VersionLog:
         return newest
 
     def settle(self) -> None:
-        """Finish the commit of a version that has been decided elsewhere and is not listed yet."""
+        """Finish the commit of a version that the external manifest store has accepted but that is not listed yet."""
         self._protocol.latest(self)
 
     def newer_than(self, version: int) -> list[ManifestName]:
-        """The versions after ``version``, ascending; one listing.
+        """Return the versions after ``version``, in ascending order, with one listing.
 
         Raises:
-            CorruptDataError: manifests of both namings occur.
+            CorruptDataError: manifests of both naming schemes occur.
         """
         found: list[ManifestName] = []
         seen: ManifestName | None = None
@@ -144,16 +145,16 @@ class VersionLog:
         return sorted(found, key=lambda name: name.version)
 
     def surely_newer_than(self, version: int) -> list[ManifestName]:
-        """As :meth:`newer_than`; where a listing may miss what comes and goes meanwhile, none is believed at once."""
+        """Like :meth:`newer_than`, but list again if the result is empty and the listing may have missed changes."""
         newer = self.newer_than(version)
         return newer or ([] if self._store.capabilities.lexical_listing else self.newer_than(version))
 
     def read(self, name: ManifestName) -> Manifest:
-        """The manifest of a version.
+        """Return the manifest of a version.
 
         Raises:
             VersionNotFoundError: there is no such manifest.
-            CorruptDataError: the file is no manifest of that version.
+            CorruptDataError: the file is not a manifest of this version.
         """
         path = self.path(name)
         try:
@@ -165,13 +166,13 @@ class VersionLog:
         return Manifest.parse(buffer, path=path, name=name)
 
     def read_latest(self) -> Manifest | None:
-        """The manifest of the latest version; None when there is no table.
+        """Return the manifest of the latest version; None if the table does not exist.
 
-        A cleanup may remove what was the latest version right after it was found; there is a newer one then.
+        A cleanup may remove the latest version right after it was found; in that case, there is a newer version.
 
         Raises:
             VersionNotFoundError: the latest version has no manifest.
-            CorruptDataError: it is damaged, or manifests of both namings occur.
+            CorruptDataError: the manifest is damaged, or manifests of both naming schemes occur.
         """
         name = self.latest()
         while name is not None:
@@ -185,7 +186,7 @@ class VersionLog:
         return None
 
     def read_version(self, version: int) -> Manifest:
-        """The manifest of an explicit version, whichever naming the table has; nothing is listed.
+        """Return the manifest of the version with this number, under either naming scheme, without listing.
 
         Raises:
             VersionNotFoundError: there is no such version.
@@ -202,7 +203,7 @@ class VersionLog:
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
     def manifest_bytes(self, version: int) -> int:
-        """The size of the manifest of an explicit version, which is finished first if its commit was not.
+        """Return the size of a version's manifest in bytes, after finishing its commit if needed.
 
         Raises:
             VersionNotFoundError: there is no such version.
@@ -217,16 +218,16 @@ class VersionLog:
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
 
     def create(self, name: ManifestName, data: bytes, depends_on: Collection[str] = ()) -> PutOutcome:
-        """Make a version: create its manifest unless one of that name exists. This is the commit.
+        """Commit a version: create its manifest unless a manifest with this name exists.
 
         Args:
-            name: of the manifest.
+            name: the name of the manifest.
             data: the manifest.
-            depends_on: files that were put without being durable and have to be so before the version appears.
+            depends_on: files that are not yet durable and must be made durable before the version becomes visible.
 
         Raises:
-            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
-            StorageError: the outside world failed; whether the version exists now has to be found out.
+            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both succeed.
+            StorageError: a storage operation failed; the caller must find out whether the version exists.
         """
         return self._protocol.create(self, name, data, depends_on)
 
@@ -240,7 +241,7 @@ class VersionLog:
 
     @contextmanager
     def hold(self, version: int) -> Iterator[None]:
-        """Keep a version from being cleaned up by this library, for an hour at most.
+        """Protect a version from cleanups by this library, for at most one hour.
 
         Raises:
             StorageError: the store failed.
@@ -253,10 +254,10 @@ class VersionLog:
             remove_objects(self._store, [mark])
 
     def held_versions(self, now: float) -> set[int]:
-        """The versions that somebody holds. Raises ``StorageError`` when the store failed.
+        """Return the versions that are protected by a hold. Raises ``StorageError`` if the store failed.
 
         Args:
-            now: seconds since the epoch.
+            now: current time in seconds since the epoch.
         """
         held = set()
         for name in self._file_names():
@@ -268,16 +269,16 @@ class VersionLog:
         return held
 
     def require_commits(self) -> None:
-        """Find out before anything is written whether versions can be made; remembered for the store.
+        """Check that versions can be created, before anything is written; the result is cached for the store.
 
         Raises:
-            UnsafeStoreError: two writers could both win.
-            StorageError: it could not be found out.
+            UnsafeStoreError: two writers could both succeed.
+            StorageError: it could not be determined whether creation is atomic.
         """
         self._protocol.require(self)
 
     def create_file(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create a file that is no version, such as a tag, unless it exists; raises as :meth:`create`."""
+        """Create a file that is not a version, such as a tag, unless it exists. Errors: see :meth:`create`."""
         return self._protocol.create_file(self, path, data)
 
     def _get(self, name: ManifestName) -> pa.Buffer:
@@ -298,7 +299,7 @@ class VersionLog:
                 yield name
 
     def _is_newest_first(self, name: ManifestName) -> bool:
-        """Whether everything listed after this name is older."""
+        """Return whether all names listed after this name are older."""
         return self._store.capabilities.lexical_listing and name.naming is ManifestNaming.V2
 
     def _check_naming(self, seen: ManifestName | None, name: ManifestName) -> None:

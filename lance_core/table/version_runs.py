@@ -1,6 +1,6 @@
-"""Version sequences: which version created each row of a fragment, or last changed it, as runs of equal versions.
+"""Version sequences: the version that created, or last changed, each row of a fragment, as runs of equal versions.
 
-Of a run only the number of rows counts, not where its span begins: spans of fragments that were put together overlap.
+For a run, only the number of rows matters, not the start of its span: spans of merged fragments overlap.
 
 Source: ``lance.table.RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """
@@ -27,11 +27,11 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 
 @dataclass(frozen=True, slots=True)
 class VersionRuns:
-    """The versions of the rows of a fragment, not unpacked.
+    """The versions of the rows of a fragment, in packed form.
 
     Attributes:
         stops: position after the last row of each run, shape (num_runs,).
-        versions: of each run, shape (num_runs,).
+        versions: the version of each run, shape (num_runs,).
     """
 
     stops: npt.NDArray[np.int64]
@@ -39,15 +39,15 @@ class VersionRuns:
 
     @classmethod
     def parse(cls, data: bytes, num_rows: int, what: str) -> Self:
-        """Parse a serialized sequence; no run is unpacked.
+        """Parse a serialized sequence without unpacking its runs.
 
         Args:
             data: the sequence.
-            num_rows: rows of the fragment.
-            what: where it is from, for error messages.
+            num_rows: number of rows in the fragment.
+            what: origin of the sequence, for error messages.
 
         Raises:
-            CorruptDataError: the bytes are no such sequence, or have another number of rows.
+            CorruptDataError: the bytes are not a version sequence, or the number of rows differs.
         """
         try:
             message = pb_rowids.RowDatasetVersionSequence.FromString(data)
@@ -57,7 +57,7 @@ class VersionRuns:
         lengths = [0 if span is None else len(span) for span in spans]
         if sum(lengths) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {sum(lengths)} rows, the fragment {num_rows}",
+                f"{what}: a sequence has {sum(lengths)} rows, but the fragment has {num_rows} rows",
                 expected=num_rows,
                 found=sum(lengths),
             )
@@ -66,20 +66,20 @@ class VersionRuns:
 
     @classmethod
     def constant(cls, version: int, num_rows: int) -> Self:
-        """One version for all rows."""
+        """Return a sequence with the same version for all rows."""
         return cls(np.array([num_rows], np.int64), np.array([version], np.uint64))
 
     def at(self, positions: npt.NDArray[np.int64]) -> _Numbers:
-        """The versions of some rows, fresh, shape (num_positions,)."""
+        """Return the versions of some rows as a new array of shape (num_positions,)."""
         return self.versions[np.searchsorted(self.stops, positions, side="right")]
 
     def numbers(self) -> _Numbers:
-        """The versions of all rows, unpacked."""
+        """Return the versions of all rows, unpacked."""
         return np.repeat(self.versions, np.diff(self.stops, prepend=0))
 
 
 def encode_version_runs(versions: _Numbers) -> bytes:
-    """Run-length encode the versions of the rows of a fragment; at least one row."""
+    """Run-length encode the versions of the rows of a fragment, which must have at least one row."""
     starts = np.concatenate([[0], np.flatnonzero(np.diff(versions)) + 1])
     stops = np.append(starts[1:], len(versions))
     return pb_rowids.RowDatasetVersionSequence(

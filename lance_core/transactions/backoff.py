@@ -1,16 +1,16 @@
-"""How long a writer waits after losing a race.
+"""Waiting times of a writer that lost a race.
 
-The duration of the shortest attempt so far, a tenth longer, is one slot: about the time another writer needs for its
-commit. The first attempt alone would be a bad measure: it loads modules, checks files and reads all that was committed
-while the change was planned, and one slow attempt would slow down all that follow. Before a retry a writer waits a
-random number of slots out of 2, 4, 8 …, so that writers spread out instead of meeting again.
+One slot is the duration of the shortest attempt so far plus 10 %: about the time another writer needs for its commit.
+The first attempt alone would be a poor measure: it loads modules, checks files and reads everything that was committed
+while the change was planned, and one slow attempt would slow down all later ones. Before a retry, a writer waits a
+random number of slots out of 2, 4, 8 …, so that writers spread out instead of colliding again.
 
-The number doubles with every third loss only. A writer that loses more than half of its races, because others are
-faster, would otherwise wait longer and longer for races that are no easier to win, and the others would have the table
-for themselves. It stops growing at 128: a wait of minutes serves nobody.
+The number doubles only with every third loss. Otherwise a writer that loses more than half of its races, because
+others are faster, would wait longer and longer for races that are no easier to win, and the others would keep the
+table to themselves. The number stops growing at 128, because a wait of minutes does not help.
 
-Source: commit backoff of pylance 14.0.2, which takes the first attempt for the slot and doubles every time; the rest is
-ours.
+Source: commit backoff of pylance 14.0.2, which uses the first attempt as the slot and doubles every time; the rest is
+specific to this library.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ class SlotBackoff:
     """
 
     def __init__(self, rng: random.Random) -> None:
-        """Nothing is lost yet."""
+        """Start with no lost attempts."""
         self._rng = rng
         self._shortest_seconds = math.inf
         self._losses = 0
 
     def next_seconds(self, attempt_seconds: float) -> float:
-        """The next waiting time; 0 is possible.
+        """Return the next waiting time; 0 is possible.
 
         Args:
-            attempt_seconds: how long the attempt took that was lost.
+            attempt_seconds: duration of the lost attempt.
         """
         self._shortest_seconds = min(self._shortest_seconds, attempt_seconds)
         num_slots = min(_FIRST_SLOTS << self._losses // _LOSSES_PER_DOUBLING, _MAX_SLOTS)

@@ -1,19 +1,20 @@
-"""Basis: the version that a commit builds on, and everything judged on the way to it.
+"""Basis: the version that a commit builds on, and the checks against all versions up to it.
 
-A change was planned on its read version. Whatever was committed after that is read once, in order, and compared with
-the change; then the change may be placed on top. Three cases have no read version to start from:
+A change was planned on its read version. Every version committed after that is read once, in order, and compared with
+the change. If none conflicts, the change may be committed on top. In three cases there is no read version to start
+from:
 
 =========================  =======================================================================
 no table                   the template of a new table
-``read_version`` 0         the latest version; only what is committed from now on is judged
+``read_version`` 0         the latest version; only versions committed from now on are judged
 ``create_only``            there must be no table
 =========================  =======================================================================
 
-A delete or update whose rows are known is merged with those in between, once per arrival at the latest version; from
-then on it counts as planned on that version (:mod:`~lance_core.transactions.rebase`). A new index loses the fragments
-whose values have changed since.
+A delete or update whose rows are known is merged with the newer versions each time it reaches the latest version; from
+then on it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`). If a transaction creates
+an index, fragments whose values have changed in the meantime are removed from the index.
 
-An earlier commit of the same transaction is recognised by its uuid, so that committing twice makes one version.
+An earlier commit of the same transaction is recognized by its UUID, so that committing twice creates one version.
 """
 
 from __future__ import annotations
@@ -22,60 +23,47 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import InvalidInputError, NotFoundError, VersionNotFoundError
+from lance_core.errors import InvalidInputError, VersionNotFoundError
+from lance_core.io.object_store import has_object
 from lance_core.table.paths import ManifestName
 from lance_core.transactions.conflicts import Verdict, judge
+from lance_core.transactions.delete_rebase import DeleteRebase, NotMergeable
 from lance_core.transactions.history import is_made_by, read_transaction, transaction_path
-from lance_core.transactions.operations.append import Append
-from lance_core.transactions.operations.clone import Clone
-from lance_core.transactions.operations.create_index import CreateIndex
-from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.reserve_fragments import ReserveFragments
-from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.update import Update
-from lance_core.transactions.operations.update_bases import UpdateBases
-from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
 from lance_core.transactions.overtaken import Presence, may_be_built_on
-from lance_core.transactions.rebase import DeleteRebase, NotMergeable
-from lance_core.transactions.reused_fields import ReusedFields
-from lance_core.transactions.touched import touched_fragments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["Basis", "Refusal"]
-
-_PLANNED_ON_ANY: Final = (Append, Overwrite, Restore, ReserveFragments, UpdateConfig, UpdateBases, Clone)
-"""Operations that name no fragment or field of the version that they were planned on."""
+__all__ = ["Basis", "Refusal", "ReusedFields"]
 
 _MAX_LISTINGS: Final = 10
-"""Rounds of looking for newer versions before a try; each further one means that the last found several."""
+"""Maximum number of listings before an attempt; another one is needed if the last one found several versions."""
 
 Refusal = AlreadyCommitted | Conflicted | TableExists
-"""Why a commit ends before it tries to make a version."""
+"""Why a commit ends before it attempts to create a version."""
 
 
 class Basis:
-    """What one commit builds on.
+    """The version that one commit builds on.
 
     Args:
         log: the table's versions.
         transaction: the change.
-        settings: how it is committed.
-        known: the manifest of the read version, when the caller has it.
+        settings: the settings of the commit.
+        known: the manifest of the read version, if the caller has it.
     """
 
     def __init__(
         self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None
     ) -> None:
-        """Nothing is read yet."""
+        """Initialize without reading anything."""
         self._log = log
         self._transaction = transaction
         self._settings = settings
@@ -98,7 +86,7 @@ class Basis:
 
     @property
     def transaction(self) -> Transaction:
-        """The change as it fits :attr:`manifest`."""
+        """The change, adapted to :attr:`manifest`."""
         return self._transaction
 
     @property
@@ -110,10 +98,10 @@ class Basis:
         """Move up to the latest version.
 
         Args:
-            winner: the manifest of a newer version, when the caller has read it already.
+            winner: the manifest of a newer version, if the caller has already read it.
 
         Returns:
-            None when the change may be placed on :attr:`manifest`, else why the commit ends.
+            None if the change may be placed on :attr:`manifest`, otherwise the reason why the commit ends.
         """
         for _ in range(_MAX_LISTINGS):
             refusal = self._judge_newer(winner)
@@ -121,23 +109,23 @@ class Basis:
                 return refusal
             if self._num_new < 2:
                 break
-            # Judging many took its time; a try to create a version that others have made meanwhile would be in vain.
+            # Checking many versions took time: others may have created newer versions, and the create would fail.
         return self._merge()
 
     def unsynced_files(self) -> list[str]:
-        """Files that the change brings along and that have to be made durable with its version."""
+        """Return the files of the change that must be made durable together with its version."""
         operation = self._transaction.operation
-        if self._rebase is None or not isinstance(operation, (Delete, Update)):
+        if self._rebase is None or not operation.hides_rows:
             return []
         return self._rebase.unsynced_files(operation)
 
     def discard(self, kept: Manifest | None = None) -> None:
-        """Remove what was written on the way here, except the files of a version that is kept. Best effort."""
+        """Remove the files written so far, except those of a version that is kept. Best effort."""
         if self._rebase is not None:
             self._rebase.discard(kept)
 
     def _judge_newer(self, winner: Manifest | None) -> Refusal | None:
-        """Step through the versions that are new since the last call."""
+        """Check the versions that are new since the last call, one by one."""
         if self._started:
             newer = self._newer()
         else:
@@ -160,21 +148,21 @@ class Basis:
         return None
 
     def _start(self) -> list[ManifestName] | Refusal:
-        """Choose where to start; returns the versions that are still to be judged."""
-        starts_table = self._settings.create_only or isinstance(self._transaction.operation, Clone)
+        """Choose where to start, and return the versions that remain to be checked."""
+        starts_table = self._settings.create_only or self._transaction.operation.is_first_of_its_root
         if starts_table or self._transaction.read_version == 0:
             return self._start_without_read_version()
         return self._start_from_read_version()
 
     def _start_without_read_version(self) -> list[ManifestName] | Refusal:
         latest = self._log.latest()
-        if not isinstance(self._transaction.operation, _PLANNED_ON_ANY):
-            raise InvalidInputError(
-                f"the operation {self._transaction.operation.arm!r} needs the version that it was planned on"
-            )
+        if not self._transaction.operation.is_planned_on_any_version:
+            raise InvalidInputError(f"the operation {self._transaction.operation.arm!r} needs a read version")
         if latest is None:
-            if not isinstance(self._transaction.operation, (Overwrite, Clone)):
-                raise VersionNotFoundError(f"{self._log.root} has no version; only an overwrite makes the first one")
+            if not self._transaction.operation.makes_tables:
+                raise VersionNotFoundError(
+                    f"{self._log.root} has no versions; only an overwrite can create the first one"
+                )
             # The first version of a clone has the number of its source.
             self._judged_version = self._manifest.version
             return []
@@ -182,14 +170,14 @@ class Basis:
             landed = self._find_own(self._log.newer_than(self._transaction.read_version))
             if landed is not None:
                 return landed
-        if self._settings.create_only or isinstance(self._transaction.operation, Clone):
+        if self._settings.create_only or self._transaction.operation.is_first_of_its_root:
             return TableExists(latest.version)
         earlier = self._find_earlier_try()
         if earlier is not None:
             return earlier
         latest_manifest = self._log.read_latest()
         if latest_manifest is None:
-            raise VersionNotFoundError(f"{self._log.root} has no version any more")
+            raise VersionNotFoundError(f"{self._log.root} no longer has any versions")
         self._manifest = latest_manifest
         self._judged_version = latest_manifest.version
         return []
@@ -204,29 +192,27 @@ class Basis:
         names = [*self._read_version_names, *newer]
         if not names:
             raise VersionNotFoundError(
-                f"{self._log.root} has no version {read_version}, on which the change was planned", version=read_version
+                f"{self._log.root} has no version {read_version}, which is the read version of the change",
+                version=read_version,
             )
-        is_index = isinstance(self._transaction.operation, CreateIndex)
-        if is_index and len(newer) == len(names):
+        if self._transaction.operation.holds_values and not self._read_version_names:
             landed = self._find_own(newer)
             if landed is not None:
                 return landed
             raise VersionNotFoundError(
-                f"{self._log.root} has no version {read_version} any more, whose values the index holds; which of them "
-                "have changed since cannot be found out",
+                f"{self._log.root} no longer has version {read_version}, from which the index was built; the values "
+                "that have changed since then cannot be determined",
                 version=read_version,
             )
         if self._read_version_names:
             self._manifest = self._last = self._log.read(names[0])
-        elif is_index:
-            self._manifest = self._log.read(names[0])
         return newer
 
     def _newer(self) -> list[ManifestName]:
-        """The versions after the one judged last.
+        """Return the versions after the one checked last.
 
-        When that one is gone, or the one before it, a cleanup may have removed versions after it as well, and a writer
-        that came too late may have created one of them anew.
+        If that version or the one before it no longer exists, a cleanup may have removed versions after it as well,
+        and a late writer may have created one of them again.
         """
         judged = self._judged_version
         listed = self._log.newer_than(max(judged - 2, 0))
@@ -236,14 +222,14 @@ class Basis:
         return listed[len(old) :]
 
     def _is_built_on_last(self, manifest: Manifest) -> bool:
-        """Whether a version was built on the one judged before it, which may have come too late.
+        """Return whether a version was built on the version checked before, which may itself have been too late.
 
-        Where versions are missing right before the first that was judged, it has to be proved.
+        If versions are missing right before the first checked version, proof is required.
         """
         last = self._last
         if last is None or last.version != manifest.version - 1:
             return True
-        # Of the version that the change was planned on, which was the latest one then, it need only not be disproved.
+        # No proof is required for the read version: it was the latest version when the change was planned.
         needs_proof = self._needs_proof and self._before_last is not None
         theirs = read_transaction(self._log, last)
         if theirs is None:
@@ -252,20 +238,20 @@ class Basis:
         return presence is Presence.PRESENT or (presence is Presence.UNCERTAIN and not needs_proof)
 
     def _step(self, name: ManifestName, remaining: Iterable[ManifestName], winner: Manifest | None) -> Refusal | None:
-        """Judge the next version and move to it."""
+        """Check the next version and move to it."""
         try:
             manifest = winner if winner is not None and winner.version == name.version else self._log.read(name)
         except VersionNotFoundError:
-            # Had this very change been committed there by an earlier try, planning it again would make it twice.
+            # If an earlier try committed this change there, planning it again would apply it twice.
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
-            reason = f"version {name.version} was removed, so that what it changed is not known"
+            reason = f"version {name.version} was removed, so its changes are unknown"
             return self._find_own(remaining) or Conflicted(verdict, name.version, reason, is_removed=True)
         if is_made_by(manifest, self._transaction):
             return AlreadyCommitted(manifest)
         if not self._is_built_on_last(manifest):
             reason = (
-                f"version {name.version - 1} was removed, and what has its number now was created too late to be part "
-                "of the table; so what it changed is not known"
+                f"version {name.version - 1} was removed, and a version that was created too late has its number now, "
+                "so its changes are unknown"
             )
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
             return self._find_own(remaining) or Conflicted(verdict, name.version - 1, reason, is_removed=True)
@@ -280,25 +266,27 @@ class Basis:
         return refusal
 
     def _follow(self, manifest: Manifest) -> None:
-        """Change what is to be committed as the next version asks for."""
+        """Adapt the operation to the next version."""
         operation = self._transaction.operation
-        if isinstance(operation, CreateIndex) and self._manifest.version == manifest.version - 1:
+        if operation.holds_values and self._manifest.version == manifest.version - 1:
             self._transaction = replace(self._transaction, operation=operation.on_top_of(self._manifest, manifest))
 
     def _judge(self, manifest: Manifest) -> Conflicted | None:
         theirs = read_transaction(self._log, manifest)
         if theirs is None:
-            return Conflicted(Verdict.RETRYABLE, manifest.version, "it carries no transaction to compare with")
+            return Conflicted(
+                Verdict.RETRYABLE, manifest.version, "it records no transaction, so its changes are unknown"
+            )
         ours = self._transaction.operation
         field_id = self._reused.find(manifest)
         if field_id is not None:
-            reason = f"field id {field_id}, which the new rows or indices have, belongs to another column since"
+            reason = f"field id {field_id}, used by the new rows or indices, has been reassigned to another column"
             return Conflicted(Verdict.RETRYABLE, manifest.version, reason)
         verdict = judge(ours, theirs.operation)
         if verdict is Verdict.MERGEABLE and self._rebase is not None:
-            self._shared |= (touched_fragments(ours) or set()) & (touched_fragments(theirs.operation) or set())
+            self._shared |= (ours.touched_fragments() or set()) & (theirs.operation.touched_fragments() or set())
             return None
-        strict = self._settings.max_retries == 0 and isinstance(ours, Overwrite)
+        strict = self._settings.max_retries == 0 and ours.makes_tables
         if verdict is Verdict.COMPATIBLE and not strict:
             return None
         if verdict is not Verdict.INCOMPATIBLE:
@@ -306,9 +294,9 @@ class Basis:
         return Conflicted(verdict, manifest.version, f"it committed the operation {theirs.operation.arm!r}")
 
     def _merge(self) -> Conflicted | None:
-        """Merge the change with what others did to the same fragments since the last call."""
+        """Merge the change with changes by other writers to the same fragments since the last call."""
         operation = self._transaction.operation
-        if not self._shared or self._rebase is None or not isinstance(operation, (Delete, Update)):
+        if not self._shared or self._rebase is None or not operation.hides_rows:
             return None
         merged = self._rebase.merge(operation, self._shared, self._manifest)
         if isinstance(merged, NotMergeable):
@@ -318,30 +306,28 @@ class Basis:
         return None
 
     def _has_left_its_file(self) -> bool:
-        """Whether an earlier commit of this transaction got as far as writing its file."""
-        try:
-            self._log.store.head(transaction_path(self._log, self._transaction.file_name))
-        except NotFoundError:
-            return False
-        return True
+        """Return whether an earlier commit of this transaction wrote its transaction file."""
+        return has_object(self._log.store, transaction_path(self._log, self._transaction.file_name))
 
     def _find_earlier_try(self) -> Conflicted | None:
-        """Whether an earlier commit of this transaction made a version that a cleanup has removed with its file.
+        """Return the conflict if an earlier commit of this transaction created a version that was cleaned up since.
 
-        Versions after it, which the cleanup left, may still name its data files.
+        Later versions, which the cleanup kept, may still refer to the data files of that version.
         """
-        operation = self._transaction.operation
-        if self._settings.is_first_try or not isinstance(operation, (Append, Overwrite)):
+        if self._settings.is_first_try:
             return None
-        paths = {file.path for fragment in operation.fragments for file in fragment.message.files}
+        added = self._transaction.operation.added_fragments()
+        paths = {file.path for fragment in added for file in fragment.message.files}
+        if not paths:
+            return None
         names = self._log.newer_than(0)
         is_complete = bool(names) and names[0].version == 1 and names[-1].version == len(names)
-        if not paths or is_complete:
+        if is_complete:
             return None
         for name in names:
             fragments = self._log.read(name).message.fragments
             if any(file.path in paths for fragment in fragments for file in fragment.files):
-                reason = "it names data files of this transaction, which an earlier version must have committed"
+                reason = "it contains data files of this transaction, so an earlier version must have committed it"
                 return Conflicted(Verdict.INCOMPATIBLE, name.version, reason, is_removed=True)
         return None
 
@@ -352,3 +338,34 @@ class Basis:
                 if is_made_by(manifest, self._transaction):
                     return AlreadyCommitted(manifest)
         return None
+
+
+class ReusedFields:
+    """Finds field ids that were reassigned to other columns while rows were being written, or an index was being built.
+
+    A field id is reused once no data file contains it: after a column is dropped, the next new column may get its id.
+    Rows that were written before would be read as values of the new column, or not at all. No single transaction
+    reveals this, but the schemas of the intermediate versions do: the id is missing in one of them and exists again
+    later. Appends and indices of pylance 14.0.2 do not check this.
+
+    Args:
+        operation: the change; only appends and new indices can be committed after columns were dropped or added.
+    """
+
+    def __init__(self, operation: Operation) -> None:
+        """Start before the first version."""
+        self._ids = operation.held_field_ids()
+        self._gone: set[int] = set()
+
+    def find(self, manifest: Manifest) -> int | None:
+        """Check the next version.
+
+        Returns:
+            A field id of the change's rows or indices that was reassigned; None if there is none.
+        """
+        if not self._ids:
+            return None
+        present = {field.id for field in manifest.message.fields}
+        reused = self._gone & present
+        self._gone |= self._ids - present
+        return min(reused, default=None)

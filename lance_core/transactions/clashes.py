@@ -1,9 +1,9 @@
-"""The cells of the conflict table that depend on what the two operations say: one function each.
+"""Conflict rules that depend on the content of the two operations: one function per cell of the conflict table.
 
-Every function is given our operation and the committed one and answers with a verdict. What it cannot tell from the two
-records alone counts as a clash.
+Every function takes our operation and the committed one and returns a verdict. If the two records alone do not settle
+the question, the function reports a conflict.
 
-Source: behaviour of pylance 14.0.2; ``docs/format-notes/conflicts.md`` says where this differs.
+Source: behavior of pylance 14.0.2; ``docs/format-notes/conflicts.md`` lists the differences.
 """
 
 from __future__ import annotations
@@ -11,29 +11,33 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from lance_core.table.index_metadata import MEM_WAL_INDEX
 from lance_core.table.mem_wal import absorbed_generations
-from lance_core.transactions.key_filter import may_share_keys
 from lance_core.transactions.operations.create_index import CreateIndex
 from lance_core.transactions.operations.data_overlay import DataOverlay
 from lance_core.transactions.operations.data_replacement import DataReplacement
-from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.map_update import MapUpdate
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.operations.project import Project
 from lance_core.transactions.operations.update import Update
 from lance_core.transactions.operations.update_bases import UpdateBases
-from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
+from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.operations.update_mem_wal_state import UpdateMemWalState
-from lance_core.transactions.touched import share_fragment, touched_fragments
 from lance_core.transactions.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from lance_core.proto import pb_table
-    from lance_core.transactions.registry import Operation
+    from lance_core.proto import pb_table, pb_transaction
+    from lance_core.transactions.operations.operation import Operation
 
-__all__ = ["CLASHES"]
+__all__ = ["CLASHES", "may_share_keys"]
+
+_BLOCK_WORDS: Final = 8
+"""Number of 32-bit words per block of a Bloom filter."""
+_WORD_BYTES: Final = 4
 
 
 def _retry_if(clashes: bool) -> Verdict:  # its only argument
@@ -45,44 +49,44 @@ def _refuse_if(clashes: bool) -> Verdict:  # its only argument
 
 
 def one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Both touch one fragment."""
-    return _retry_if(share_fragment(ours, theirs))
+    """Check whether both operations modify the same fragment."""
+    return _retry_if(_share_fragment(ours, theirs))
 
 
 def rows_of_one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Both hide rows of one fragment; of two updates by primary key, neither may have inserted what the other did."""
+    """Check whether both delete rows of the same fragment, or are updates that may insert the same primary key."""
     if isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs):
         return Verdict.RETRYABLE
-    return Verdict.MERGEABLE if share_fragment(ours, theirs) else Verdict.COMPATIBLE
+    return Verdict.MERGEABLE if _share_fragment(ours, theirs) else Verdict.COMPATIBLE
 
 
 def one_fragment_or_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Both touch one fragment, or may have inserted one key."""
+    """Check whether both modify the same fragment, or may have inserted the same key."""
     inserts = isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs)
-    return _retry_if(inserts or share_fragment(ours, theirs))
+    return _retry_if(inserts or _share_fragment(ours, theirs))
 
 
 def inserts_by_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Rows were added whose keys are not known, and ours inserts by key."""
+    """Check whether ours inserts rows by key: the committed operation added rows whose keys are unknown."""
     del theirs
     return _retry_if(isinstance(ours, Update) and ours.inserted_rows is not None)
 
 
 def one_setting(ours: Operation, theirs: Operation) -> Verdict:
-    """Both set one key of the config or of the table metadata, or metadata of one field."""
+    """Check whether both set the same key of the config or the table metadata, or metadata of the same field."""
     return _refuse_if(
         _config_clashes(ours, theirs) or _table_metadata_clashes(ours, theirs) or _field_metadata_clashes(ours, theirs)
     )
 
 
 def one_index_name(ours: Operation, theirs: Operation) -> Verdict:
-    """Both make an index of one name."""
+    """Check whether both create an index with the same name."""
     mine, others = (each.names() if isinstance(each, CreateIndex) else frozenset() for each in (ours, theirs))
     return _retry_if(not mine.isdisjoint(others))
 
 
 def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
-    """One stores a field anew, the other makes an index on it."""
+    """Check whether one rewrites a field on which the other creates an index."""
     mine, others = (
         each.field_ids() if isinstance(each, (CreateIndex, DataReplacement)) else frozenset() for each in (ours, theirs)
     )
@@ -90,7 +94,7 @@ def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
-    """Both store one field of one fragment anew."""
+    """Check whether both rewrite the same field of the same fragment."""
     mine, others = (
         {(part.fragment_id, field_id) for part in each.replacements for field_id in part.new_file.live_field_ids}
         if isinstance(each, DataReplacement)
@@ -101,59 +105,59 @@ def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file is gone."""
-    return _refuse_if(not (touched_fragments(ours) or frozenset()).isdisjoint(_removed(theirs)))
+    """Check whether a fragment that receives a new file no longer exists."""
+    return _refuse_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to get a file is gone, or lost rows to a new one, or has the field stored anew already."""
+    """Check whether a fragment that receives a file was removed, or its rows were moved or the field rewritten."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
     rewritten = not ours.field_ids().isdisjoint(theirs.fields_modified)
-    return _retry_if(share_fragment(ours, theirs) and (theirs.moves_rows or rewritten))
+    return _retry_if(_share_fragment(ours, theirs) and (theirs.moves_rows or rewritten))
 
 
 def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """A fragment that is to be overlaid is gone."""
-    return _retry_if(not (touched_fragments(ours) or frozenset()).isdisjoint(_removed(theirs)))
+    """Check whether a fragment that receives an overlay no longer exists."""
+    return _retry_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
-    """One lays values over a fragment, the other moves rows out of it, or removes it."""
+    """Check whether one adds overlays to a fragment that the other removes or from which it moves rows."""
     update = next((each for each in (ours, theirs) if isinstance(each, Update)), None)
-    if update is None or not share_fragment(ours, theirs):
+    if update is None or not _share_fragment(ours, theirs):
         return Verdict.COMPATIBLE
-    overlaid = touched_fragments(theirs if update is ours else ours) or frozenset()
+    overlaid = (theirs if update is ours else ours).touched_fragments() or frozenset()
     return _retry_if(update.moves_rows or not overlaid.isdisjoint(update.removed_fragment_ids))
 
 
 def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Ours stores a field of a fragment anew that was overlaid."""
+    """Check whether our change rewrites a field for which the same fragment received an overlay."""
     if not isinstance(ours, Update) or not isinstance(theirs, DataOverlay):
         return Verdict.COMPATIBLE
     overlaid = {field_id for group in theirs.groups for file in group.overlays for field_id in file.data_file.fields}
-    return _retry_if(share_fragment(ours, theirs) and not overlaid.isdisjoint(ours.fields_modified))
+    return _retry_if(_share_fragment(ours, theirs) and not overlaid.isdisjoint(ours.fields_modified))
 
 
 def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """A field that ours stored anew was dropped."""
+    """Check whether a field that our change rewrote was dropped."""
     return _retry_if(isinstance(ours, Update) and _drops(theirs, ours.fields_modified))
 
 
 def replaces_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """A field whose data is to be replaced was dropped."""
+    """Check whether a field whose data our change replaces was dropped."""
     return _refuse_if(isinstance(ours, DataReplacement) and _drops(theirs, ours.field_ids()))
 
 
 def one_base(ours: Operation, theirs: Operation) -> Verdict:
-    """Both add a base path of one id, name or path."""
+    """Check whether both add a base path with the same id, name or path."""
     mine, others = (each.new_bases if isinstance(each, UpdateBases) else () for each in (ours, theirs))
     return _refuse_if(any(_same_base(one, other) for one in mine for other in others))
 
 
 def one_shard(ours: Operation, theirs: Operation) -> Verdict:
-    """Both absorbed something of one shard of the write-ahead log; ours stands only if it went further."""
+    """Check whether both compacted the same shard of the write-ahead log; ours must have a newer generation."""
     mine, others = (
         absorbed_generations(each.absorbed_tables) if isinstance(each, (Update, UpdateMemWalState)) else {}
         for each in (ours, theirs)
@@ -165,26 +169,22 @@ def one_shard(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def log_was_set_up(ours: Operation, theirs: Operation) -> Verdict:
-    """The write-ahead log was set up anew."""
+    """Check whether the write-ahead log was set up again."""
     del ours
     return _retry_if(isinstance(theirs, CreateIndex) and MEM_WAL_INDEX in theirs.names())
 
 
 def _may_insert_one_key(ours: Update, theirs: Update) -> bool:
-    """Without a filter of theirs nobody knows what they inserted."""
+    """Return whether both may have inserted the same key; without key filters, any key is possible."""
     if ours.inserted_rows is None:
         return False
     return theirs.inserted_rows is None or may_share_keys(ours.inserted_rows, theirs.inserted_rows)
 
 
-def _removed(operation: Operation) -> frozenset[int]:
-    match operation:
-        case Delete():
-            return frozenset(operation.deleted_fragment_ids)
-        case Update():
-            return frozenset(operation.removed_fragment_ids)
-        case _:
-            return frozenset()
+def _share_fragment(ours: Operation, theirs: Operation) -> bool:
+    """Return whether both modified the same fragment; True if that is unknown."""
+    mine, others = ours.touched_fragments(), theirs.touched_fragments()
+    return mine is None or others is None or not mine.isdisjoint(others)
 
 
 def _drops(operation: Operation, field_ids: Iterable[int]) -> bool:
@@ -198,7 +198,7 @@ def _same_base(one: pb_table.BasePath, other: pb_table.BasePath) -> bool:
 
 
 def _config_clashes(ours: Operation, theirs: Operation) -> bool:
-    """One sets what the other sets or removes; removing a key twice is no contradiction."""
+    """Return whether one sets a key that the other sets or removes; removing a key twice is no conflict."""
     mine, others = _config_of(ours), _config_of(theirs)
     mine_set, others_set = ({key for key, value in m.items() if value is not None} for m in (mine, others))
     return not (mine_set.isdisjoint(others) and others_set.isdisjoint(mine))
@@ -247,4 +247,33 @@ CLASHES: Final[Mapping[str, Callable[[Operation, Operation], Verdict]]] = Mappin
         "l": log_was_set_up,
     }
 )
-"""Lower-case cell of the table -> what it asks."""
+"""Maps each lowercase letter of the conflict table to the function that decides the cell."""
+
+
+def may_share_keys(
+    one: pb_transaction.Transaction.KeyExistenceFilter, other: pb_transaction.Transaction.KeyExistenceFilter
+) -> bool:
+    """Return whether a primary key may be in both filters; True if they cannot be compared.
+
+    A filter is either the set of all key hashes, or a split-block Bloom filter with blocks of eight 32-bit words: a key
+    sets one bit in each word of one block. Two Bloom filters of the same size share a key only if some block has a
+    common bit in each of its eight words.
+
+    Source: ``lance.table.Transaction.KeyExistenceFilter``; behavior of pylance 14.0.2.
+    """
+    kind = one.WhichOneof("data")
+    if list(one.field_ids) != list(other.field_ids) or kind != other.WhichOneof("data"):
+        return True
+    if kind == "exact":
+        return not set(one.exact.key_hashes).isdisjoint(other.exact.key_hashes)
+    return kind is None or _blocks_meet(one.bloom, other.bloom)
+
+
+def _blocks_meet(one: pb_transaction.Transaction.BloomFilter, other: pb_transaction.Transaction.BloomFilter) -> bool:
+    def size(each: pb_transaction.Transaction.BloomFilter) -> tuple[int, int, float, int]:
+        return each.num_bits, each.number_of_items, each.probability, len(each.bitmap)
+
+    if size(one) != size(other) or len(one.bitmap) % (_BLOCK_WORDS * _WORD_BYTES):
+        return True
+    common = np.frombuffer(one.bitmap, "<u4") & np.frombuffer(other.bitmap, "<u4")
+    return bool(np.any(np.all(common.reshape(-1, _BLOCK_WORDS) != 0, axis=1)))

@@ -1,23 +1,24 @@
-"""When may a change planned on version n be committed on top of later versions?
+"""Conflict matrix: whether a change planned on version n may be committed on top of later versions.
 
-The matrix: one column per operation that is about to be committed, one row per operation that may have been committed
-meanwhile. What a cell leaves to the content of the two operations is decided in
-:mod:`~lance_core.transactions.clashes`, and merging two deletes in :mod:`~lance_core.transactions.rebase`. Merges and
-projections have two rows each: with ``+`` the change promises that no field became required, without it the promise is
-missing (``-``). Updates have one for each way to store the new values. An update of settings counts once for each of
-the four maps that it changes, and the severest verdict stands.
+The matrix has one column per operation that is about to be committed, and one row per operation that may have been
+committed in the meantime. Cells that depend on the content of the two operations are decided in
+:mod:`~lance_core.transactions.clashes`; merging two deletes is described in
+:mod:`~lance_core.transactions.delete_rebase`. Merges and projections have two rows each: with ``+`` the change promises
+that no field became required; with ``-`` it makes no such promise. Updates have one row for each way to store the new
+values. An update of settings counts once for each of the four maps that it changes; the most severe verdict applies.
 
 =====  ========================================================================================================
 ``.``  compatible
 ``R``  retryable: plan again on the newer version
-``X``  incompatible: the change makes no sense any more
-other  depends on what the two say; the function of that letter in :mod:`~lance_core.transactions.clashes` decides
+``X``  incompatible: the change is no longer valid
+other  depends on the content of both; the function for that letter in :mod:`~lance_core.transactions.clashes` decides
 =====  ========================================================================================================
 
-The most frequent of these: ``r``, both touch one fragment; ``m``, both hide rows of one fragment, which can be merged
-where the rows are known (:mod:`~lance_core.transactions.rebase`); ``x``, both set one key.
+The most frequent letters: ``r``, both modify the same fragment; ``m``, both delete rows of one fragment, which can be
+merged if the rows are known (:mod:`~lance_core.transactions.delete_rebase`); ``x``, both set the same key.
 
-Source: matrix of pylance 14.0.2, every cell executed; "unknown" is ours: what is not understood counts as a conflict.
+Source: matrix of pylance 14.0.2, verified by executing every cell. "unknown" is an addition: an unknown operation
+counts as a conflict.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from lance_core.transactions.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lance_core.transactions.registry import Operation
+    from lance_core.transactions.operations.operation import Operation
 
 __all__ = ["MATRIX", "TABLE", "Verdict", "judge", "lines_of"]
 
@@ -64,7 +65,7 @@ _COLUMNS: Final = (
     ("bas", "update_bases"),
     ("cln", "clone"),
 )
-"""Head of each column, and the line that it stands for."""
+"""The heading of each column, with the name of its operation."""
 
 TABLE: Final = """
 committed                     app del ovw idx rew mg+ mg- rst rsv upr upc pj+ pj- cfg tbl sch fld rep ovl wal bas cln
@@ -92,7 +93,7 @@ update_bases                   .   .   .   .   .   .   .   .   .   .   .   .   .
 clone                          .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   X   .   .
 unknown                        R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R
 """
-"""The rules: what was committed down, what is about to be committed across."""
+"""The rules: rows are committed operations, columns are operations about to be committed."""
 
 _ALWAYS: Final = MappingProxyType(
     {".": Verdict.COMPATIBLE, "R": Verdict.RETRYABLE, "X": Verdict.INCOMPATIBLE},
@@ -102,7 +103,7 @@ _ALWAYS: Final = MappingProxyType(
 def _parse(table: str) -> Mapping[str, Mapping[str, str]]:
     head, *lines = table.strip().splitlines()
     if head.split()[1:] != [short for short, _ in _COLUMNS]:
-        raise InternalError(f"the head of the conflict table is {head!r}")
+        raise InternalError(f"unexpected head of the conflict table: {head!r}")
     columns = [line for _, line in _COLUMNS]
     return MappingProxyType(
         {
@@ -113,11 +114,11 @@ def _parse(table: str) -> Mapping[str, Mapping[str, str]]:
 
 
 MATRIX: Final = _parse(TABLE)
-"""Line of the committed operation -> line of the one about to be committed -> cell; see :func:`lines_of`."""
+"""The cells by row (the committed operation) and column (the one about to be committed); see :func:`lines_of`."""
 
 
 def judge(ours: Operation, theirs: Operation) -> Verdict:
-    """What a committed operation means for one that is about to be committed.
+    """Return the verdict of a committed operation on one that is about to be committed.
 
     Args:
         ours: the operation about to be committed.
@@ -128,7 +129,7 @@ def judge(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def lines_of(operation: Operation) -> tuple[str, ...]:
-    """The names of an operation in the table. None for an update of settings that changes nothing."""
+    """Return the names of an operation in the table; empty for an update of settings that changes nothing."""
     match operation:
         case UpdateConfig():
             parts = ("config", "table_metadata", "schema_metadata", "field_metadata")

@@ -1,8 +1,8 @@
 """Detached commits: versions outside the lineage.
 
-A detached version is built like any other on its read version, but takes part in no race: its number is random and has
-bit 63 set, no listing shows it, and the latest version stays what it is. Whoever knows the number can open it, restore
-it, or make another detached version of it.
+A detached version is built on its read version like any other, but does not compete with other commits: its number is
+random and has bit 63 set, no listing shows it, and the latest version does not change. With its number, a detached
+version can be opened, restored, or used as the basis of another detached version.
 
 Source: detached commits of pylance 14.0.2.
 """
@@ -19,88 +19,110 @@ from lance_core.io.removal import remove_objects
 from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
-from lance_core.transactions.drafting import draft_of
+from lance_core.table.row_lineage import no_hidden_columns
 from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
 
 if TYPE_CHECKING:
+    from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.row_lineage import HiddenColumns
     from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.settings import CommitSettings
     from lance_core.transactions.transaction import Transaction
 
-__all__ = ["commit_detached"]
+__all__ = ["DetachedCommit"]
 
 
-def commit_detached(
-    log: VersionLog, transaction: Transaction, settings: CommitSettings, *, known: Manifest | None = None
-) -> CommitOutcome:
-    """Make a detached version.
+class DetachedCommit:
+    """One detached commit in progress, in the steps of :class:`~lance_core.transactions.commit_steps.Commit`.
 
     Args:
         log: the table's versions.
-        transaction: what to commit; its operation is executable.
-        settings: how; of them the check and the amendment.
-        known: the manifest of the read version, when it is at hand.
+        transaction: the transaction to commit; its operation must be executable.
+        known: the manifest of the read version, if the caller has it.
+
+    Attributes:
+        current: the version to build on, renumbered to one less than the new version.
 
     Raises:
-        VersionNotFoundError: the read version does not exist, as for a table that is to be created.
-        NotSupportedError: the table names its manifests in the old way.
-        InvalidInputError: the operation does not fit the table.
-        StorageError: the outside world failed before anything was made.
+        VersionNotFoundError: the read version, or the table, does not exist.
+        NotSupportedError: the table uses V1 manifest names.
     """
-    version = FIRST_DETACHED_VERSION | secrets.randbits(63)
-    read = known if known is not None and known.version == transaction.read_version else None
-    if read is None:
-        read = log.read_version(transaction.read_version)
-    if read.naming is not ManifestNaming.V2:
-        raise NotSupportedError(
-            f"{log.root}: a table with manifests of V1 names has no detached versions; migrate_manifest_paths_v2 gives "
-            "it V2 names"
-        )
-    current = _numbered(read, version - 1)
-    draft = draft_of(transaction, current, log, settings)
-    _check_schema(current.message, draft.message)
-    settings.check(current)
-    settings.amend(draft)
-    serialized = transaction.serialize()
-    record = transaction_path(log, transaction.file_name)
-    path = log.path(ManifestName(version, ManifestNaming.V2))
-    sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
-    try:
-        record_transaction(log, transaction.file_name, serialized)
-    except BaseException:
-        remove_objects(log.store, [record])
-        raise
-    try:
-        if log.create_file(path, sealed.data) is PutOutcome.CREATED:
-            return Committed(sealed.manifest)
-        cause = None
-    except StorageError as error:
-        cause = error
-    # Nobody else takes the number: what is there is ours.
-    try:
-        found = log.read_version(version)
-        if is_made_by(found, transaction):
-            return Committed(found)
-    except VersionNotFoundError:
-        if cause is not None and not cause.in_flight:
+
+    def __init__(self, log: VersionLog, transaction: Transaction, known: Manifest | None = None) -> None:
+        """Read the version to build on."""
+        self._log = log
+        self._transaction = transaction
+        version = FIRST_DETACHED_VERSION | secrets.randbits(63)
+        read = known if known is not None and known.version == transaction.read_version else None
+        if read is None:
+            read = log.read_version(transaction.read_version)
+        if read.naming is not ManifestNaming.V2:
+            raise NotSupportedError(
+                f"{log.root}: a table whose manifests have V1 names cannot have detached versions; use "
+                "migrate_manifest_paths_v2 to rename the manifests"
+            )
+        self.current = _numbered(read, version - 1)
+
+    def build(self, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
+        """Return the draft of the version; writes nothing, and may be repeated.
+
+        Args:
+            hidden: the hidden columns of the version to build on and of the operation.
+
+        Raises:
+            InvalidInputError: the operation does not fit the table.
+            NotSupportedError: the operation changes the schema, and the table never reuses field ids.
+        """
+        draft = self._transaction.apply(self.current, self._log, hidden)
+        _check_schema(self.current.message, draft.message)
+        return draft
+
+    def land(self, draft: ManifestDraft) -> CommitOutcome:
+        """Create the version.
+
+        Raises:
+            StorageError: a storage operation failed before anything was created.
+        """
+        log, transaction, version = self._log, self._transaction, self.current.version + 1
+        serialized = transaction.serialize()
+        record = transaction_path(log, transaction.file_name)
+        path = log.path(ManifestName(version, ManifestNaming.V2))
+        sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
+        try:
+            record_transaction(log, transaction.file_name, serialized)
+        except BaseException:
             remove_objects(log.store, [record])
-            return NotLanded(cause)
-    except LanceError as error:
-        return Unknown(version, cause or error)
-    return Unknown(version, cause or StorageError(f"{path} exists and is not this commit's", path=path))
+            raise
+        try:
+            if log.create_file(path, sealed.data) is PutOutcome.CREATED:
+                return Committed(sealed.manifest)
+            cause = None
+        except StorageError as error:
+            cause = error
+        # No other writer uses this random number, so an existing version is ours.
+        try:
+            found = log.read_version(version)
+            if is_made_by(found, transaction):
+                return Committed(found)
+        except VersionNotFoundError:
+            if cause is not None and not cause.in_flight:
+                remove_objects(log.store, [record])
+                return NotLanded(cause)
+        except LanceError as error:
+            return Unknown(version, cause or error)
+        return Unknown(
+            version, cause or StorageError(f"{path} already exists and belongs to another commit", path=path)
+        )
 
 
 def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:
-    """Where field ids are never given twice, the lineage counts them; it would not know of those given here."""
+    """Reject a schema change if the table never reuses field ids: its counter would not include the new ids."""
     if before.HasField("max_allocated_field_id") and list(before.fields) != list(after.fields):
-        raise NotSupportedError(
-            "the table never uses a field id again; a detached version of it cannot have another schema"
-        )
+        raise NotSupportedError("the table never reuses field ids, so a detached version cannot change its schema")
 
 
 def _numbered(manifest: Manifest, version: int) -> Manifest:
-    """The same content under another number."""
+    """Return a copy of the manifest with a different version number."""
     message = pb_table.Manifest()
     message.CopyFrom(manifest.message)
     message.version = version

@@ -1,7 +1,7 @@
-"""Transactions of committed versions: reading them, and recognising one's own.
+"""Transactions of committed versions: read them, and recognize the writer's own transaction.
 
-A transaction is looked for inside the manifest first, then as the file that the manifest names. Whether a version is
-one's own is decided by the transaction uuid, which the manifest holds twice: inline, and in the name of the file.
+A transaction is read from the manifest if it is stored inline, otherwise from the file that the manifest refers to. A
+version is the writer's own if the transaction UUID matches; the manifest stores the UUID inline and in the file name.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ __all__ = ["is_made_by", "read_transaction", "record_transaction", "transaction_
 
 
 def transaction_path(log: VersionLog, file_name: str) -> str:
-    """The path of a transaction file."""
+    """Return the path of a transaction file."""
     return log.store.join(log.root, TRANSACTIONS_DIRECTORY, file_name)
 
 
 def record_transaction(log: VersionLog, file_name: str, serialized: bytes) -> None:
     """Write the file of a transaction.
 
-    It is made durable only if the manifest does not hold the transaction as well: then nothing depends on the file.
+    The file is made durable only if the manifest does not contain the transaction; otherwise nothing depends on the
+    file.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     durable = not is_kept_inline(serialized)
     log.store.put(transaction_path(log, file_name), serialized, durable=durable)
 
 
 def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
-    """The transaction that made a version; None when it has none, or its file was removed.
+    """Return the transaction that created a version; None if it has none, or its file was removed.
 
     Raises:
-        CorruptDataError: it cannot be decoded.
+        CorruptDataError: the transaction cannot be decoded.
     """
     what = f"transaction of version {manifest.version} of {log.root}"
     if manifest.transaction is not None:
@@ -57,13 +58,13 @@ def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
 
 
 def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
-    """Whether a version is the work of this transaction.
+    """Return whether this transaction created a version.
 
     Raises:
         CorruptDataError: the version's transaction cannot be decoded.
     """
     if manifest.message.transaction_file:
-        # The same change may have been planned anew on another version.
+        # The same change may have been planned again on another version.
         _, _, name = manifest.message.transaction_file.partition("-")
         return name == f"{transaction.uuid}.txn"
     if manifest.transaction is None:
@@ -72,14 +73,14 @@ def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
 
 
 def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transaction) -> bool:
-    """Remove a version of one's own that is not part of the table, unless another has its number by now.
+    """Remove the writer's own version that is not part of the table, unless another version has taken its number.
 
     Returns:
-        Whether it was removed here.
+        Whether this call removed the version.
 
     Raises:
         CorruptDataError: the version's transaction cannot be decoded.
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     try:
         is_own = is_made_by(log.read(name), transaction)

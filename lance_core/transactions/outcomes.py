@@ -1,6 +1,6 @@
-"""What became of a commit: values, because each is expected and asks for something else.
+"""Outcomes of a commit, as values: each is expected, and each is handled differently.
 
-``attempt`` outcomes describe one try to create one version; ``commit`` outcomes describe the whole loop.
+``AttemptOutcome`` describes one attempt to create a version; ``CommitOutcome`` describes the whole loop.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The version exists, once, and is this commit's.
+    """This commit created the version, exactly once.
 
     Attributes:
-        manifest: its manifest.
+        manifest: the manifest of the version.
     """
 
     manifest: Manifest
@@ -41,7 +41,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyCommitted:
-    """An earlier commit of the same transaction made a version; nothing was done.
+    """An earlier commit of the same transaction created a version; nothing was done.
 
     Attributes:
         manifest: the manifest of that version.
@@ -52,10 +52,10 @@ class AlreadyCommitted:
 
 @dataclass(frozen=True, slots=True)
 class LostRace:
-    """Another writer made the version first.
+    """Another writer created the version first.
 
     Attributes:
-        manifest: what it committed; None when the store refused although the name is free.
+        manifest: the manifest that the other writer committed; None if the store refused although the name is free.
     """
 
     manifest: Manifest | None
@@ -74,11 +74,11 @@ class NotLanded:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The write failed or was refused, and it could not be found out whether the version is this commit's.
+    """The write failed or was refused, and it could not be determined whether the version is this commit's.
 
     Attributes:
-        version: the version that was to be made.
-        cause: why it could not be found out.
+        version: the version that the commit tried to create.
+        cause: the reason why this could not be determined.
     """
 
     version: int
@@ -87,13 +87,13 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Conflicted:
-    """A later version makes the change impossible as it was planned.
+    """The change, as planned, conflicts with a later version.
 
     Attributes:
         verdict: retryable or incompatible.
-        version: the version in the way.
-        reason: what that version did.
-        is_removed: the version was removed, so that what it did is not known.
+        version: the conflicting version.
+        reason: the change made by that version.
+        is_removed: whether that version was removed, so that its change is unknown.
     """
 
     verdict: Verdict
@@ -104,10 +104,10 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True)
 class Contended:
-    """Every attempt lost its race, or time ran out.
+    """Other writers committed first at every attempt, or the time limit was reached.
 
     Attributes:
-        num_attempts: attempts made.
+        num_attempts: the number of attempts.
     """
 
     num_attempts: int
@@ -115,13 +115,13 @@ class Contended:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """The version was made too late, after newer ones that do not hold its change; the table is without it.
+    """The version was created too late, after newer versions without its change; the table does not have the change.
 
-    It was withdrawn, or undone by a newer version when it was the latest. A cleanup may have seen it and may remove the
-    files that it named, so they must not be committed again.
+    The version was removed, or reverted by a newer version if it was the latest. A cleanup may have read the version
+    and may remove the files that it referred to, so these files must not be committed again.
 
     Attributes:
-        version: the version that was made.
+        version: the version that was created.
         latest: the latest version.
     """
 
@@ -131,10 +131,10 @@ class Overtaken:
 
 @dataclass(frozen=True, slots=True)
 class TableExists:
-    """A table was to be created where there is one.
+    """The table to be created already exists.
 
     Attributes:
-        version: its latest version.
+        version: latest version of the existing table.
     """
 
     version: int

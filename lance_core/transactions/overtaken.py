@@ -1,31 +1,37 @@
-"""Overtaken commits: whether a version is part of the lineage, when newer versions exist.
+"""Overtaken commits: determine whether a version is part of the lineage when newer versions exist.
 
-A writer plans on version v and stops just before it creates version v + 1. Others create v + 1, v + 2, …, and a cleanup
-removes their v + 1. The name is free again, so the writer's create succeeds, although the newer versions were never
-built on its manifest. The version log cannot tell this from the ordinary case, in which others commit on top of v + 1
-right after it was created: no manifest names the one that it was built on. What the next version holds tells:
+A writer plans on version v and stalls just before it creates version v + 1. Others create v + 1, v + 2, …, and a
+cleanup removes their v + 1. The name is free again, so the writer's create succeeds, although the newer versions were
+not built on its manifest. The version log cannot distinguish this from the ordinary case, in which others commit on top
+of v + 1 right after it was created: no manifest records the manifest that it was built on. The content of the next
+version decides:
 
-==========================================================================================  =============
-what is found                                                                                was built on
-==========================================================================================  =============
-a data, deletion or index file of the version, whose names are unique, in a newer version    it
-such a file among the fragments that the next version's transaction names                    it
-the next version is what its transaction makes of the version, with all that it changed      it
-the same, with a deletion file in the place of the version's that has its rows, too          it
-the same, with one that lacks rows of the version's                                          another
-it lacks something that the version changed and that its transaction leaves alone            another
-anything else; the next version is gone                                                      uncertain
-==========================================================================================  =============
+===========================================================================================  =================
+observation                                                                                  next one built on
+===========================================================================================  =================
+a newer version has a data, deletion or index file of the version (file names are unique)    the version
+the next version's transaction lists such a file among its fragments                         the version
+applying the next transaction to the version gives the next version, with all its changes    the version
+the same, but with a different deletion file, which includes the rows of the version's file  the version
+the same, but with a deletion file without some of the rows of the version's file            another
+the next version lacks a change of the version that the next transaction does not affect     another
+anything else; the next version no longer exists                                             uncertain
+===========================================================================================  =================
 
-What merely is not there any more proves nothing: a compaction removes fragments as a delete does, and a delete may drop
-a fragment that had the number of ours. Only a transaction that replaces the whole table, and settings, take the place
-of what was there whatever that was. The third and fourth line hold for a version that happens to have the same content
-as the one that the next was built on, too; then the change is in the table as well, unless the next version has come
-too late itself: it is followed up to the latest one, as long as nothing speaks against a step. The latest version is
-never removed by a cleanup, so that the listing after the create shows whether there is a newer one, and if there is
-none, the version is the latest.
+The mere absence of something proves nothing: a compaction removes fragments as a delete does, and a delete may drop a
+fragment that had the same number as ours. Only settings, and a transaction that replaces the whole table, replace the
+previous content regardless of what it was. The third and fourth rows also match a version that happens to have the same
+content as the one that the next version was built on. The change is then in the table as well, unless the next version
+was itself too late; therefore all versions up to the latest one are checked, until one contradicts. A cleanup never
+removes the latest version, so the listing after the create shows whether a newer version exists; if not, the version is
+the latest.
 
-Source: ours; the reference acknowledges such a commit and loses it.
+The step CONFIRM of :mod:`~lance_core.transactions.commit_steps` checks this after every commit; it removes a version
+that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``CommitOvertakenError``.
+:mod:`~lance_core.transactions.basis` checks the versions of other writers in the same way, so that no change is built
+on such a version.
+
+Source: this library; the reference reports such a commit as successful, although it is lost.
 """
 
 from __future__ import annotations
@@ -37,21 +43,12 @@ from typing import TYPE_CHECKING, Any
 from lance_core.errors import LanceError, NotFoundError, NotSupportedError, StorageError, VersionNotFoundError
 from lance_core.proto import pb_table
 from lance_core.table.base_paths import FileLocator
-from lance_core.table.deletion_file import DeletionFile, read_deletion_offsets
+from lance_core.table.deletion_file import DeletionFile
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 from lance_core.table.index_directories import index_directories
 from lance_core.table.paths import ManifestName
-from lance_core.transactions.drafting import draft_of
 from lance_core.transactions.history import read_transaction
-from lance_core.transactions.operations.append import Append
-from lance_core.transactions.operations.carried import CarriedOperation
-from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.operations.merge import Merge
-from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.project import Project
-from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.update import Update
-from lance_core.transactions.settings import CommitSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -60,33 +57,34 @@ if TYPE_CHECKING:
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.transaction import Transaction
 
 __all__ = ["Presence", "find_presence", "is_built_on", "may_be_built_on"]
 
 _Fact = tuple[Any, ...]
-"""One statement about a version: its kind, what it is about, and the rest."""
+"""One fact about a version, as a tuple: the kind of fact, what it is about, and further values."""
 
 _FILE, _DELETION, _INDEX = "data file", "deletion file", "index"
 _UNIQUE = frozenset({_FILE, _DELETION, _INDEX})
 _METADATA = frozenset({"schema metadata", "field metadata"})
 _SETTINGS = _METADATA | {"config", "table metadata"}
-"""What a transaction sets whatever it was before."""
+"""Kinds of facts that a transaction sets regardless of their previous value."""
 _LASTING = frozenset({"fragment", _FILE, _DELETION, "field", "config", "base path"})
-"""What no writer changes but by its transaction."""
+"""Kinds of facts that a writer changes only through its transaction."""
 
 
 class Presence(Enum):
     """Whether a version is part of the lineage."""
 
     PRESENT = auto()
-    """A newer version was built on it, or holds just what it would hold then."""
+    """A newer version was built on this one, or has the content that it would have if it were."""
 
     ABSENT = auto()
-    """The next version was built on another one of the same number; so it has never been the latest version."""
+    """The next version was built on another version with the same number; this one was never the latest."""
 
     UNCERTAIN = auto()
-    """What would tell is gone."""
+    """The versions that would decide the question no longer exist."""
 
 
 def find_presence(
@@ -96,19 +94,19 @@ def find_presence(
     before: Manifest | None,
     newer: Sequence[ManifestName],
 ) -> Presence:
-    """Whether a version is part of the lineage of the latest one.
+    """Return whether a version is part of the lineage of the latest one.
 
     Args:
         log: the table's versions.
-        transaction: what made the version.
+        transaction: the transaction that created the version.
         made: the version.
-        before: what it was built on; None when that is gone.
+        before: the version that ``made`` was built on; None if it no longer exists.
         newer: the versions after ``made``, ascending; not empty.
 
     Raises:
         VersionNotFoundError: one of ``newer`` was removed since it was listed.
         StorageError: a manifest could not be read.
-        CorruptDataError: one of them is damaged.
+        CorruptDataError: a manifest is damaged.
     """
     latest = log.read(newer[-1])
     if _shows_files(transaction, made, before, latest):
@@ -129,12 +127,12 @@ def find_presence(
 
 
 def _after(manifest: Manifest) -> ManifestName:
-    """The name of the next version. A directory listing may miss a file that is created while it runs."""
+    """Return the name of the next version; a directory listing may miss a file that is created while it runs."""
     return ManifestName(manifest.version + 1, manifest.naming)
 
 
 def _leads_to(log: VersionLog, version: Manifest, before: Manifest, latest: Manifest) -> bool:
-    """Whether nothing speaks against a version as part of the lineage of the latest one; it may be too late itself."""
+    """Return whether this version, which may be too late itself, leads to the latest without any contradiction."""
     while version.version < latest.version:
         theirs = read_transaction(log, version)
         if theirs is not None and _shows_files(theirs, version, before, latest):
@@ -152,17 +150,17 @@ def _leads_to(log: VersionLog, version: Manifest, before: Manifest, latest: Mani
 def is_built_on(
     log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
 ) -> Presence:
-    """Whether the next version was built on this one; arguments and errors as for :func:`find_presence`."""
+    """Return whether the next version was built on this one; same arguments and errors as :func:`find_presence`."""
     return _compare(log, transaction, made, before, following, is_effect_enough=True)[0]
 
 
 def may_be_built_on(
     log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
 ) -> Presence:
-    """As :func:`is_built_on`, but "absent" already when anything differs that the next transaction leaves alone.
+    """Like :func:`is_built_on`, but return "absent" if anything differs that the next transaction does not affect.
 
-    That is enough to refuse a commit, not to remove a version: the next version may be by a writer that changes more
-    than its transaction says.
+    That is enough to reject a commit, but not to remove a version: the next version's writer may have changed more than
+    its transaction records.
     """
     presence, differs = _compare(log, transaction, made, before, following, is_effect_enough=False)
     return Presence.ABSENT if presence is Presence.UNCERTAIN and differs else presence
@@ -177,70 +175,68 @@ def _compare(
     *,
     is_effect_enough: bool,
 ) -> tuple[Presence, bool]:
-    """The presence, and whether something differs that the next transaction leaves alone.
+    """Return the presence, and whether something differs that the next transaction does not affect.
 
     Args:
         log: the table's versions.
-        transaction: what made the version.
+        transaction: the transaction that created the version.
         made: the version.
-        before: what it was built on; None when that is gone.
-        following: the next one.
-        is_effect_enough: whether the version counts as present when what it changed is in the next one, whatever else
-            that one was built on.
+        before: the version that ``made`` was built on; None if it no longer exists.
+        following: the next version.
+        is_effect_enough: whether the version counts as present if the next one contains its changes, regardless of
+            which version the next one was built on.
     """
     theirs = read_transaction(log, following)
-    # As the comparison of all facts below, for the most frequent case in which no file of the version is left.
+    # Shortcut for the comparison of all facts below, in the most frequent case in which no file of the version is left.
     delete = None if theirs is None or is_effect_enough else theirs.operation
-    if isinstance(delete, Delete) and _is_made_by_delete(delete, made, following):
+    if delete is not None and delete.only_removes_rows and _is_made_by_delete(delete, made, following):
         return Presence.PRESENT, False
     presence = _told_by_files(log, transaction, made, before, following, theirs, is_effect_enough=is_effect_enough)
     if presence is not None or theirs is None:
         return presence or Presence.UNCERTAIN, False
     try:
         # Row ids and other hidden columns are not compared, so they are not read.
-        sealed = draft_of(theirs, made, log, CommitSettings()).seal(
-            transaction=b"", transaction_file="", timestamp_ns=0
-        )
+        sealed = theirs.apply(made, log).seal(transaction=b"", transaction_file="", timestamp_ns=0)
     except StorageError:
         raise
     except NotSupportedError:
-        # It can be read, and not repeated here.
+        # The transaction can be read, but not applied by this library.
         return Presence.UNCERTAIN, False
     except LanceError:
-        # A change that does not fit on this version, or a restored version that is gone.
-        return Presence.UNCERTAIN, not isinstance(theirs.operation, Restore)
+        # The change does not fit this version, or the restored version no longer exists.
+        return Presence.UNCERTAIN, theirs.operation.restored_version is None
     own, expected, found = _facts(made), _facts(sealed.manifest), _facts(following)
     past = _facts(before) if before is not None else None
     if found == expected:
         added = {fact for fact in found - own if fact[0] == "fragment"}
-        if added and isinstance(theirs.operation, Merge):
-            # It lists all fragments, and adds none: it knew others than there are in the version.
+        if added and theirs.operation.lists_all_fragments:
+            # It lists all fragments and adds none, so it was built on a version with different fragments.
             return Presence.UNCERTAIN, True
-        if not is_effect_enough or isinstance(theirs.operation, (Overwrite, Restore)):
+        if not is_effect_enough or theirs.operation.replaces_all_files:
             return Presence.PRESENT, False
-        hides_rows = past is not None and isinstance(theirs.operation, Delete)
+        hides_rows = past is not None and theirs.operation.only_removes_rows
         changed = own if past is None else own ^ past
         undone = changed & (own ^ found)
         presence = _survival(log, made, following, undone, hides_rows=hides_rows)
         if presence is Presence.PRESENT and _moves_rows(theirs) and any(fact[0] == _DELETION for fact in undone):
-            # The rows that the version hides may be those that were moved.
+            # The hidden rows may be the ones that were moved.
             presence = Presence.UNCERTAIN
         return presence, False
     unique = _unique_names(transaction, made, before)
     changed = own ^ past if past is not None else {fact for fact in own if _name(fact) in unique}
     touched = {fact[:2] for fact in own ^ expected}
     differing = {fact for fact in found ^ expected if fact[:2] not in touched}
-    if isinstance(theirs.operation, (Merge, Project)):
-        # The reference keeps metadata that was there, which the transaction does not repeat.
+    if theirs.operation.may_keep_metadata:
+        # The reference keeps existing metadata that the transaction does not contain.
         differing = {fact for fact in differing if fact[0] not in _METADATA}
     presence = Presence.UNCERTAIN if differing.isdisjoint(changed) else Presence.ABSENT
     return presence, any(fact[0] in _LASTING for fact in differing)
 
 
-def _is_made_by_delete(delete: Delete, made: Manifest, following: Manifest) -> bool:
-    """Whether a version is plainly what a delete makes of another one; False says nothing."""
-    updated = {fragment.id: fragment.message for fragment in delete.updated_fragments}
-    gone = set(delete.deleted_fragment_ids)
+def _is_made_by_delete(delete: Operation, made: Manifest, following: Manifest) -> bool:
+    """Return whether a delete obviously turned one version into the other; False is inconclusive."""
+    updated = {fragment.id: fragment.message for fragment in delete.changed_fragments()}
+    gone = delete.removed_fragments()
     before = [fragment for fragment in made.message.fragments if fragment.id not in gone]
     if len(before) != len(following.message.fragments) or _facts_beside_fragments(made) != _facts_beside_fragments(
         following
@@ -266,20 +262,20 @@ def _told_by_files(
     *,
     is_effect_enough: bool,
 ) -> Presence | None:
-    """What the names of files, or the rows in deletion files, tell; None for nothing."""
+    """Return the presence according to file names and rows in deletion files; None if inconclusive."""
     if _shows_files(transaction, made, before, following):
         return Presence.PRESENT
-    match transaction.operation:
-        case Delete(updated_fragments=updated, deleted_fragment_ids=()) if theirs is not None and updated:
-            if isinstance(theirs.operation, (Delete, Update)):
-                presence = _hiding(log, made, following, [fragment.id for fragment in updated])
-                is_alike = isinstance(theirs.operation, Delete) and _has_no_more_fragments(made, following)
-                if presence is Presence.ABSENT or (presence is Presence.PRESENT and is_effect_enough and is_alike):
-                    return presence
+    ours = transaction.operation
+    changed = ours.changed_fragments() if ours.only_removes_rows and not ours.removed_fragments() else ()
+    if changed and theirs is not None and theirs.operation.hides_rows:
+        presence = _hiding(log, made, following, [fragment.id for fragment in changed])
+        is_alike = theirs.operation.only_removes_rows and _has_no_more_fragments(made, following)
+        if presence is Presence.ABSENT or (presence is Presence.PRESENT and is_effect_enough and is_alike):
+            return presence
     unique = _unique_names(transaction, made, before)
     if not unique.isdisjoint(_names(_facts(following))):
         return Presence.PRESENT
-    if theirs is None or isinstance(theirs.operation, CarriedOperation):
+    if theirs is None or not theirs.operation.is_known:
         return Presence.UNCERTAIN
     named = _names(_fragment_facts(_fragments_in(theirs.operation.to_proto())))
     return None if unique.isdisjoint(named) else Presence.PRESENT
@@ -288,16 +284,16 @@ def _told_by_files(
 def _survival(
     log: VersionLog, made: Manifest, following: Manifest, undone: set[_Fact], *, hides_rows: bool
 ) -> Presence:
-    """Whether a version's change is in the next one, which is what its transaction makes of the version.
+    """Return whether a version's change is in the next one, which equals the result of the next transaction on it.
 
     Args:
         log: the table's versions.
         made: the version.
-        following: the next one.
-        undone: what the version changed and the next one has otherwise.
-        hides_rows: whether a fragment that the next one lacks was dropped since its last rows went.
+        following: the next version.
+        undone: the changes of the version that the next version does not have.
+        hides_rows: whether fragments missing from the next version were dropped because their last rows were deleted.
     """
-    # The reference keeps metadata of the schema where our way of applying some operations drops it.
+    # The reference keeps schema metadata that this library drops when it applies some operations.
     if any(fact[0] in _METADATA for fact in undone):
         return Presence.UNCERTAIN
     lost = [fact for fact in undone if fact[0] not in _SETTINGS]
@@ -309,8 +305,8 @@ def _survival(
 
 
 def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: Iterable[int]) -> Presence:
-    """Whether all rows that a version hides in some fragments are hidden in the next one, which knew of them then."""
-    # Imported late: most versions are told by the names of their files.
+    """Return whether the next version also hides all rows that a version hides in some fragments."""
+    # Imported only when needed: file names suffice for most versions.
     from pyroaring import BitMap
 
     for fragment_id in fragment_ids:
@@ -330,14 +326,14 @@ def _hiding(log: VersionLog, made: Manifest, following: Manifest, fragment_ids: 
 
 
 def _has_no_more_fragments(made: Manifest, following: Manifest) -> bool:
-    """Whether no fragment was added in between, to which rows might have been moved."""
+    """Return whether the next version has no new fragments, to which rows might have been moved."""
     highest = [each.message.max_fragment_id for each in (made, following) if each.message.HasField("max_fragment_id")]
     return len(highest) == 2 and highest[0] == highest[1]
 
 
 def _moves_rows(theirs: Transaction) -> bool:
-    """Whether rows that it hides are there again in new fragments."""
-    return isinstance(theirs.operation, Update) and bool(theirs.operation.new_fragments)
+    """Return whether the transaction moves hidden rows to new fragments."""
+    return theirs.operation.hides_rows and bool(theirs.operation.added_fragments())
 
 
 def _data_paths(fragment: pb_table.DataFragment) -> list[str]:
@@ -345,19 +341,11 @@ def _data_paths(fragment: pb_table.DataFragment) -> list[str]:
 
 
 def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | None, later: Manifest) -> bool:
-    """Whether a later version shows at first sight that it was built on the one that a transaction made.
+    """Return whether a quick check shows that a later version was built on the one that a transaction created.
 
-    Looks at new fragments and at those with a new deletion file only, however many there are. False says nothing.
+    Only new fragments and fragments with a new deletion file are checked. False is inconclusive.
     """
-    match transaction.operation:
-        case Append(fragments=new):
-            updated: tuple[Fragment, ...] = ()
-        case Delete(updated_fragments=updated):
-            new = ()
-        case Update(new_fragments=new, updated_fragments=updated):
-            pass
-        case _:
-            return False
+    new = transaction.operation.added_fragments() if transaction.operation.appends_fragments else ()
     fragments, own = later.message.fragments, made.message.fragments
     paths = {file.path for fragment in new for file in fragment.message.files}
     first = own[-len(new)].id if 0 < len(new) <= len(own) else 0
@@ -366,9 +354,9 @@ def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | No
             return True
     if before is None:
         return False
-    for fragment in updated:
+    for fragment in transaction.operation.changed_deletions():
         mine, past = fragment.message, _fragment_of(before, fragment.id)
-        if past is None or not mine.HasField("deletion_file") or mine.deletion_file == past.deletion_file:
+        if past is None or mine.deletion_file == past.deletion_file:
             continue
         present = _fragment_of(later, fragment.id)
         if present is not None and present.deletion_file == mine.deletion_file:
@@ -377,7 +365,7 @@ def _shows_files(transaction: Transaction, made: Manifest, before: Manifest | No
 
 
 def _position(fragments: Sequence[pb_table.DataFragment], fragment_id: int) -> int:
-    """Where a fragment is, or would be; they are in the order of their ids."""
+    """Return the position at which a fragment is or would be; fragments are ordered by id."""
     return bisect_left(fragments, fragment_id, key=lambda fragment: fragment.id)
 
 
@@ -390,23 +378,21 @@ def _fragment_of(manifest: Manifest, fragment_id: int) -> pb_table.DataFragment 
 
 
 def _unique_names(transaction: Transaction, made: Manifest, before: Manifest | None) -> set[_Fact]:
-    """The names of files that a version added; they are made for one transaction, and occur nowhere else."""
-    if isinstance(transaction.operation, Restore):
-        # It brings back files that others may bring back as well.
+    """Return the names of files that a version added; each name is generated for one transaction and is unique."""
+    if transaction.operation.restored_version is not None:
+        # It restores files that others may restore as well.
         return set()
     names = _names(_facts(made))
     if before is not None:
         return names - _names(_facts(before))
-    match transaction.operation:
-        case Append(fragments=new) | Update(new_fragments=new):
-            return names & _names(_fragment_facts(fragment.message for fragment in new))
-        case _:
-            # Which of the files that it names are its own does not show.
-            return set()
+    if not transaction.operation.appends_fragments:
+        # It cannot be determined which of the listed files are its own.
+        return set()
+    return names & _names(_fragment_facts(fragment.message for fragment in transaction.operation.added_fragments()))
 
 
 def _facts(manifest: Manifest) -> set[_Fact]:
-    """What distinguishes a version from another, as far as operations change it."""
+    """Return all properties of a version that operations can change."""
     return {*_fragment_facts(manifest.message.fragments), *_facts_beside_fragments(manifest)}
 
 
@@ -436,7 +422,7 @@ def _fragment_facts(fragments: Iterable[pb_table.DataFragment]) -> Iterator[_Fac
 
 
 def _fragments_in(message: Message) -> Iterator[pb_table.DataFragment]:
-    """All fragments anywhere in a message."""
+    """Yield all fragments anywhere in a message."""
     if isinstance(message, pb_table.DataFragment):
         yield message
         return
@@ -448,7 +434,7 @@ def _fragments_in(message: Message) -> Iterator[pb_table.DataFragment]:
 
 
 def _names(facts: Iterable[_Fact]) -> set[_Fact]:
-    """The names of the files that facts are about."""
+    """Return the names of the files that facts are about."""
     return {name for fact in facts if (name := _name(fact)) is not None}
 
 

@@ -1,7 +1,7 @@
-"""Which class stands for which operation.
+"""Registry of the operations, with their record classes and public classes.
 
-Every arm of ``Transaction.operation`` has one; a test compares the table with the message definition, so that a new arm
-cannot be forgotten. An operation from a newer release than the definitions here is carried.
+Every arm of ``Transaction.operation`` has an entry; a test compares the table with the message definition, so that no
+new arm is forgotten. An operation from a release newer than these definitions becomes a ``CarriedOperation``.
 """
 
 from __future__ import annotations
@@ -12,58 +12,45 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lance_core.errors import CorruptDataError
-from lance_core.transactions.operations.append import Append
-from lance_core.transactions.operations.carried import UNKNOWN_ARM, CarriedOperation
-from lance_core.transactions.operations.clone import Clone
-from lance_core.transactions.operations.create_index import CreateIndex
-from lance_core.transactions.operations.data_overlay import DataOverlay
-from lance_core.transactions.operations.data_replacement import DataReplacement
-from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.operations.merge import Merge
-from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.operations.project import Project
-from lance_core.transactions.operations.reserve_fragments import ReserveFragments
-from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.rewrite import Rewrite
-from lance_core.transactions.operations.update import Update
-from lance_core.transactions.operations.update_bases import UpdateBases
-from lance_core.transactions.operations.update_config import UpdateConfig
-from lance_core.transactions.operations.update_mem_wal_state import UpdateMemWalState
+from lance_core.public.overlay_metadata import DataOverlayFile as PublicDataOverlayFile
+from lance_core.transactions.operations import operation
+from lance_core.transactions.operations.append import Append, PublicAppend
+from lance_core.transactions.operations.carried import CarriedOperation, PublicOther
+from lance_core.transactions.operations.clone import Clone, PublicClone
+from lance_core.transactions.operations.create_index import CreateIndex, PublicCreateIndex
+from lance_core.transactions.operations.data_overlay import DataOverlay, PublicDataOverlay, PublicDataOverlayGroup
+from lance_core.transactions.operations.data_replacement import (
+    DataReplacement,
+    PublicDataReplacement,
+    PublicDataReplacementGroup,
+)
+from lance_core.transactions.operations.delete import Delete, PublicDelete
+from lance_core.transactions.operations.map_update import PublicUpdateMap
+from lance_core.transactions.operations.merge import Merge, PublicMerge
+from lance_core.transactions.operations.overwrite import Overwrite, PublicOverwrite
+from lance_core.transactions.operations.project import Project, PublicProject
+from lance_core.transactions.operations.reserve_fragments import PublicReserveFragments, ReserveFragments
+from lance_core.transactions.operations.restore import PublicRestore, Restore
+from lance_core.transactions.operations.rewrite import PublicRewrite, PublicRewriteGroup, PublicRewrittenIndex, Rewrite
+from lance_core.transactions.operations.update import PublicUpdate, Update
+from lance_core.transactions.operations.update_bases import PublicUpdateBases, UpdateBases
+from lance_core.transactions.operations.update_config import PublicUpdateConfig, UpdateConfig
+from lance_core.transactions.operations.update_mem_wal_state import PublicUpdateMemWalState, UpdateMemWalState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lance_core.proto import pb_transaction
+    from lance_core.transactions.operations.operation import Operation
 
 __all__ = [
     "EXECUTABLE",
-    "ExecutableOperation",
-    "Operation",
+    "LanceOperation",
     "operation_from_proto",
     "operation_into_proto",
 ]
 
-ExecutableOperation: TypeAlias = (
-    Append
-    | Clone
-    | CreateIndex
-    | DataOverlay
-    | DataReplacement
-    | Delete
-    | Merge
-    | Overwrite
-    | Project
-    | ReserveFragments
-    | Restore
-    | Rewrite
-    | Update
-    | UpdateBases
-    | UpdateConfig
-    | UpdateMemWalState
-)
-Operation: TypeAlias = ExecutableOperation | CarriedOperation
-
-_EXECUTABLE: Final[tuple[type[ExecutableOperation], ...]] = (
+_EXECUTABLE: Final[tuple[type[Operation], ...]] = (
     Append,
     Delete,
     Overwrite,
@@ -81,26 +68,62 @@ _EXECUTABLE: Final[tuple[type[ExecutableOperation], ...]] = (
     UpdateBases,
     DataOverlay,
 )
-EXECUTABLE: Final[Mapping[str, type[ExecutableOperation]]] = MappingProxyType(
+EXECUTABLE: Final[Mapping[str, type[Operation]]] = MappingProxyType(
     {operation.arm: operation for operation in _EXECUTABLE}
 )
 """Operations that can be committed."""
 
 
+class LanceOperation:
+    """Namespace of the operations that can be committed to a dataset."""
+
+    BaseOperation: TypeAlias = operation.BaseOperation
+
+    Append: TypeAlias = PublicAppend
+    Clone: TypeAlias = PublicClone
+    CreateIndex: TypeAlias = PublicCreateIndex
+    DataOverlay: TypeAlias = PublicDataOverlay
+    DataReplacement: TypeAlias = PublicDataReplacement
+    Delete: TypeAlias = PublicDelete
+    Merge: TypeAlias = PublicMerge
+    Other: TypeAlias = PublicOther
+    Overwrite: TypeAlias = PublicOverwrite
+    Project: TypeAlias = PublicProject
+    ReserveFragments: TypeAlias = PublicReserveFragments
+    Restore: TypeAlias = PublicRestore
+    Rewrite: TypeAlias = PublicRewrite
+    Update: TypeAlias = PublicUpdate
+    UpdateBases: TypeAlias = PublicUpdateBases
+    UpdateConfig: TypeAlias = PublicUpdateConfig
+    UpdateMemWalState: TypeAlias = PublicUpdateMemWalState
+
+    DataOverlayFile: TypeAlias = PublicDataOverlayFile
+    DataOverlayGroup: TypeAlias = PublicDataOverlayGroup
+    DataReplacementGroup: TypeAlias = PublicDataReplacementGroup
+    RewriteGroup: TypeAlias = PublicRewriteGroup
+    RewrittenIndex: TypeAlias = PublicRewrittenIndex
+    UpdateMap: TypeAlias = PublicUpdateMap
+
+
 def operation_from_proto(message: pb_transaction.Transaction) -> Operation:
-    """The operation of a transaction.
+    """Return the operation of a transaction.
 
     Raises:
-        CorruptDataError: it has none.
+        CorruptDataError: the transaction has no operation.
     """
     arm = message.WhichOneof("operation")
     if arm is None:
         if len(UnknownFieldSet(message)) == 0:
             raise CorruptDataError(f"transaction {message.uuid or '(no uuid)'} has no operation")
-        return CarriedOperation(arm=UNKNOWN_ARM)
+        return CarriedOperation()
     return EXECUTABLE[arm].from_proto(getattr(message, arm))
 
 
-def operation_into_proto(operation: ExecutableOperation, message: pb_transaction.Transaction) -> None:
-    """Set the operation of a transaction message."""
-    getattr(message, operation.arm).CopyFrom(operation.to_proto())
+def operation_into_proto(operation: Operation, message: pb_transaction.Transaction) -> None:
+    """Set the operation of a transaction message.
+
+    Raises:
+        NotSupportedError: the operation is not known.
+    """
+    content = operation.to_proto()
+    getattr(message, operation.arm).CopyFrom(content)

@@ -1,16 +1,17 @@
-"""Restores beside cleanups: whether the files of the version that becomes the latest again are there, and stay.
+"""Restores concurrent with cleanups: ensure that the files of the restored version exist and are kept.
 
-A cleanup removes the files of a version before its manifest, and the new version that names them is not there yet when
-it looks. So the version is held (:meth:`~lance_core.table.version_log.VersionLog.hold`) before its files are looked at,
-until the new version is there. Of the files of a version the cleanup removes that of the transaction first; then it
-looks once more who holds it. So it either sees the holder and spares the version, or the holder sees that the
-transaction file is gone. A version that had none before may be one whose turn has come: its holder waits for as long
-as a batch of removals takes, and looks at the files then.
+A cleanup removes the files of a version before its manifest, and the new version that refers to them does not exist yet
+when the cleanup reads the versions. Therefore the version is held
+(:meth:`~lance_core.table.version_log.VersionLog.hold`) before its files are checked, until the new version exists. Of a
+version's files, the cleanup removes the transaction file first, and then checks again for holds. So either the cleanup
+sees the hold and keeps the version, or the holder sees that the transaction file no longer exists. If a version had no
+transaction file to begin with, the cleanup may already be removing it: the holder waits for as long as a batch of
+removals takes, and then checks the files.
 
-The cleanup of another implementation knows nothing of this. So the files are looked at again when the new version is
-there, and before anything else is committed on top: the writer of the restore undoes it when files are gone, which it
-cannot do once others have built on it. Names are listed once for each directory; asking for every file would take
-longer than the restore.
+Cleanups of other implementations do not follow this protocol. Therefore the files are checked again once the new
+version exists, and before anything else is committed on top: if files are missing, the writer of the restore undoes it,
+which is no longer possible once others have committed on top of it. Names are listed once per directory; a request for
+every file would take longer than the restore.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import NotFoundError, VersionNotFoundError
+from lance_core.io.object_store import has_object
 from lance_core.table.base_paths import FileLocator, Location
 from lance_core.transactions.history import transaction_path
-from lance_core.transactions.operations.restore import Restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,39 +33,37 @@ if TYPE_CHECKING:
 __all__ = ["check_restore", "has_lost_files", "held"]
 
 _CLEANUP_BATCH_SECONDS: Final = 2.0
-"""Longer than a cleanup takes for the files that it removes between two looks at what has come."""
+"""A time longer than a cleanup needs to remove the files between two of its checks for new versions."""
 
 
-def check_restore(log: VersionLog, operation: object, storage_options: Mapping[str, str] | None) -> None:
-    """Refuse to restore a version that cannot be read; without effect for another operation.
+def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, str] | None) -> None:
+    """Check that a version to restore can be read.
 
     Raises:
         VersionNotFoundError: there is no such version.
         NotFoundError: a data or deletion file of the version is missing.
     """
-    if not isinstance(operation, Restore):
-        return
-    manifest = log.read_version(operation.version)
+    manifest = log.read_version(version)
     missing = _find_missing(log, manifest, storage_options)
     if missing is not None:
         raise NotFoundError(
-            f"{log.root}: version {operation.version} cannot be restored: its file {missing} is missing",
+            f"{log.root}: version {version} cannot be restored: its file {missing} is missing",
             path=missing,
-            version=operation.version,
+            version=version,
         )
 
 
 @contextmanager
 def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterator[None]:
-    """Keep cleanups of this library away from a version that is to be restored.
+    """Keep cleanups of this library from removing a version that is being restored.
 
     Args:
         log: the table's versions.
-        version: which one; one that is not there is not held.
-        wait: sleeps that many seconds.
+        version: the number of the version; a version that does not exist is not held.
+        wait: sleeps for the given number of seconds.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     try:
         name = log.read_version(version).message.transaction_file
@@ -72,27 +71,27 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
         yield
         return
     with log.hold(version):
-        if not name or not _exists(Location(log.store, transaction_path(log, name))):
+        if not name or not has_object(log.store, transaction_path(log, name)):
             wait(_CLEANUP_BATCH_SECONDS)
         yield
 
 
 def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str, str] | None) -> bool:
-    """Whether files are missing that a version names which restores another one.
+    """Return whether files of a version that restores another one are missing.
 
     Args:
         log: the table's versions.
-        made: the version that the restore made.
-        storage_options: handed to the stores of base paths.
+        made: the version that the restore created.
+        storage_options: passed to the stores of base paths.
 
     Raises:
-        StorageError: it cannot be found out.
+        StorageError: it cannot be determined whether files are missing.
     """
     return _find_missing(log, made, storage_options) is not None
 
 
 def _find_missing(log: VersionLog, manifest: Manifest, storage_options: Mapping[str, str] | None) -> str | None:
-    """The path of a data or deletion file of a version that is missing."""
+    """Return the path of the first missing data or deletion file of a version; None if none is missing."""
     locator = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
     listed: dict[tuple[int | None, str], set[str]] = {}
     for base_id, location in _files(manifest, locator):
@@ -100,7 +99,7 @@ def _find_missing(log: VersionLog, manifest: Manifest, storage_options: Mapping[
         if (base_id, directory) not in listed:
             listed[base_id, directory] = set(location.store.list_names(directory))
         # A file may have been written since the listing.
-        if name not in listed[base_id, directory] and not _exists(location):
+        if name not in listed[base_id, directory] and not has_object(location.store, location.path):
             return location.path
     return None
 
@@ -111,11 +110,3 @@ def _files(manifest: Manifest, locator: FileLocator) -> Iterator[tuple[int | Non
             yield file.base_id, locator.data_file(file)
         if fragment.deletion_file is not None:
             yield fragment.deletion_file.base_id, locator.deletion_file(fragment.id, fragment.deletion_file)
-
-
-def _exists(location: Location) -> bool:
-    try:
-        location.store.head(location.path)
-    except NotFoundError:
-        return False
-    return True

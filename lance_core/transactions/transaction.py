@@ -1,10 +1,10 @@
-"""Transaction: what was read, and the operation applied to it.
+"""Transaction: an operation, and the version that it was planned on.
 
-Every version carries its transaction, inside the manifest, as ``_transactions/{read_version}-{uuid}.txn``, or both:
-writers that planned on an older version read it to judge whether their change still stands. The file holds the bare
-message, without framing.
+Every version has its transaction in the manifest, in the file ``_transactions/{read_version}-{uuid}.txn``, or in both;
+writers that planned on an older version read it to check for conflicts. The file contains the bare message, without
+framing.
 
-The uuid identifies a change. A commit that carries the uuid of a version that exists already has landed before.
+The UUID identifies a change. If a version with the same UUID exists, the transaction has already been committed.
 
 Source: ``lance.table.Transaction``; files of pylance 14.0.2.
 """
@@ -12,42 +12,48 @@ Source: ``lance.table.Transaction``; files of pylance 14.0.2.
 from __future__ import annotations
 
 import uuid as uuid_module
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from google.protobuf.message import DecodeError
 
-from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
+from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import checked_text
 from lance_core.table.paths import transaction_file_name
-from lance_core.transactions.operations.carried import CarriedOperation
-from lance_core.transactions.registry import Operation, operation_from_proto, operation_into_proto
+from lance_core.table.row_lineage import no_hidden_columns
+from lance_core.transactions.operations.operation import ApplyContext, Operation
+from lance_core.transactions.registry import operation_from_proto, operation_into_proto
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
-__all__ = ["COMMIT_MESSAGE_KEY", "Transaction", "new_uuid"]
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.row_lineage import HiddenColumns
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["COMMIT_MESSAGE_KEY", "Transaction", "checked_properties", "new_uuid"]
 
 COMMIT_MESSAGE_KEY: Final = "__lance_commit_message"
-"""Property that holds the message of a commit."""
+"""The transaction property that contains the commit message."""
 
 
 def new_uuid() -> str:
-    """A fresh transaction uuid."""
+    """Return a fresh transaction uuid."""
     return str(uuid_module.uuid4())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """One change of a table, proposed or committed.
+    """One change to a table, proposed or committed.
 
     Attributes:
-        read_version: the version that the change was computed from; 0 for none, or "whichever is the latest".
-        operation: what to do.
-        uuid: hyphenated, lower case.
-        properties: free-form; ``COMMIT_MESSAGE_KEY`` is reserved.
+        read_version: the version that the change was planned on; 0 for none, or for the latest version.
+        operation: the operation.
+        uuid: the UUID, hyphenated and in lowercase.
+        properties: arbitrary properties; ``COMMIT_MESSAGE_KEY`` is reserved.
     """
 
     read_version: int
@@ -57,19 +63,19 @@ class Transaction:
 
     @property
     def file_name(self) -> str:
-        """The name of its file below ``_transactions/``."""
+        """The name of the transaction's file below ``_transactions/``."""
         return transaction_file_name(self.read_version, self.uuid)
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, what: str) -> Self:
-        """Parse the bare message.
+        """Parse the message, which has no framing.
 
         Args:
             data: the serialized message.
-            what: where it was found, for error messages.
+            what: description of the transaction's location, for error messages.
 
         Raises:
-            CorruptDataError: the bytes are no transaction.
+            CorruptDataError: the bytes are not a transaction.
         """
         try:
             message = pb_transaction.Transaction.FromString(bytes(data))
@@ -82,17 +88,35 @@ class Transaction:
             properties=dict(message.transaction_properties),
         )
 
+    def apply(self, current: Manifest, log: VersionLog, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
+        """Apply the change to a version.
+
+        Args:
+            current: the version to build on.
+            log: the table's versions, for reading a version to restore.
+            hidden: reads hidden columns.
+
+        Raises:
+            InvalidInputError: the operation does not fit the table.
+            VersionNotFoundError: the version to restore no longer exists.
+        """
+        restored = self.operation.restored_version
+        return self.operation.apply(
+            ApplyContext(
+                current=current,
+                read_version=self.read_version,
+                restored=None if restored is None else log.read_version(restored),
+                hidden=hidden,
+            )
+        )
+
     def serialize(self) -> bytes:
-        """The bare message.
+        """Return the serialized message, without framing.
 
         Raises:
             NotSupportedError: the operation cannot be executed by this library.
-            InvalidInputError: the uuid is none.
+            InvalidInputError: the UUID is malformed.
         """
-        if isinstance(self.operation, CarriedOperation):
-            raise NotSupportedError(
-                f"committing the operation {self.operation.arm!r} is not supported", arm=self.operation.arm
-            )
         message = pb_transaction.Transaction(
             read_version=self.read_version, uuid=checked_uuid(self.uuid), transaction_properties=dict(self.properties)
         )
@@ -101,15 +125,39 @@ class Transaction:
 
 
 def checked_uuid(text: str) -> str:
-    """The uuid in its canonical spelling, which other writers require.
+    """Return the UUID after checking that it is in canonical form, which other writers require.
 
     Raises:
-        InvalidInputError: it is not spelled that way.
+        InvalidInputError: the text is not a canonical UUID.
     """
     try:
         canonical = str(uuid_module.UUID(text))
     except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidInputError(f"transaction uuid {text!r} is not a UUID") from error
+        raise InvalidInputError(f"malformed transaction uuid {text!r}") from error
     if canonical != text:
-        raise InvalidInputError(f"transaction uuid {text!r} must be written {canonical!r}")
+        raise InvalidInputError(f"transaction uuid {text!r} must be in canonical form, {canonical!r}")
     return canonical
+
+
+def checked_properties(properties: object, commit_message: object = None) -> dict[str, str]:
+    """Return the properties of a transaction, including its commit message.
+
+    Raises:
+        InvalidTypeError: the properties do not map strings to strings, or the message is not a string.
+        InvalidInputError: a string is not valid Unicode.
+    """
+    if properties is None:
+        properties = {}
+    if not isinstance(properties, Mapping):
+        raise InvalidTypeError(
+            f"transaction_properties must map strings to strings, found {properties!r:.80}",
+            argument="transaction_properties",
+        )
+    name = "transaction_properties"
+    checked = {
+        checked_text(f"a key of {name}", key): checked_text(f"{name}[{key!r:.40}]", value)
+        for key, value in properties.items()
+    }
+    if commit_message is not None:
+        checked[COMMIT_MESSAGE_KEY] = checked_text("commit_message", commit_message)
+    return checked

@@ -1,4 +1,4 @@
-"""Verdict: what a committed change means for one that was planned before it."""
+"""Verdict: the effect of a committed change on a change that was planned before it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ __all__ = ["Verdict"]
 
 
 class Verdict(Enum):
-    """What a committed change means for one that was planned before it, from mild to severe."""
+    """The effect of a committed change on a change that was planned before it, in order of severity."""
 
     COMPATIBLE = 0
-    """Both stand."""
+    """Both changes are valid."""
 
     MERGEABLE = 1
-    """Both stand when they hide different rows; where our rows are not known, this is ``RETRYABLE``."""
+    """Both changes are valid if they delete different rows; treated as ``RETRYABLE`` if our rows are unknown."""
 
     RETRYABLE = 2
-    """The change has to be planned again on the newer version."""
+    """The change must be planned again, based on the newer version."""
 
     INCOMPATIBLE = 3
-    """The change makes no sense on the newer version."""
+    """The newer version invalidates the change."""

@@ -1,1 +1,1 @@
-"""What exists: one asset per declared dataset."""
+"""The assets: one per declared dataset."""

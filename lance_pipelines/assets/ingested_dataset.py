@@ -4,17 +4,17 @@ from typing import Any
 
 import dagster as dg
 
-from lance_pipelines.assets.ingest_config import IngestConfig
+from lance_pipelines.events.asset_metadata import STORAGE_KIND, asset_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.metadata import STORAGE_KIND, asset_metadata
 from lance_pipelines.ops.commit_fragments import build_commit_op
+from lance_pipelines.ops.ingest_config import IngestConfig
 from lance_pipelines.ops.write_fragments import build_write_op
 
 __all__ = ["build_dataset_asset"]
 
 
 def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
-    """The asset of one dataset: each materialization is a version that this project committed."""
+    """Return the asset of one dataset: each materialization is a version that this project committed."""
     write_fragments = build_write_op(declaration).alias("write_fragments")
     commit_fragments = build_commit_op(declaration).alias("commit_fragments")
 

@@ -1,1 +1,1 @@
-"""The demonstration: a story of ingests, deletes and maintenance, told by a real ``dagster dev``."""
+"""The demonstration: ingests, deletes and maintenance on a real ``dagster dev``."""

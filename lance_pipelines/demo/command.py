@@ -1,4 +1,4 @@
-"""``lance-pipelines demo``: tell the story and say by the exit code whether it held."""
+"""``lance-pipelines demo``: run the demonstration; the exit code shows whether every check passed."""
 
 import signal
 import sys
@@ -13,7 +13,7 @@ from rich.console import Console
 from lance_core.errors import LanceError
 from lance_pipelines.demo.definitions import DATASET
 from lance_pipelines.demo.dev_server import DevServer
-from lance_pipelines.demo.report import print_comparison
+from lance_pipelines.demo.snapshot import print_comparison
 from lance_pipelines.demo.story import Story
 from lance_pipelines.settings import Settings
 
@@ -24,19 +24,21 @@ __all__ = ["demo"]
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the dataset and the Dagster instance go, and stay. Without it, a temporary directory that is removed.",
+    help="Directory for the dataset and the Dagster instance, which is kept. By default a temporary directory.",
 )
 @click.option("--ingests", type=click.IntRange(min=10), default=20, show_default=True, help="Number of batches.")
-@click.option("--rows", type=click.IntRange(min=500), default=500, show_default=True, help="Rows of a batch.")
-@click.option("--port", type=click.IntRange(min=0, max=65535), default=0, help="Of the web server; 0 for a free one.")
-@click.option("--stay", is_flag=True, help="Keep the server running at the end, until Ctrl-C.")
+@click.option("--rows", type=click.IntRange(min=500), default=500, show_default=True, help="Number of rows per batch.")
+@click.option(
+    "--port", type=click.IntRange(min=0, max=65535), default=0, help="Port of the web server; 0 for a free port."
+)
+@click.option("--stay", is_flag=True, help="Keep the server running after the demonstration, until Ctrl-C.")
 def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool) -> None:
-    """Ingest, delete, then watch the sensors put the dataset in shape.
+    """Ingest and delete rows, then watch the sensors maintain the dataset.
 
     Starts a real `dagster dev` with an instance of its own, takes five to ten minutes, and ends with a table of
-    versions, fragments, files and bytes before and after. The exit code is 0 if everything held, 1 if not.
+    versions, fragments, files and bytes before and after. The exit code is 0 if every check passed, 1 if not.
     """
-    # A demonstration that is told to go takes its processes along.
+    # When the demonstration is terminated, its processes are terminated too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     console = Console(highlight=False)
     started = time.monotonic()
@@ -55,16 +57,16 @@ def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool)
             warehouse.mkdir()
             uri = Path(Settings(warehouse=str(warehouse)).dataset_uri(DATASET))
             server = stack.enter_context(DevServer(place, warehouse=warehouse, port=port))
-            tell(f"dagster dev runs at {server.url}")
+            tell(f"dagster dev is running at {server.url}")
             story = Story(server, uri, inputs, tell=tell, num_ingests=ingests, rows_per_ingest=rows)
             outcome = story.run()
             print_comparison(console, outcome.before, outcome.after)
-            console.print(f"The story held: {len(outcome.checks)} checks in {time.monotonic() - started:.0f} s.")
+            console.print(f"Demonstration passed: {len(outcome.checks)} checks in {time.monotonic() - started:.0f} s.")
             if stay:
-                console.print(f"Look around at {server.url}; Ctrl-C ends it.")
+                console.print(f"The web interface is at {server.url}; press Ctrl-C to stop.")
                 _wait_for_interrupt()
     except LanceError as error:
-        console.print(f"[red]The story broke:[/red] {error}", soft_wrap=True)
+        console.print(f"[red]Demonstration failed:[/red] {error}", soft_wrap=True)
         sys.exit(1)
 
 

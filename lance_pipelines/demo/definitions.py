@@ -1,7 +1,7 @@
-"""What the demonstration's ``dagster dev`` loads: one dataset with a tight policy, and an asset that follows it.
+"""The demonstration's definitions: one dataset with a strict policy, and an asset downstream of it.
 
-The policy is that of a real dataset in small: fragments of a few thousand rows, one version kept, sensors that look
-every few seconds.
+The policy is a scaled-down version of a real one: fragments of a few thousand rows, one version kept, sensors that
+run every few seconds.
 """
 
 from datetime import timedelta
@@ -41,10 +41,10 @@ _INTERVAL_SECONDS: Final = 5
 
 
 def demo_definitions(settings: Settings) -> dg.Definitions:
-    """The dataset ``events``, its jobs and sensors, and the asset ``event_counts``.
+    """Return the dataset ``events``, its jobs and sensors, and the asset ``event_counts``.
 
     Args:
-        settings: where the dataset is.
+        settings: the location of the dataset.
     """
     uri = settings.dataset_uri(DATASET)
 
@@ -52,7 +52,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
         name=DOWNSTREAM,
         deps=[DATASET],
         automation_condition=on_new_data(),
-        description="How many events of each kind there are; runs whenever rows came or went, and only then.",
+        description="Number of events of each kind; runs whenever rows are added or deleted, and only then.",
     )
     def event_counts() -> dg.MaterializeResult[None]:
         counts = lance_core.dataset(uri).to_table(columns=["kind"])["kind"].value_counts().to_pylist()

@@ -1,7 +1,7 @@
-"""A ``dagster dev`` of the demonstration's own: web server, daemon and code server as processes.
+"""The demonstration's own ``dagster dev``: web server, daemon and code server as processes.
 
-The instance lives in a directory of the story, so that nothing of the user's is touched. The processes form a group of
-their own and end with the ``with`` block, whatever happens in it.
+The instance is in a directory of the demonstration, so that no instance of the user is touched. The processes form a
+process group and are stopped at the end of the ``with`` block.
 """
 
 import json
@@ -55,13 +55,13 @@ class DevServer:
     """A running ``dagster dev``.
 
     Args:
-        directory: where the instance and the log go; made when absent.
+        directory: for the instance and the log; created when absent.
         warehouse: directory of the datasets.
         port: of the web server; 0 for a free one.
     """
 
     def __init__(self, directory: Path, *, warehouse: Path, port: int = 0) -> None:
-        """Nothing is started yet."""
+        """Initialize without starting a process."""
         self._home = directory / "dagster_home"
         self._log = directory / "dagster-dev.log"
         self._warehouse = warehouse
@@ -95,7 +95,7 @@ class DevServer:
                 start_new_session=True,
             )
         try:
-            self.wait_until(self.api.is_loaded, "the code location does not load", seconds=_START_SECONDS)
+            self.wait_until(self.api.is_loaded, "the code location did not load", seconds=_START_SECONDS)
         except BaseException:
             self._stop()
             raise
@@ -108,15 +108,15 @@ class DevServer:
         self._stop()
 
     def wait_until(self, condition: Callable[[], bool], what: str, *, seconds: float) -> None:
-        """Ask until the answer is yes.
+        """Wait until a condition is true.
 
         Args:
-            condition: the question; a server that does not answer counts as no.
-            what: what has gone wrong when the time is over.
-            seconds: how long to ask.
+            condition: the condition; a server that does not answer counts as False.
+            what: the error message after a timeout.
+            seconds: the timeout.
 
         Raises:
-            StorageError: the time is over, or a process ended.
+            StorageError: the timeout expired, or a process ended.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -124,9 +124,11 @@ class DevServer:
                 if condition():
                     return
             if self._process is None or self._process.poll() is not None:
-                raise StorageError(f"dagster dev ended; the end of {self._log}:\n{self._tail()}")
+                raise StorageError(f"dagster dev exited; the last lines of {self._log}:\n{self._tail()}")
             if time.monotonic() > deadline:
-                raise StorageError(f"{what} after {seconds:.0f} seconds; the end of {self._log}:\n{self._tail()}")
+                raise StorageError(
+                    f"{what} after {seconds:.0f} seconds; the last lines of {self._log}:\n{self._tail()}"
+                )
             time.sleep(_POLL_SECONDS)
 
     def _tail(self) -> str:
@@ -139,7 +141,7 @@ class DevServer:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_STOP_SECONDS)
-        # Servers and runs of the group that did not leave with it.
+        # Servers and runs of the group that are still running.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

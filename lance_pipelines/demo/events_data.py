@@ -1,7 +1,6 @@
-"""The rows of the story, and what is left of them after each delete.
+"""The rows of the demonstration, and the expected rows after each delete.
 
-The input files and the expectation come from here and from nowhere else: the expectation is kept with plain Arrow
-functions and never asks the dataset.
+The expected rows are computed with Arrow functions alone, without reading the dataset.
 """
 
 from collections.abc import Callable
@@ -34,11 +33,11 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """One delete of the story.
+    """One delete of the demonstration.
 
     Attributes:
-        predicate: as it is given to the job.
-        matches: the same in Arrow functions; table -> boolean array.
+        predicate: the predicate for the job.
+        matches: the same predicate with Arrow functions; table -> boolean array.
     """
 
     predicate: str
@@ -65,10 +64,10 @@ DELETES: Final = (
 
 
 def events(number: int, num_rows: int) -> pa.Table:
-    """The rows of one batch; ids go on from batch to batch.
+    """Return the rows of one batch; ids continue from batch to batch.
 
     Args:
-        number: which batch, from 0.
+        number: number of the batch, from 0.
         num_rows: rows of every batch.
     """
     random = np.random.default_rng((_SEED, number))
@@ -92,29 +91,29 @@ def write_batch(directory: Path, number: int, num_rows: int) -> Path:
 
 
 class ExpectedRows:
-    """What the dataset must hold."""
+    """The expected rows of the dataset."""
 
     def __init__(self) -> None:
-        """No rows."""
+        """Initialize without rows."""
         self._rows = _SCHEMA.empty_table()
 
     @property
     def num_rows(self) -> int:
-        """How many."""
+        """The number of rows."""
         num_rows: int = self._rows.num_rows
         return num_rows
 
     @property
     def rows(self) -> pa.Table:
-        """All of them, ascending by id."""
+        """All rows, in ascending order of id."""
         return self._rows.sort_by("id").combine_chunks()
 
     def append(self, rows: pa.Table) -> None:
-        """A batch came in."""
+        """Add the rows of a batch."""
         self._rows = pa.concat_tables([self._rows, rows])
 
     def delete(self, delete: Delete) -> int:
-        """Rows went; returns how many."""
+        """Delete the matching rows and return their number."""
         kept = self._rows.filter(pc.invert(delete.matches(self._rows)))
         num_deleted: int = self._rows.num_rows - kept.num_rows
         self._rows = kept

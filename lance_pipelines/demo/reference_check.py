@@ -1,6 +1,6 @@
-"""The reference implementation's opinion of a dataset, where it is installed.
+"""Checks a dataset with the reference implementation, if it is installed.
 
-It is no dependency of this project; who has it gets the second opinion. It runs in a process of its own.
+The reference is not a dependency of this project. It runs in a separate process.
 """
 
 import importlib.util
@@ -30,7 +30,7 @@ print(json.dumps(rows))
 
 
 def is_reference_installed() -> bool:
-    """Whether there is a second opinion."""
+    """Return whether the reference implementation is installed."""
     return importlib.util.find_spec(REFERENCE_MODULE) is not None
 
 
@@ -38,10 +38,10 @@ def rows_by_version(uri: Path, versions: tuple[int, ...]) -> dict[int, int]:
     """Validate versions with the reference and read every row of them.
 
     Returns:
-        Version -> rows that the reference reads.
+        The number of rows that the reference reads, by version.
 
     Raises:
-        CorruptDataError: it rejects one.
+        CorruptDataError: the reference rejects a version.
     """
     command = [sys.executable, "-c", _PROGRAM, REFERENCE_MODULE, str(uri), *map(str, versions)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

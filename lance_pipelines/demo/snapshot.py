@@ -1,24 +1,28 @@
-"""What a dataset looks like from outside at one moment: the figures of the before/after table."""
+"""A snapshot of a dataset, and the table of two of them with which the demonstration ends."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
 import lance_core
 
-__all__ = ["Snapshot"]
+__all__ = ["Snapshot", "print_comparison"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Figures of a dataset on disk.
+    """Statistics of a dataset on disk.
 
     Attributes:
-        versions: numbers of the versions there are, ascending.
+        versions: the version numbers, in ascending order.
         fragments: of the latest version.
         rows: live rows of the latest version.
-        deleted_rows: rows that fragments of the latest version still hold but no reader sees.
-        worst_deleted_fraction: of a fragment's rows, the highest of all fragments; 0 without fragments.
+        deleted_rows: deleted rows that the data files of the latest version still contain.
+        worst_deleted_fraction: the highest fraction of deleted rows of any fragment; 0 without fragments.
         data_files: on disk, of all versions.
         deletion_files: on disk, of all versions.
         other_files: manifests, transactions and the rest.
@@ -37,10 +41,10 @@ class Snapshot:
 
     @classmethod
     def take(cls, uri: Path) -> Self:
-        """Look at a dataset.
+        """Take a snapshot of a dataset.
 
         Raises:
-            DatasetNotFoundError: there is none.
+            DatasetNotFoundError: the dataset does not exist.
         """
         dataset = lance_core.dataset(uri)
         fragments = dataset.get_fragments()
@@ -60,3 +64,23 @@ class Snapshot:
             other_files=len(files) - num_data - num_deletions,
             num_bytes=sum(path.stat().st_size for path in files),
         )
+
+
+def print_comparison(console: Console, before: Snapshot, after: Snapshot) -> None:
+    """Print two snapshots of a dataset side by side."""
+    table = Table(title="events, before and after the sensors acted")
+    table.add_column("")
+    table.add_column("before", justify="right")
+    table.add_column("after", justify="right")
+    for name, left, right in (
+        ("versions", len(before.versions), len(after.versions)),
+        ("fragments", before.fragments, after.fragments),
+        ("rows", before.rows, after.rows),
+        ("deleted rows still stored", before.deleted_rows, after.deleted_rows),
+        ("data files", before.data_files, after.data_files),
+        ("deletion files", before.deletion_files, after.deletion_files),
+        ("other files", before.other_files, after.other_files),
+    ):
+        table.add_row(name, f"{left:,}", f"{right:,}")
+    table.add_row("bytes", decimal(before.num_bytes), decimal(after.num_bytes))
+    console.print(table)

@@ -1,16 +1,16 @@
-"""The story: many small ingests, some deletes, then nothing but sensors.
+"""The demonstration: many small ingests, some deletes, then only sensors.
 
 ::
 
     ingest     batches arrive, each by a run of the job ``ingest``: a fragment and a version each; after a fifth of
                them the version is tagged
-    delete     runs of the job ``delete_rows``: a deletion file per fragment touched and a version each
-    maintain   one sensor after the other is switched on, and the story only watches: fragments that lost many rows are
-               written anew, small fragments become few, old versions and their files go, the tagged one stays
-    compare    rows, versions, files and recorded events are what they must be
+    delete     runs of the job ``delete_rows``: a deletion file per changed fragment and a version each
+    maintain   one sensor after the other is started, and nothing else is done: fragments that lost many rows are
+               rewritten, small fragments are merged, old versions and their files are removed, the tagged one is kept
+    compare    rows, versions, files and recorded events are as expected
 
-After each step the rows of the dataset are compared with an expectation that was kept without it. The first thing that
-is not as told ends the story with :class:`StoryBroken`.
+After each step the rows of the dataset are compared with the expected rows. The first failed check ends the
+demonstration with :class:`FailedCheckError`.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from lance_pipelines.demo.reference_check import is_reference_installed, rows_by
 from lance_pipelines.demo.snapshot import Snapshot
 from lance_pipelines.jobs import request_config
 
-__all__ = ["Story", "StoryBroken", "StoryOutcome"]
+__all__ = ["FailedCheckError", "Story", "StoryOutcome"]
 
 TAG: Final = "morning"
 
@@ -43,24 +43,24 @@ _SENSOR_SECONDS: Final = 600
 _UNFINISHED: Final = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _DATA_VERSION: Final = "dagster/data_version"
 _AUTOMATION_JOB: Final = "__ASSET_JOB"
-"""The name that Dagster gives to runs that an automation condition asks for."""
+"""The name that Dagster gives to runs that an automation condition requests."""
 
 _SPARK_CONFIG: Final = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Settings under which a session for a few rows starts soonest."""
+"""Settings with which a session for a few rows starts fastest."""
 
 
-class StoryBroken(LanceError):  # noqa: N818  # it says what has become of the story
-    """Something is not as the story tells it."""
+class FailedCheckError(LanceError):
+    """A check of the demonstration failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryOutcome:
-    """How a story that held went.
+    """The result of a demonstration that passed.
 
     Attributes:
-        before: the dataset when the sensors were switched on.
+        before: the dataset when the sensors were started.
         after: the dataset at the end.
-        checks: what was found to be true, in order.
+        checks: the checks that passed, in order.
     """
 
     before: Snapshot
@@ -69,13 +69,13 @@ class StoryOutcome:
 
 
 class Story:
-    """One telling of the story.
+    """One run of the demonstration.
 
     Args:
         server: a running server over :data:`~lance_pipelines.demo.definitions.DATASET`.
         uri: where the dataset is.
-        inputs: directory for the input files; there, and empty.
-        tell: called with a line for each thing that happens.
+        inputs: an existing, empty directory for the input files.
+        tell: called with one line of output for each event.
         num_ingests: batches.
         rows_per_ingest: rows of each batch.
     """
@@ -90,7 +90,7 @@ class Story:
         num_ingests: int = 20,
         rows_per_ingest: int = 500,
     ) -> None:
-        """Nothing happens yet."""
+        """Initialize without starting a process."""
         self._server = server
         self._api = server.api
         self._uri = uri
@@ -103,10 +103,10 @@ class Story:
         self._num_changes = 0
 
     def run(self) -> StoryOutcome:
-        """Tell the whole story.
+        """Run the demonstration.
 
         Raises:
-            StoryBroken: something is not as it must be.
+            FailedCheckError: a check failed.
             LanceError: the server or the dataset cannot be used.
         """
         num_tagged = self._num_ingests // 5
@@ -161,15 +161,15 @@ class Story:
             run_config = request_config("delete_rows", predicate=delete.predicate)
             self._finish(self._api.launch("delete_rows", run_config))
             num_rows = self._expected.delete(delete)
-            self._check_rows(f"after {num_rows} rows went by {delete.predicate!r}")
+            self._check_rows(f"after {num_rows} rows were deleted where {delete.predicate}")
             self._wait_for_request()
 
     def _finish(self, run_id: str) -> None:
-        """Wait for a run to end well."""
-        self._server.wait_until(partial(self._has_ended, run_id), f"run {run_id} does not end", seconds=_RUN_SECONDS)
+        """Wait for a run to succeed."""
+        self._server.wait_until(partial(self._has_ended, run_id), f"run {run_id} did not end", seconds=_RUN_SECONDS)
         status = self._api.status(run_id)
         if status != "SUCCESS":
-            raise StoryBroken(f"run {run_id} ended with {status}; see {self._server.url}/runs/{run_id}")
+            raise FailedCheckError(f"run {run_id} ended with {status}; see {self._server.url}/runs/{run_id}")
         self._num_changes += 1
 
     def _has_ended(self, run_id: str) -> bool:
@@ -178,7 +178,7 @@ class Story:
     # ── Maintenance ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _maintain(self, tagged_version: int) -> None:
-        """Switch one sensor on after the other; each must act, and bring the dataset where its policy wants it."""
+        """Start one sensor after the other; each must act, and bring the dataset within the limits of its policy."""
         known = {run["runId"] for run in self._api.runs()}
         most, worst = self._most_fragments(), DELETION_POLICY.max_deleted_fraction
         stages: tuple[tuple[str, str, str, Callable[[Snapshot], bool]], ...] = (
@@ -197,7 +197,7 @@ class Story:
             (
                 "cleanup_sensor",
                 "cleanup",
-                f"of the versions only {tagged_version}, which is tagged, and the newest are left; no deletion file is",
+                f"only the newest versions and the tagged version {tagged_version} are left, and no deletion file",
                 lambda look: (
                     look.deletion_files == 0
                     and set(look.versions) == {tagged_version, *look.versions[-CLEANUP_POLICY.retain_versions :]}
@@ -206,18 +206,18 @@ class Story:
         )
         for sensor, job, what, is_reached in stages:
             self._api.start_sensor(sensor)
-            self._tell(f"{sensor} is switched on")
+            self._tell(f"{sensor} was started")
             self._server.wait_until(
-                partial(self._is_at_rest, known, job, is_reached), f"{sensor} does not finish", seconds=_SENSOR_SECONDS
+                partial(self._is_at_rest, known, job, is_reached), f"{sensor} did not finish", seconds=_SENSOR_SECONDS
             )
             self._check(what, holds=is_reached(Snapshot.take(self._uri)))
 
     def _is_at_rest(self, known: set[str], job: str, is_reached: Callable[[Snapshot], bool]) -> bool:
-        """Whether a job ran, nothing runs any more, and the dataset is where it shall be. Tells of ended runs once."""
+        """Return whether a job ran, no run is active, and the dataset has the expected state; report new ended runs."""
         runs = self._api.runs()
         for run in runs:
             if run["status"] in ("FAILURE", "CANCELED"):
-                raise StoryBroken(f"run {run['runId']} of {run['jobName']} ended with {run['status']}")
+                raise FailedCheckError(f"run {run['runId']} of {run['jobName']} ended with {run['status']}")
             if run["status"] == "SUCCESS" and run["runId"] not in known:
                 known.add(run["runId"])
                 self._tell(f"  run {run['runId'][:8]} of {run['jobName']} succeeded")
@@ -232,7 +232,7 @@ class Story:
 
     def _check(self, what: str, *, holds: bool) -> None:
         if not holds:
-            raise StoryBroken(f"not so: {what}")
+            raise FailedCheckError(f"check failed: {what}")
         self._checks.append(what)
         self._tell(what)
 
@@ -250,7 +250,7 @@ class Story:
 
     def _check_reference(self, after: Snapshot, tagged_version: int, tagged_rows: int) -> None:
         if not is_reference_installed():
-            self._tell("the reference implementation is not installed: no second opinion")
+            self._tell("the reference implementation is not installed; its check is skipped")
             return
         found = rows_by_version(self._uri, after.versions)
         expected = dict.fromkeys(after.versions, self._expected.num_rows) | {tagged_version: tagged_rows}
@@ -265,7 +265,7 @@ class Story:
             holds=len(changes) == len(set(changes)) == num_changes,
         )
         self._check(
-            f"maintenance left {len(recorded.observations)} observations, all of the data version {changes[0]}",
+            f"maintenance left {len(recorded.observations)} observations, all with data version {changes[0]}",
             holds=bool(recorded.observations)
             and {tags[_DATA_VERSION] for tags in recorded.observations} == {changes[0]},
         )
@@ -275,27 +275,27 @@ class Story:
         )
 
     def _wait_for_request(self) -> None:
-        """Until a run of the downstream asset was asked for by the change that was just made.
+        """Wait until a run of the downstream asset was requested because of the last change.
 
-        The run itself may go on beside the next change, which then asks for a run of its own.
+        The run itself may still be in progress at the next change, which then requests another run.
         """
 
         def is_requested() -> bool:
             return sum(run["jobName"] == _AUTOMATION_JOB for run in self._api.runs()) >= self._num_changes
 
-        self._server.wait_until(is_requested, f"nobody asks for {DOWNSTREAM}", seconds=_RUN_SECONDS)
+        self._server.wait_until(is_requested, f"no run of {DOWNSTREAM} was requested", seconds=_RUN_SECONDS)
 
     def _wait_for_downstream(self) -> None:
-        """Until the downstream asset has run for every change, the last of them included."""
+        """Wait until the downstream asset has run for every change."""
 
         def has_caught_up() -> bool:
             newest = self._api.asset_events(DATASET).materializations[0][_DATA_VERSION]
             seen = self._downstream_data_versions()
             return len(seen) >= self._num_changes and seen[0] == newest
 
-        self._server.wait_until(has_caught_up, f"{DOWNSTREAM} does not run", seconds=_RUN_SECONDS)
+        self._server.wait_until(has_caught_up, f"{DOWNSTREAM} did not run", seconds=_RUN_SECONDS)
 
     def _downstream_data_versions(self) -> list[str]:
-        """The data versions of the dataset that the downstream asset ran for, newest first."""
+        """Return the data versions of the dataset that the downstream asset ran for, newest first."""
         key = f"dagster/input_data_version/{DATASET}"
         return [tags[key] for tags in self._api.asset_events(DOWNSTREAM).materializations]

@@ -1,4 +1,4 @@
-"""The GraphQL interface of a running Dagster web server: what its pages use, for a program."""
+"""Client of the GraphQL interface that the pages of a Dagster web server use."""
 
 import json
 import urllib.request
@@ -44,7 +44,7 @@ query Events($path: [String!]!) { assetOrError(assetKey: {path: $path}) { ... on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetEvents:
-    """What was recorded of an asset, newest first; each event by its tags.
+    """The tags of the recorded events of an asset, newest first.
 
     Attributes:
         materializations: new data.
@@ -64,13 +64,13 @@ class WebApi:
     """
 
     def __init__(self, url: str, location: str) -> None:
-        """Nothing is asked yet."""
+        """Initialize without sending a request."""
         self._url = url
         self._selector = {"repositoryLocationName": location, "repositoryName": "__repository__"}
         self._location = location
 
     def is_loaded(self) -> bool:
-        """Whether the code location is there.
+        """Return whether the code location is loaded.
 
         Raises:
             StorageError: the code cannot be loaded.
@@ -96,17 +96,17 @@ class WebApi:
         return run_id
 
     def status(self, run_id: str) -> str:
-        """The status of a run, as Dagster spells it."""
+        """Return the status of a run, as Dagster spells it."""
         status: str = self.query(_RUN, runId=run_id)["runOrError"]["status"]
         return status
 
     def runs(self, *statuses: str) -> list[dict[str, str]]:
-        """Runs in one of these statuses; all for none. Each has runId, jobName and status."""
+        """Return the runs in one of these statuses, or all runs; each has runId, jobName and status."""
         runs: list[dict[str, str]] = self.query(_RUNS, statuses=list(statuses) or None)["runsOrError"]["results"]
         return runs
 
     def start_sensor(self, name: str) -> None:
-        """Switch a sensor on.
+        """Start a sensor.
 
         Raises:
             StorageError: there is no such sensor.
@@ -116,12 +116,12 @@ class WebApi:
             raise StorageError(f"the sensor {name} was not started: {started}")
 
     def sensors(self) -> dict[str, str]:
-        """Sensor -> its status, ``RUNNING`` or ``STOPPED``."""
+        """Return the status of each sensor, ``RUNNING`` or ``STOPPED``."""
         found = self.query(_SENSORS, selector=self._selector)["sensorsOrError"]["results"]
         return {sensor["name"]: sensor["sensorState"]["status"] for sensor in found}
 
     def asset_events(self, asset: str) -> AssetEvents:
-        """What was recorded of an asset; nothing for one that never had an event."""
+        """Return the recorded events of an asset; empty for one that never had an event."""
         found = self.query(_ASSET_EVENTS, path=[asset])["assetOrError"]
         return AssetEvents(
             materializations=[_tags(event) for event in found.get("assetMaterializations", [])],
@@ -129,7 +129,7 @@ class WebApi:
         )
 
     def query(self, query: str, **variables: Any) -> dict[str, Any]:
-        """The data that a query or a mutation answers.
+        """Return the data of the response to a query or a mutation.
 
         Raises:
             StorageError: the server refused it.

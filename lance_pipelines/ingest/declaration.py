@@ -1,4 +1,4 @@
-"""What a user declares once about a dataset: where it lives, what feeds it, how it is written.
+"""The declaration of a dataset: its location, its source, and how it is written.
 
 A :class:`DatasetDeclaration` is plain data. ``build_definitions`` turns each into a graph-backed asset; the Spark
 layer reads its source; the commit step reads its mode. A run configuration may replace single values for one run.
@@ -12,36 +12,43 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
-from lance_core.versions import LanceFileVersion
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
-    "DEFAULT_MAX_BYTES_PER_FILE",
-    "DEFAULT_MAX_ROWS_PER_FILE",
+    "DECLARED_MAX_BYTES_PER_FILE",
+    "DECLARED_MAX_ROWS_PER_FILE",
     "DatasetDeclaration",
     "SourceFormat",
     "SourceSpec",
     "WriteMode",
 ]
 
-DEFAULT_MAX_ROWS_PER_FILE: Final = 1024 * 1024
-"""Rows at which a task starts its next data file; the reference writer's default."""
+DECLARED_MAX_ROWS_PER_FILE: Final = 1024 * 1024
+"""Number of rows at which a task starts its next data file, unless declared otherwise.
 
-DEFAULT_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
-"""Bytes at which a task starts its next data file: large enough to scan well, small enough to rewrite in one task."""
+With the next one, the limits of a declared dataset. A write without a declaration has those of
+``lance_core/file/write_config.py``: as many rows, but 90 GiB.
+"""
+
+DECLARED_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
+"""Number of bytes at which a task starts its next data file, unless declared otherwise.
+
+Large enough for efficient scans, small enough to be rewritten by one task.
+"""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class WriteMode(StrEnum):
-    """What a run does with the rows that are there already."""
+    """What a run does with existing rows."""
 
     APPEND = "append"
     """Add the new rows; the first run creates the dataset."""
 
     OVERWRITE = "overwrite"
-    """Replace all rows and the schema by the new ones; the first run creates the dataset."""
+    """Replace all rows and the schema with the new ones; the first run creates the dataset."""
 
     CREATE = "create"
     """Create the dataset; fail if there is one."""
@@ -91,24 +98,24 @@ class DatasetDeclaration:
     Attributes:
         name: the asset's name; letters, digits and underscores.
         uri: the dataset's location.
-        source: what feeds it.
-        mode: what a run does with the rows that are there.
+        source: where its rows come from.
+        mode: what a run does with existing rows.
         max_rows_per_file: a task starts a new fragment at this many rows.
-        max_bytes_per_file: a task starts a new fragment at about this many bytes.
+        max_bytes_per_file: a task starts a new fragment at approximately this many bytes.
         data_storage_version: format version of the data files when a run creates the dataset or replaces its content:
-            "2.2" ("stable"), "2.1", "2.0", or "0.1" ("legacy"). None for the dataset's own, or "2.2" when there is
-            none. Rows that are appended take the dataset's version.
+            "2.2" ("stable"), "2.1", "2.0", or "0.1" ("legacy"). None for the dataset's own, or "2.2" for a new
+            dataset. Appended rows use the dataset's version.
         vector_columns: column of float lists -> length that every list must have; stored as fixed-size lists.
-        description: shown beside the asset.
-        maintenance: when its fragments are merged and its old versions go.
+        description: shown with the asset.
+        maintenance: when its fragments are merged and its old versions are removed.
     """
 
     name: str
     uri: str
     source: SourceSpec
     mode: WriteMode = WriteMode.APPEND
-    max_rows_per_file: int = DEFAULT_MAX_ROWS_PER_FILE
-    max_bytes_per_file: int = DEFAULT_MAX_BYTES_PER_FILE
+    max_rows_per_file: int = DECLARED_MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = DECLARED_MAX_BYTES_PER_FILE
     data_storage_version: str | None = None
     vector_columns: Mapping[str, int] = field(default_factory=dict)
     description: str | None = None
@@ -117,7 +124,8 @@ class DatasetDeclaration:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidInputError(
-                f"dataset name {self.name!r} is not letters, digits and underscores starting with a letter"
+                f"invalid dataset name {self.name!r}: it must start with a letter or an underscore and "
+                "contain only letters, digits and underscores"
             )
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")

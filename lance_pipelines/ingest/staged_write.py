@@ -1,8 +1,8 @@
 """StagedWrite: the message from the step that wrote fragments to the step that commits them.
 
-Fragments named here are complete files that no version refers to yet. The message is plain JSON, so it crosses
-processes and survives a retry of the commit step alone: the same message always carries the same ``write_id``, and
-that is what makes a repeated commit land once.
+Its fragments are complete files that no version refers to yet. The message is plain JSON, so it can be passed between
+processes and reused when only the commit step is retried: the same message always has the same ``write_id``, so a
+repeated commit takes effect once.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["StagedWrite"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWrite:
-    """Fragments written and not yet committed.
+    """Fragments that were written and not committed yet.
 
     Attributes:
         write_id: unique per execution of the write step (a UUID string); the commit's idempotency key.
         file_token: 16 hex digits that end the stem of every data file of this write.
         dataset: the declaration's name.
         uri: the dataset's location.
-        mode: what the commit does with the rows that are there.
+        mode: what the commit does with existing rows.
         read_version: the version the write was planned on; 0 when there was no dataset.
-        read_transaction: UUID of the transaction that made ``read_version``, so that a dataset that was deleted and
-            created again is told from the planned one; None when there was no dataset, or it records none.
+        read_transaction: UUID of the transaction that created ``read_version``. It reveals a dataset that was deleted
+            and recreated. None when there was no dataset, or it records none.
         schema: the Arrow schema of the fragments.
-        fragments: one ``FragmentMetadata.to_json()`` document each.
+        fragments: the fragments, as ``FragmentMetadata.to_json()`` documents.
         rows_counted: rows that Spark counted on their way to the writers.
         rows_written: rows in the fragments.
         bytes_written: bytes of the data files.
@@ -59,14 +59,14 @@ class StagedWrite:
     data_storage_version: str | None = None
 
     def to_json(self) -> str:
-        """The message as one JSON document; the schema as base64 of its Arrow IPC form."""
+        """Return the message as one JSON document; the schema as base64 of its Arrow IPC form."""
         document = {name: getattr(self, name) for name in self.__slots__}
         document["schema"] = base64.b64encode(self.schema.serialize()).decode("ascii")
         return json.dumps(document, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
         document = json.loads(text)
         document["schema"] = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["schema"])))
         document["mode"] = WriteMode(document["mode"])

@@ -1,7 +1,7 @@
-"""Checks over a staged write before it may become a version. No check changes anything.
+"""Checks of a staged write before it becomes a version. No check changes anything.
 
-A commit publishes files by name only: it would succeed over a file that is missing or short, and readers would meet
-the damage later. So the commit step first makes sure that
+A commit publishes files by name only: it would succeed even if a file were missing or truncated, and only readers
+would notice. So the commit step first verifies that
 
 * every row that Spark counted is in a fragment (:func:`verify_row_counts`);
 * every data file is there, with the size its writer recorded (:func:`verify_files`);
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import lance_core
+from lance_core import LanceFileVersion
 from lance_core.errors import (
     IncompatibleTransactionError,
     InvalidInputError,
@@ -20,30 +22,25 @@ from lance_core.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lance_core.io.uri import resolve
-from lance_core.schema.projection import check_compatible
-from lance_core.table.data_file import stored_fields
-from lance_core.versions import LanceFileVersion
+from lance_core.metadata import check_compatible, open_store, stored_field_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import lance_core
-    from lance_core.schema.field import Schema
     from lance_pipelines.ingest.staged_write import StagedWrite
 
 __all__ = ["StagedWriteError", "verify_files", "verify_read_version", "verify_row_counts", "verify_schema"]
 
 
 class StagedWriteError(InvalidInputError):
-    """The files are not what the staged write says. Nothing was committed: run the write step again."""
+    """The files differ from the staged write. Nothing was committed: run the write step again."""
 
 
 def verify_row_counts(staged: StagedWrite) -> None:
-    """Three independent counts agree: Spark's, the writers', and the sum over the fragments.
+    """Check that three independent counts agree: Spark's, the writers', and the sum over the fragments.
 
     Raises:
-        StagedWriteError: naming the counts that differ.
+        StagedWriteError: the counts differ; the message contains them.
     """
     in_fragments = sum(fragment["physical_rows"] for fragment in staged.fragments)
     if not staged.rows_counted == staged.rows_written == in_fragments:
@@ -58,12 +55,12 @@ def verify_row_counts(staged: StagedWrite) -> None:
 
 
 def verify_files(staged: StagedWrite) -> None:
-    """Every data file exists with its recorded size and bears this write's token.
+    """Check that every data file exists with its recorded size and has this write's token in its name.
 
     Raises:
-        StagedWriteError: naming the first file that does not.
+        StagedWriteError: names the first file that does not.
     """
-    store, root = resolve(staged.uri)
+    store, root = open_store(staged.uri)
     for data_file in _data_files(staged):
         name, expected = data_file["path"], data_file["file_size_bytes"]
         if not name.removesuffix(".lance").endswith(staged.file_token):
@@ -87,30 +84,28 @@ def verify_files(staged: StagedWrite) -> None:
             )
 
 
-def verify_schema(staged: StagedWrite, schema: Schema) -> None:
-    """The fragments may be added to a dataset of this schema.
+def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
+    """Check that the fragments can be added to a dataset of this schema.
 
-    Names and types must be the dataset's, and so must the field ids: files that were written for another schema hold
-    the same columns under other ids, and would be read without an error, as wrong values. Which ids a file lists, and
-    in which order, follows from its format version.
+    Names, types and field ids must match: files written for another schema hold the same columns under other ids and
+    would be read without an error, as wrong values. Which ids a file lists, and in which order, depends on its format
+    version.
 
     Raises:
-        SchemaMismatchError: naming the first column that differs.
+        SchemaMismatchError: names the first column or file that differs.
     """
     check_compatible(schema, staged.schema)
-    columns = []
     for column in staged.schema:
         stored = schema.field(column.name)
         if column.nullable and not stored.nullable:
             raise SchemaMismatchError(
-                f"{staged.uri}: column {column.name!r} is not nullable in the dataset and nullable in the new rows",
+                f"{staged.uri}: column {column.name!r} is not nullable in the dataset, but nullable in the new rows",
                 uri=staged.uri,
                 column=column.name,
             )
-        columns.append(stored)
     for data_file in _data_files(staged):
         version = LanceFileVersion.from_pair(data_file["file_major_version"], data_file["file_minor_version"])
-        expected_ids = [field.id for field in stored_fields(columns, version)]
+        expected_ids = stored_field_ids(schema, staged.schema.names, version)
         if data_file["fields"] != expected_ids:
             raise SchemaMismatchError(
                 f"{staged.uri}: data file {data_file['path']} stores field ids {data_file['fields']}, but the "
@@ -121,16 +116,16 @@ def verify_schema(staged: StagedWrite, schema: Schema) -> None:
 
 
 def verify_read_version(staged: StagedWrite, dataset: lance_core.LanceDataset) -> None:
-    """The dataset is the one that the write was planned on, not one that was created in its place.
+    """Check that the dataset is the one that the write was planned on, not a recreated one.
 
     Raises:
-        IncompatibleTransactionError: the planned version is not there, or another transaction made it.
+        IncompatibleTransactionError: the planned version no longer exists, or another transaction created it.
     """
     planned = staged.read_version
     if planned > dataset.version:
         raise IncompatibleTransactionError(
             f"{staged.uri} is at version {dataset.version}, but the write was planned on version {planned}: the "
-            "dataset was replaced meanwhile",
+            "dataset was replaced in the meantime",
             uri=staged.uri,
             planned=planned,
             found=dataset.version,
@@ -138,13 +133,13 @@ def verify_read_version(staged: StagedWrite, dataset: lance_core.LanceDataset) -
     try:
         transaction = dataset.read_transaction(planned)
     except VersionNotFoundError:
-        # Old versions may be cleaned up while a write runs; what came after them is judged by the commit.
+        # Old versions may be cleaned up while a write runs; the commit checks for conflicts with later ones.
         return
     if staged.read_transaction is None or transaction is None or transaction.uuid == staged.read_transaction:
         return
     raise IncompatibleTransactionError(
-        f"{staged.uri} was replaced meanwhile: version {planned} was made by transaction {staged.read_transaction} "
-        f"when the write was planned, and by {transaction.uuid} now",
+        f"{staged.uri} was replaced in the meantime: version {planned} was created by transaction "
+        f"{staged.read_transaction} when the write was planned, and by {transaction.uuid} now",
         uri=staged.uri,
         version=planned,
         planned=staged.read_transaction,

@@ -1,124 +1,27 @@
-"""What a cleanup will remove, and what it removed."""
+"""The report of a cleanup: what was removed, and what was not removed as planned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from lance_core.api.cleanup.classification import PathState
-from lance_core.api.cleanup.records import FileKind
-from lance_core.errors import StorageError
-from lance_pipelines.maintenance.durations import format_duration
-from lance_pipelines.maintenance.plan_table import Figure, amount, format_bytes, render_plan
-from lance_pipelines.maintenance.planned_cleanup import files_left_of
+from lance_core.errors import LanceError, NotFoundError, StorageError
+from lance_core.metadata import FileKind
+from lance_pipelines.maintenance.cleanup_plan import FileTotals, files_left_alone
+from lance_pipelines.maintenance.plan_table import amount, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from lance_core.metadata import CleanupPlan, CleanupStats
 
-    from lance_core.api.cleanup import CleanupPlan
-    from lance_core.api.cleanup.classification import ClassifiedPath
-    from lance_core.api.cleanup.records import CleanupStats
-    from lance_pipelines.maintenance.policy import CleanupPolicy
+__all__ = ["CleanupReport"]
 
-__all__ = ["CleanupForecast", "CleanupReport", "FileTotals"]
-
-_NAMED_FILES = 3
-
-_SHOWN_KINDS = (
-    ("data files", FileKind.DATA),
-    ("deletion files", FileKind.DELETION),
-    ("transaction files", FileKind.TRANSACTION),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class FileTotals:
-    """Number and bytes of some files."""
-
-    files: int
-    num_bytes: int
-
-    @classmethod
-    def of(cls, paths: Iterable[ClassifiedPath]) -> Self:
-        """Count files."""
-        listed = list(paths)
-        return cls(len(listed), sum(path.num_bytes for path in listed))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupForecast:
-    """A plan of removal.
-
-    Attributes:
-        uri: the dataset's location.
-        policy: which versions go.
-        rows: rows of the latest version; a cleanup does not change them.
-        plan: every file below the root, and what becomes of it.
-    """
-
-    uri: str
-    policy: CleanupPolicy
-    rows: int
-    plan: CleanupPlan
-
-    @property
-    def has_work(self) -> bool:
-        """Whether anything is to be removed."""
-        return bool(self.plan.removable)
-
-    @property
-    def versions(self) -> int:
-        """Versions that exist."""
-        return len(self.plan.kept_versions) + len(self.plan.removed_versions)
-
-    def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
-        everything, removable = FileTotals.of(self.plan.paths), FileTotals.of(self.plan.removable)
-        return {
-            "lance/read_version": self.plan.read_version,
-            "lance/rows": self.rows,
-            "lance/versions": self.versions,
-            "lance/versions_after": len(self.plan.kept_versions),
-            "lance/files": everything.files,
-            "lance/files_after": everything.files - removable.files,
-            "lance/storage_bytes": everything.num_bytes,
-            "lance/storage_bytes_after": everything.num_bytes - removable.num_bytes,
-            **_left_alone(self.plan),
-        }
-
-    def headline(self) -> str:
-        """One line: what is going to happen."""
-        place = f"{self.uri} version {self.plan.read_version}"
-        terms = f"the newest {self.policy.retain_versions}"
-        if self.policy.retention:
-            terms += f" and all of the last {format_duration(self.policy.retention)}"
-        if not self.has_work:
-            return f"{place}: nothing to do ({amount(self.versions, 'version')}; {terms} stay)"
-        removable = FileTotals.of(self.plan.removable)
-        return (
-            f"{place}: {len(self.plan.removed_versions)} of {amount(self.versions, 'version')}, "
-            f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) go; {terms} stay"
-        )
-
-    def table(self) -> str:
-        """What a dry run prints."""
-        plan = self.plan
-        lines = [
-            Figure("versions", self.versions, len(plan.kept_versions)),
-            Figure("rows of the latest version", self.rows, self.rows),
-            *(_figure(name, plan, kind) for name, kind in _SHOWN_KINDS),
-            _figure("all files", plan, None),
-        ]
-        everything, removable = FileTotals.of(plan.paths), FileTotals.of(plan.removable)
-        remaining = everything.num_bytes - removable.num_bytes
-        lines.append(Figure("bytes on storage", everything.num_bytes, remaining, is_bytes=True))
-        notes = [f"Note: {warning}." for warning in plan.warnings()]
-        return render_plan(f"cleanup {self.headline()}", lines, [*notes, "Dry run: nothing was changed."])
+_NAMED_FILES: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupReport:
-    """Figures of one cleanup.
+    """Statistics of one cleanup.
 
     Attributes:
         uri: the dataset's location.
@@ -152,7 +55,7 @@ class CleanupReport:
         return len(self.plan.kept_versions) + len(self.plan.removed_versions) - self.stats.old_versions
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event."""
+        """Return the metrics for an event."""
         stats = self.stats
         everything = FileTotals.of(self.plan.paths)
         return {
@@ -169,24 +72,26 @@ class CleanupReport:
             "lance/storage_bytes": everything.num_bytes - stats.bytes_removed,
             "lance/commit_attempts": 0,
             "lance/conflicts": 0,
-            **_left_alone(self.plan),
+            **files_left_alone(self.plan),
         }
 
     def warnings(self) -> list[str]:
-        """What did not go as planned, in words; empty when all of it did."""
+        """Messages about what was not removed as planned; empty when everything was."""
         found = []
         if self.stats.failed_deletes:
-            found.append(f"{self._failed()}; left to the next run")
+            found.append(f"{self._failed()}; the next run tries again")
         if self.stats.damaged_versions:
             versions = amount(self.stats.damaged_versions, "version")
-            found.append(f"{versions} got a tag, a branch or a commit too late: files that they name had gone already")
+            found.append(
+                f"{versions} got a tag, a branch or a commit too late: some of their files had already been removed"
+            )
         return found
 
     def require_progress(self) -> None:
-        """Refuse a cleanup that could not do anything.
+        """Fail if the cleanup could not remove anything.
 
         Raises:
-            StorageError: files were to go, and none could be removed.
+            StorageError: none of the files could be removed.
         """
         if self.stats.failed_deletes and not self.has_changed:
             raise StorageError(
@@ -196,7 +101,7 @@ class CleanupReport:
             )
 
     def _failed(self) -> str:
-        left = files_left_of(self.plan, _NAMED_FILES)
+        left = _files_left_of(self.plan, _NAMED_FILES)
         more = ", …" if self.stats.failed_deletes > len(left) else ""
         return f"{amount(self.stats.failed_deletes, 'file')} could not be removed: {', '.join(left)}{more}"
 
@@ -209,27 +114,40 @@ class CleanupReport:
         line = (
             f"{place}: {amount(stats.old_versions, 'old version')} removed, {self.versions} left; "
             f"{amount(stats.data_files_removed, 'data file')}, "
-            f"{amount(stats.deletion_files_removed, 'deletion file')}, "
-            f"{format_bytes(stats.bytes_removed)} reclaimed"
+            f"{amount(stats.deletion_files_removed, 'deletion file')}, {format_bytes(stats.bytes_removed)} reclaimed"
         )
         if stats.failed_deletes:
-            line += f"; {amount(stats.failed_deletes, 'file')} could not be removed, left to the next run"
+            line += f"; {amount(stats.failed_deletes, 'file')} could not be removed; the next run tries again"
         return line
 
 
-def _figure(name: str, plan: CleanupPlan, kind: FileKind | None) -> Figure:
-    found = [path for path in plan.paths if kind is None or path.kind is kind]
-    going = sum(path.state is PathState.REMOVABLE for path in found)
-    return Figure(name, len(found), len(found) - going)
+def _files_left_of(plan: CleanupPlan, max_files: int) -> list[str]:
+    """Return paths of files that should have been removed but still exist.
+
+    A manifest is kept as long as a file of its version exists; so manifests are returned only if there is no such file.
+
+    Args:
+        plan: an executed plan.
+        max_files: the maximum number of paths.
+    """
+    files: list[str] = []
+    manifests: list[str] = []
+    for file in plan.removable:
+        (manifests if file.kind is FileKind.MANIFEST else files).append(file.path)
+    for paths in (files, manifests):
+        left = list(islice((path for path in paths if _exists(plan, path)), max_files))
+        if left:
+            return left
+    return []
 
 
-def _left_alone(plan: CleanupPlan) -> dict[str, int]:
-    strangers, residue, protected = map(FileTotals.of, (plan.strangers, plan.residue, plan.protected))
-    return {
-        "lance/stranger_files": strangers.files,
-        "lance/stranger_bytes": strangers.num_bytes,
-        "lance/residue_files": residue.files,
-        "lance/residue_bytes": residue.num_bytes,
-        "lance/protected_files": protected.files,
-        "lance/protected_bytes": protected.num_bytes,
-    }
+def _exists(plan: CleanupPlan, path: str) -> bool:
+    store = plan.log.store
+    try:
+        store.head(store.join(plan.log.root, *path.split("/")))
+    except NotFoundError:
+        return False
+    except LanceError:
+        # A file that cannot even be checked could not be removed.
+        return True
+    return True

@@ -1,8 +1,8 @@
-"""A digest of what a version holds: its columns, the data files of its fragments, their deleted rows and overlays.
+"""A digest of the content of a version: its columns, the data files of its fragments, their deleted rows and overlays.
 
-Two versions with one digest have the same rows in the same places. Commits that change no row and move none keep it
-(configuration, an index, a delete that matches nothing); a rewrite changes it, and can be undone on paper, because it
-names what it replaced.
+Two versions with the same digest have the same rows at the same positions. Commits that neither change nor move rows
+keep it (configuration, an index, a delete that matches nothing). A rewrite changes it, but can be logically reverted,
+because it records what it replaced.
 """
 
 from __future__ import annotations
@@ -13,35 +13,37 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import CorruptDataError, NotSupportedError, VersionNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from lance_core.proto import pb_table
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
-    from lance_core.transactions.operations.rewrite import Rewrite
+    from lance_core.metadata import FragmentMessage, Manifest, RewriteGroup, VersionLog
 
-__all__ = ["content_digest", "content_digest_before", "holds_what_was_before"]
+__all__ = ["content_digest", "content_digest_before", "has_previous_content"]
 
 _DIGITS: Final = 32
 
 
 def content_digest(manifest: Manifest) -> str:
-    """The digest of a version; nothing is read."""
+    """Return the digest of a version, from its manifest alone."""
     return _digest(manifest, manifest.message.fragments)
 
 
-def content_digest_before(manifest: Manifest, rewrite: Rewrite) -> str:
-    """The digest of the version that a rewrite was applied to, told from the version that it made."""
-    written = {_files(fragment.message) for fragment in rewrite.new_fragments}
+def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup]) -> str:
+    """Return the digest of the version before one that rewrote fragments without changing rows.
+
+    Args:
+        manifest: the version that the rewrite created.
+        rewritten: which fragments it replaced with which.
+    """
+    written = {_files(fragment.message) for group in rewritten for fragment in group.new_fragments}
     kept = [fragment for fragment in manifest.message.fragments if _files(fragment) not in written]
-    return _digest(manifest, [*kept, *(fragment.message for fragment in rewrite.old_fragments)])
+    return _digest(manifest, [*kept, *(fragment.message for group in rewritten for fragment in group.old_fragments)])
 
 
-def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:
-    """Whether a version holds what the one before it held; False when that one cannot be read any more.
+def has_previous_content(log: VersionLog, manifest: Manifest) -> bool:
+    """Return whether a version has the same content as the previous one; False if that one can no longer be read.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     if manifest.version == 1:
         return False
@@ -52,7 +54,7 @@ def holds_what_was_before(log: VersionLog, manifest: Manifest) -> bool:
     return content_digest(before) == content_digest(manifest)
 
 
-def _digest(manifest: Manifest, fragments: Iterable[pb_table.DataFragment]) -> str:
+def _digest(manifest: Manifest, fragments: Iterable[FragmentMessage]) -> str:
     digest = hashlib.sha256()
     for field in manifest.message.fields:
         digest.update(field.SerializeToString(deterministic=True))
@@ -61,13 +63,13 @@ def _digest(manifest: Manifest, fragments: Iterable[pb_table.DataFragment]) -> s
     return digest.hexdigest()[:_DIGITS]
 
 
-def _files(fragment: pb_table.DataFragment) -> tuple[str, ...]:
+def _files(fragment: FragmentMessage) -> tuple[str, ...]:
     return tuple(file.path for file in fragment.files)
 
 
-def _overlays(fragment: pb_table.DataFragment) -> str:
+def _overlays(fragment: FragmentMessage) -> str:
     return "".join(f" {overlay.SerializeToString(deterministic=True).hex()}" for overlay in fragment.overlays)
 
 
-def _deletions(fragment: pb_table.DataFragment) -> tuple[int, int]:
+def _deletions(fragment: FragmentMessage) -> tuple[int, int]:
     return fragment.deletion_file.read_version, fragment.deletion_file.id

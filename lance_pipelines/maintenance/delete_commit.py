@@ -1,9 +1,9 @@
-"""Committing a delete: once, however often the step runs.
+"""Committing a delete exactly once, however often the step runs.
 
-A repeated step would find other rows: those that were written meanwhile and that nobody asked to delete. So each
-attempt first looks whether a version since the planned one carries this delete's id.
+A repeated step would also delete matching rows that were added in the meantime. So each attempt first checks whether a
+version since the planned one has the id of this delete.
 
-Somebody else may have deleted the rows since they were counted. Then no version is made, and nothing is reported.
+Another writer may have deleted the rows since they were counted. Then no version is created, and nothing is reported.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lance_core
-from lance_core.api.delete import RetryPolicy, delete_rows
 from lance_core.errors import CommitOutcomeUnknownError, VersionNotFoundError
+from lance_core.metadata import delete_rows
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.plan_table import amount
 
 if TYPE_CHECKING:
-    from lance_pipelines.maintenance.planned_delete import PlannedDelete
+    from lance_pipelines.maintenance.delete_plan import PlannedDelete
     from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = ["DeleteReport", "commit_delete"]
@@ -28,16 +28,16 @@ _ID_PROPERTY: Final = "lance_pipelines.delete_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteReport:
-    """Figures of one delete.
+    """Statistics of one delete.
 
     Attributes:
         uri: the dataset's location.
-        predicate: the rows that were deleted.
-        before: figures of the version planned on.
-        after: figures of the version that the delete made, or of the latest one when no row was left to delete.
-        rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before is gone.
-        repeated: True when an earlier attempt had made the version.
-        attempts: how often the delete was planned and tried by this attempt.
+        predicate: selects the deleted rows.
+        before: statistics of the version planned on.
+        after: statistics of the version that the delete created, or of the latest one when no row was left to delete.
+        rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before no longer exists.
+        repeated: True when an earlier attempt had created the version.
+        attempts: number of attempts of this call.
     """
 
     uri: str
@@ -50,11 +50,11 @@ class DeleteReport:
 
     @property
     def has_changed(self) -> bool:
-        """Whether there is a version in which rows were deleted."""
+        """Whether rows were deleted."""
         return self.rows_deleted != 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event; those of the version are the event's own."""
+        """Return the metrics for an event; those of the version are the event's own."""
         counted = {} if self.rows_deleted is None else {"lance/rows_deleted": self.rows_deleted}
         return {
             "lance/read_version": self.before.version,
@@ -71,7 +71,7 @@ class DeleteReport:
     def summary(self) -> str:
         """One line for logs and terminals."""
         if not self.has_changed:
-            found = f"none of {amount(self.after.rows, 'row')} matches {self.predicate} any more"
+            found = f"none of {amount(self.after.rows, 'row')} matches {self.predicate} any longer"
             return f"{self.uri} version {self.after.version}: nothing to do ({found})"
         deleted = "rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
         return (
@@ -81,24 +81,22 @@ class DeleteReport:
 
 
 def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteReport:
-    """Delete the rows, or find the version in which an earlier attempt did.
+    """Delete the rows, or find the version in which an earlier attempt deleted them.
 
     Raises:
-        DatasetNotFoundError: the dataset is gone.
+        DatasetNotFoundError: the dataset no longer exists.
         InvalidInputError: the predicate does not fit the dataset.
-        TooMuchWriteContentionError: other writers changed the same rows again and again; nothing was deleted.
-        CommitOutcomeUnknownError: it cannot be told whether the rows were deleted.
-        StorageError: the outside world failed.
+        TooMuchWriteContentionError: other writers kept changing the same rows; nothing was deleted.
+        CommitOutcomeUnknownError: it is unknown whether the rows were deleted.
+        StorageError: a storage operation failed.
     """
     dataset = lance_core.dataset(planned.uri)
-    landed = _find_landed(planned, dataset)
-    if landed is not None:
-        return _report(planned, policy, landed, _rows_deleted_by(dataset, landed), attempts=0)
+    earlier = _find_commit(planned, dataset)
+    if earlier is not None:
+        return _report(planned, policy, earlier, _rows_deleted_by(dataset, earlier), attempts=0)
     deleted = delete_rows(
-        dataset.log,
-        dataset.manifest,
+        dataset,
         planned.predicate,
-        RetryPolicy(),
         properties={
             "dagster.run_id": planned.run_id,
             "dagster.step_key": planned.step_key,
@@ -107,19 +105,18 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
             _ID_PROPERTY: planned.delete_id,
         },
         only_if_found=True,
-        line=dataset.line,
     )
-    return _report(planned, policy, deleted.manifest.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
+    return _report(planned, policy, deleted.view.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 
 
-def _find_landed(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:
+def _find_commit(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:
     for version in range(dataset.version, planned.before.version, -1):
         try:
             transaction = dataset.read_transaction(version)
         except VersionNotFoundError as error:
             raise CommitOutcomeUnknownError(
                 f"{planned.uri}: the delete was planned on version {planned.before.version}, and version {version} was "
-                "cleaned up meanwhile; whether it held this delete cannot be told any more",
+                "cleaned up in the meantime; whether it was this delete can no longer be determined",
                 uri=planned.uri,
                 version=version,
                 delete_id=planned.delete_id,

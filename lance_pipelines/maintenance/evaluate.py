@@ -1,7 +1,6 @@
-"""Is maintenance due? A policy, compared with the figures of a table: pure, no table is opened here.
+"""Decides whether maintenance is due: compares a policy with the statistics of a table. Pure; opens no table.
 
-The answers carry their figures in words. They stand in the tick of the sensor that asked, whichever way it went, and
-in a tag of the run that was requested.
+Each result has a reason with the numbers. It is shown in the tick of the sensor and in a tag of the requested run.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ __all__ = ["Due", "NotDue", "Verdict", "evaluate_cleanup", "evaluate_compaction"
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The work should be done.
+    """The work is due.
 
     Attributes:
-        reason: why, with figures.
-        subject: what would be worked on, where the latest version does not say it.
+        reason: why, with numbers.
+        subject: identifies the work, if the latest version alone does not.
     """
 
     reason: str
@@ -33,10 +32,10 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class NotDue:
-    """There is nothing to do.
+    """The work is not due.
 
     Attributes:
-        reason: why, with figures.
+        reason: why, with numbers.
     """
 
     reason: str
@@ -46,30 +45,30 @@ Verdict: TypeAlias = Due | NotDue
 
 
 def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) -> Verdict:
-    """Due when enough small fragments have neighbours to merge with.
+    """Due when enough small fragments have neighbors to merge with.
 
-    Small fragments that stand alone between large ones are not counted: no plan would contain them.
+    Small fragments between large ones are not counted: no plan would contain them.
     """
     if policy is None:
-        return NotDue("compaction is switched off")
+        return NotDue("compaction is disabled")
     needed = policy.min_small_fragments
     if health.small_fragments < needed:
         return NotDue(f"{_count(health.small_fragments, 'small fragment')} < {needed}")
     if health.mergeable_fragments < needed:
         return NotDue(
             f"{_count(health.small_fragments, 'small fragment')}, of which {health.mergeable_fragments} have small "
-            f"neighbours < {needed}"
+            f"neighbors < {needed}"
         )
     return Due(f"{_count(health.mergeable_fragments, 'small fragment')} >= {needed}")
 
 
 def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Verdict:
-    """Due when a fragment lost more of its rows than allowed, and enough rows would be dropped.
+    """Due when a fragment has a higher fraction of deleted rows than allowed, and enough rows would be dropped.
 
-    Where the whole table lost more than that, some fragment did; so the table needs no rule of its own.
+    If the table as a whole exceeds the fraction, so does some fragment; so the table needs no separate rule.
     """
     if policy is None:
-        return NotDue("materializing deletions is switched off")
+        return NotDue("materializing deletions is disabled")
     allowed = f"{policy.max_deleted_fraction:.3g}"
     if not health.worn_fragments:
         return NotDue(f"no fragment with more than {allowed} of its rows deleted, {health.deletion_ratio:.3g} in all")
@@ -83,17 +82,17 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
 
 
 def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
-    """Due when enough versions are beyond both terms of the policy and have neither tag nor branch."""
-    found = f"{_count(old.versions, 'version')}, {len(old.removable)} may go"
+    """Due when enough versions exceed both limits of the policy and have neither a tag nor a branch."""
+    found = f"{_count(old.versions, 'version')}, {len(old.removable)} removable"
     if len(old.removable) >= policy.min_old_versions:
         return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")
-    details = [f"the newest {policy.retain_versions} stay"]
+    details = [f"the newest {policy.retain_versions} are kept"]
     if old.named:
         details.append(f"{old.named} are tagged or have a branch")
-    if old.too_young:
-        details.append(f"{old.too_young} are younger than {policy.retention}")
+    if old.too_recent:
+        details.append(f"{old.too_recent} are newer than {policy.retention}")
     if old.next_at is not None:
-        details.append(f"the next is old enough at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
+        details.append(f"the next becomes eligible at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
     return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")
 
 

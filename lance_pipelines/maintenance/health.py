@@ -1,8 +1,8 @@
-"""TableHealth: the figures of one version that policies are compared with, and that events show.
+"""TableHealth: the statistics of one version, for policies and events.
 
-Everything is counted in the manifest and in the names below ``_versions/``: one listing and one manifest, whatever the
-table holds; no data file and no deletion file is opened. A number that writers did not record counts as 0, except the
-total of bytes, which is then unknown.
+All numbers come from the manifest and the names below ``_versions/``: one listing and one manifest are read, but no
+data file or deletion file. A number that a writer did not record counts as 0, except the total number of bytes, which
+is then unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import lance_core
-    from lance_core.proto import pb_table
+    from lance_core.metadata import FragmentMessage
     from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = ["TableHealth"]
@@ -27,18 +27,18 @@ __all__ = ["TableHealth"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHealth:
-    """Figures of one version.
+    """Statistics of one version.
 
     Attributes:
         version: the version.
-        versions: versions that exist, counted by their names.
+        versions: number of versions, counted by their names.
         fragments: fragments of the version.
         small_fragments: fragments below both targets of the compaction policy.
-        mergeable_fragments: small fragments that a compaction would put together with neighbours.
+        mergeable_fragments: small fragments that a compaction would merge with neighbors.
         rows: rows that are not deleted.
-        deleted_rows: rows that are in the data files and deleted.
-        worn_fragments: fragments that lost more of their rows than the deletion policy allows.
-        worn_rows: deleted rows of those.
+        deleted_rows: deleted rows that the data files still contain.
+        worn_fragments: fragments with a higher fraction of deleted rows than the deletion policy allows.
+        worn_rows: deleted rows of those fragments.
         data_files: data files of the fragments.
         deletion_files: fragments that have a deletion file.
         bytes_total: bytes of the data files; None when a file does not record its size.
@@ -61,12 +61,12 @@ class TableHealth:
 
     @classmethod
     def of(cls, dataset: lance_core.LanceDataset, policy: MaintenancePolicy, *, versions: int | None = None) -> Self:
-        """Count the version that a handle shows.
+        """Compute the statistics of the version that a handle shows.
 
         Args:
             dataset: an open handle.
-            policy: says what small and what worn is; the default stands in for a part that is switched off.
-            versions: how many versions there are; None lists their names.
+            policy: defines the limits; the default replaces a part that is disabled.
+            versions: the number of versions; None counts them by listing.
         """
         message = dataset.counted_manifest.message
         small = [_is_small(fragment, policy.compaction or CompactionPolicy()) for fragment in message.fragments]
@@ -91,21 +91,21 @@ class TableHealth:
 
     @property
     def deletion_ratio(self) -> float:
-        """The deleted part of the rows that are in the data files, between 0 and 1."""
+        """The fraction of the rows in the data files that is deleted, between 0 and 1."""
         physical_rows = self.rows + self.deleted_rows
         return self.deleted_rows / physical_rows if physical_rows else 0.0
 
 
-def _is_small(fragment: pb_table.DataFragment, policy: CompactionPolicy) -> bool:
-    """Whether a fragment is below both targets: its rows, deleted ones included, and the bytes of its files."""
+def _is_small(fragment: FragmentMessage, policy: CompactionPolicy) -> bool:
+    """Return whether a fragment is below both targets: its rows, deleted ones included, and the bytes of its files."""
     if fragment.physical_rows >= policy.target_rows_per_fragment:
         return False
     limit = policy.target_bytes_per_fragment
     return limit is None or sum(file.file_size_bytes for file in fragment.files) < limit
 
 
-def _is_worn(fragment: pb_table.DataFragment, policy: DeletionPolicy) -> bool:
-    """Whether more of its rows are deleted than allowed."""
+def _is_worn(fragment: FragmentMessage, policy: DeletionPolicy) -> bool:
+    """Return whether more of its rows are deleted than allowed."""
     deleted_rows = fragment.deletion_file.num_deleted_rows
     if not deleted_rows:
         return False
@@ -115,6 +115,6 @@ def _is_worn(fragment: pb_table.DataFragment, policy: DeletionPolicy) -> bool:
 
 
 def _count_mergeable(small: Sequence[bool]) -> int:
-    """Small fragments that stand beside another one: only neighbours are merged."""
+    """Return the number of small fragments that are next to another small one: only neighbors are merged."""
     lengths = [sum(1 for _ in run) for is_small, run in itertools.groupby(small) if is_small]
     return sum(length for length in lengths if length > 1)

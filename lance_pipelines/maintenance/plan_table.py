@@ -1,4 +1,4 @@
-"""The table that a dry run prints: figures of a dataset before the work and, as far as can be told, after it."""
+"""The table that a dry run prints: statistics of a dataset before the work and, if known, after it."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from humanfriendly import format_size  # type: ignore[import-untyped]  # no types
+from humanfriendly import format_size, format_timespan  # type: ignore[import-untyped]  # no types
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
-__all__ = ["Figure", "amount", "format_bytes", "render_plan"]
+__all__ = ["PlanLine", "amount", "format_bytes", "format_duration", "render_plan"]
 
 _WIDTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PlanLine:
     """One line of the table.
 
     Attributes:
         name: what is counted.
-        before: the figure now; None when it is not known.
-        after: the figure after the work; None when it is not known.
+        before: the value now; None when unknown.
+        after: the value after the work; None when unknown.
         is_bytes: whether it counts bytes.
-        is_estimate: whether ``after`` is a guess.
+        is_estimate: whether ``after`` is an estimate.
     """
 
     name: str
@@ -56,25 +57,30 @@ class Figure:
 
 
 def amount(number: int, noun: str) -> str:
-    """A number of things, ``1 fragment`` or ``2 fragments``."""
+    """Return a number with its noun: ``1 fragment`` or ``2 fragments``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_bytes(number: int) -> str:
-    """A number of bytes for people, ``1.5 GiB``."""
+    """Return a human-readable number of bytes: ``1.5 GiB``."""
     return str(format_size(number, binary=True))
 
 
-def render_plan(title: str, figures: Sequence[Figure], notes: Sequence[str] = ()) -> str:
-    """The table as plain text, with lines below it."""
+def format_duration(duration: timedelta) -> str:
+    """Return the duration in words, ``2 weeks``."""
+    return str(format_timespan(duration))
+
+
+def render_plan(title: str, lines: Sequence[PlanLine], notes: Sequence[str] = ()) -> str:
+    """Return the table as plain text, with the notes below it."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("")
     for name in ("before", "after", "change"):
         table.add_column(name, justify="right")
-    for figure in figures:
-        table.add_row(*figure.cells())
+    for line in lines:
+        table.add_row(*line.cells())
     text = io.StringIO()
     console = Console(file=text, width=_WIDTH, color_system=None, highlight=False, markup=False, emoji=False)
     console.print(table)
-    lines = [title, *(line.rstrip() for line in text.getvalue().splitlines()), *notes]
-    return "\n".join(lines) + "\n"
+    rows = [row.rstrip() for row in text.getvalue().splitlines()]
+    return "\n".join([title, *rows, *notes]) + "\n"

@@ -1,16 +1,16 @@
-"""When a dataset is maintained, and how: plain numbers that a declaration carries.
+"""Maintenance policy of a dataset: when and how it is maintained, as plain numbers in a declaration.
 
 =================  ============================================================  =======================================
 Part               Due when                                                      What it does
 =================  ============================================================  =======================================
 compaction         ``min_small_fragments`` fragments below the target can merge  small fragments become few large ones
-deletion           a fragment lost more than ``max_deleted_fraction`` of its     such fragments are written anew without
+deletion           a fragment lost more than ``max_deleted_fraction`` of its     such fragments are rewritten without
                    rows                                                          the deleted rows
-cleanup            ``min_old_versions`` versions are beyond both terms           their manifests and files go
+cleanup            ``min_old_versions`` versions exceed both limits              their manifests and files are removed
 =================  ============================================================  =======================================
 
-A part that is None is switched off. The digest of a policy is part of every run key: a changed policy is looked at anew
-although the dataset did not change.
+A part that is None is disabled. The digest of a policy is part of every run key: a changed policy is evaluated again
+even if the dataset did not change.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class CompactionPolicy:
     """When small fragments are merged, and what a merged fragment looks like.
 
     Attributes:
-        target_rows_per_fragment: rows that a fragment should have; one with fewer is small.
-        target_bytes_per_fragment: bytes of data files that a fragment should have at most; None for no such limit.
-        min_small_fragments: merge once this many small fragments can be merged.
-        max_source_bytes: bytes that one run reads at most; None for no limit.
-        batch_size: rows that a rewrite holds in memory at once; None lets the reader choose.
+        target_rows_per_fragment: target number of rows of a fragment; a fragment with fewer rows is small.
+        target_bytes_per_fragment: maximum number of bytes in the data files of a fragment; None for no limit.
+        min_small_fragments: number of mergeable small fragments from which a compaction is due.
+        max_source_bytes: maximum number of bytes that one run reads; None for no limit.
+        batch_size: maximum number of rows that a rewrite holds in memory; None lets the reader choose.
     """
 
     target_rows_per_fragment: int = 1024 * 1024
@@ -58,11 +58,11 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPolicy:
-    """When fragments with deleted rows are written anew.
+    """When fragments with deleted rows are rewritten.
 
     Attributes:
-        max_deleted_fraction: a fragment may have this part of its rows deleted, between 0 and 1; above, it is due.
-        min_deleted_rows: nothing is due while the fragments that are have fewer deleted rows than this.
+        max_deleted_fraction: fragments with a higher fraction of deleted rows are rewritten; between 0 and 1.
+        min_deleted_rows: number of deleted rows, in all those fragments together, from which a rewrite is due.
     """
 
     max_deleted_fraction: float = 0.1
@@ -78,16 +78,19 @@ class DeletionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """Which old versions go. A version goes when all terms say so; tagged versions always stay.
+    """Which old versions are removed: those that exceed all limits. Tagged versions are always kept.
+
+    Part of a declaration. The policy of the same name in ``lance_core.metadata``, with which a cleanup is planned, is
+    made from it in ``cleanup_plan.py``.
 
     Attributes:
-        retain_versions: the newest versions that stay, however old.
-        older_than: versions newer than this stay, however many.
-        min_age: versions newer than this stay, even when ``older_than`` is shorter. A writer that stops for longer than
-            this, just before it commits, may find the number of a removed version free. This library's writers notice
-            and refuse; the reference's lose the commit. Lower it only where nobody writes meanwhile.
-        min_old_versions: clean up once this many versions may go.
-        delete_unverified: also delete files that no version ever named although they are young. Only without writers.
+        retain_versions: keep this many of the newest versions, regardless of age.
+        older_than: keep versions newer than this, regardless of number.
+        min_age: keep versions newer than this, even if ``older_than`` is shorter. A writer that is suspended for longer
+            than this, just before it commits, may find the number of a removed version free. Writers of this library
+            detect that and fail; writers of the reference lose the commit. Lower it only while nothing writes.
+        min_old_versions: number of removable versions from which a cleanup is due.
+        delete_unverified: also delete recent files that no version references. Use only while nothing writes.
     """
 
     retain_versions: int = 10
@@ -104,7 +107,7 @@ class CleanupPolicy:
 
     @property
     def retention(self) -> timedelta:
-        """How long every version stays."""
+        """How long every version is kept."""
         return max(self.older_than, self.min_age)
 
 
@@ -113,9 +116,9 @@ class MaintenancePolicy:
     """What is done for one dataset.
 
     Attributes:
-        compaction: merging of small fragments; None switches it off.
-        deletion: writing fragments anew without their deleted rows; None switches it off.
-        cleanup: removal of old versions; None switches it off.
+        compaction: merging of small fragments; None disables it.
+        deletion: rewriting of fragments without their deleted rows; None disables it.
+        cleanup: removal of old versions; None disables it.
     """
 
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)
@@ -123,7 +126,7 @@ class MaintenancePolicy:
     cleanup: CleanupPolicy | None = field(default_factory=CleanupPolicy)
 
     def digest(self) -> str:
-        """Hexadecimal digits that are the same for equal policies, in every process, and differ for others."""
+        """Hexadecimal digits that identify the policy: the same for equal policies in every process."""
         text = json.dumps(dataclasses.asdict(self), sort_keys=True, default=timedelta.total_seconds)
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 

@@ -1,4 +1,4 @@
-"""Committing rewritten fragments: what still fits is committed, what lost its race is planned and written again.
+"""Committing rewritten fragments: groups with a conflict are planned and rewritten again.
 
 ::
 
@@ -7,21 +7,20 @@
          v
       commit -- lost groups ------------> plan them again on the latest version
          |  ^                                 |                      |
-         |  |    nothing left to do <---------+                      | in Spark, with the
-         |  |         |                                              | pool slot in hand
+         |  |    nothing left to do <---------+                      | in Spark, while the
+         |  |         |                                              | pool slot is held
          |  +---------|------------------- rewrite <-----------------+
          v            v
         outcome <-----+
 
-A group is lost when somebody deleted from, updated or replaced one of its fragments since the plan. Its new files are
-removed, for they would bring deleted rows back. The other groups of the same plan are not affected, and a group that an
-earlier attempt of the step had committed is found as committed.
+A group is lost when another writer deleted from, updated or replaced one of its fragments since the plan. Its new files
+are removed, because they would restore deleted rows. The other groups of the same plan are not affected, and a group
+that an earlier attempt of the step committed is recognized.
 
-With a byte target one more round may follow: how many bytes rows need when they are written together is known only
-afterwards, and new files may have become small enough to be joined once more.
+With a byte target another round may follow: how many bytes rows need when they are written together is known only
+afterwards, and new files may be small enough to be merged again.
 
-The rounds are bounded: against a writer that never pauses, groups that are still lost stay as they are, and the next
-run tries again.
+The number of rounds is limited: groups that still conflict are left unchanged, and the next run tries again.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ from lance_core.errors import (
 )
 from lance_core.optimize import RewriteResult, commit_rewrites, plan_again
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
-from lance_pipelines.maintenance.rewrite_verify import verify_row_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,18 +47,22 @@ if TYPE_CHECKING:
     from lance_core.optimize import CompactionTask
     from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 
-__all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "commit_staged_rewrite"]
+__all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "RowsLostError", "commit_staged_rewrite"]
 
 _MAX_ROUNDS: Final = 8
-"""How often lost groups are written again before the rest is left to the next run."""
+"""How often lost groups are rewritten before the rest is left to the next run."""
 
 _DEFINITE_FAILURES: Final = (IncompatibleTransactionError, InvalidInputError, NotFoundError, NotSupportedError)
-"""Errors that the same files will meet again, whenever they are committed."""
+"""Errors that would recur whenever the same files are committed."""
+
+
+class RowsLostError(InvalidInputError):
+    """A rewrite has a different number of rows than what it replaces. Nothing was committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What the tasks of a plan wrote.
+    """The output of the tasks of a plan.
 
     Attributes:
         file_token: every data file written ends in this token.
@@ -82,20 +84,20 @@ class DiscardFiles(Protocol):
     """Deletes the data files of one write."""
 
     def __call__(self, uri: str, file_token: str, /, *, keep: Iterable[str]) -> object:
-        """Delete the files that bear the token, except those to keep."""
+        """Delete the files with the token, except those to keep."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RewriteOutcome:
-    """What a commit step achieved; it grows from round to round.
+    """The result of a commit step; it grows from round to round.
 
     Attributes:
-        version: the latest version that the step knows.
+        version: the latest version known to the step.
         committed: results that are part of the dataset, those of earlier attempts included.
-        conflicts: groups that lost their race, counted anew in each round.
-        attempts: commits that were tried.
+        conflicts: number of groups that conflicted with other writers, summed over the rounds.
+        attempts: number of commit attempts.
         rounds: rounds of committing, at least 1.
-        unfinished: groups that still had lost when the rounds were over.
+        unfinished: number of groups that still conflicted after the last round.
     """
 
     version: int
@@ -107,18 +109,18 @@ class RewriteOutcome:
 
 
 def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, discard: DiscardFiles) -> RewriteOutcome:
-    """Make rewritten fragments part of the dataset, or find where an earlier attempt did.
+    """Commit rewritten fragments, or find the version that an earlier attempt committed.
 
     Args:
         staged: the message of the rewrite step.
         rewrite: executes the tasks of a further round.
-        discard: deletes this rewrite's files, after a failure that rules out that they will ever be part of a version.
+        discard: deletes the files of this rewrite, after a failure that rules out that they become part of a version.
 
     Raises:
         TooMuchWriteContentionError: no group at all could be committed.
-        DatasetNotFoundError: the dataset is gone.
-        CommitOutcomeUnknownError: a commit may have landed; nothing was deleted.
-        StorageError: the outside world failed; the files are kept for another attempt.
+        DatasetNotFoundError: the dataset no longer exists.
+        CommitOutcomeUnknownError: a commit may have succeeded; nothing was deleted.
+        StorageError: a storage operation failed; the files are kept for another attempt.
         LanceError: what ``rewrite`` raised.
     """
     plan = staged.plan
@@ -142,7 +144,7 @@ def _commit_round(
     outcome.rounds += 1
     try:
         results = [RewriteResult.from_json(text) for text in pending.results]
-        verify_row_counts(plan.uri, results)
+        _verify_row_counts(plan.uri, results)
         done = commit_rewrites(dataset, results, transaction_properties=_properties(plan))
     except _DEFINITE_FAILURES as error:
         _discard(plan, pending.file_token, discard, error)
@@ -154,8 +156,28 @@ def _commit_round(
     return done.lost
 
 
+def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
+    """Check that each group has as many rows as the replaced fragments have live rows.
+
+    Raises:
+        RowsLostError: names the first group that does not.
+    """
+    for result in results:
+        expected = sum(fragment.num_rows for fragment in result.original_fragments)
+        found = sum(fragment.num_rows for fragment in result.new_fragments)
+        if found != expected:
+            fragment_ids = [fragment.id for fragment in result.original_fragments]
+            raise RowsLostError(
+                f"{uri}: fragments {fragment_ids} hold {expected} rows, but their rewrite holds {found}: rows were "
+                "lost or written twice",
+                uri=uri,
+                expected=expected,
+                found=found,
+            )
+
+
 def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: RewriteOutcome) -> list[CompactionTask]:
-    """What another round has to do, as of the latest version."""
+    """Return what another round has to do, as of the latest version."""
     if lost:
         return plan_again(lance_core.dataset(plan.uri), lost, plan.options).tasks
     if not outcome.committed or "target_bytes_per_fragment" not in plan.options or "max_source_bytes" in plan.options:
@@ -164,9 +186,10 @@ def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: Rewrit
 
 
 def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
-    """Tasks over what this rewrite made, and over what was there when it was planned.
+    """Return the tasks that merge fragments of this rewrite with others of it, or with older ones.
 
-    What others appended meanwhile is left to the next run: following them could take for ever.
+    Older ones are those that existed when the rewrite was planned. Fragments that others appended since then are left
+    to the next run; otherwise this one might never end.
     """
     try:
         planned = lance_core.dataset(plan.uri, version=plan.before.version)
@@ -212,12 +235,12 @@ def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error
         if referenced is not None:
             discard(plan.uri, file_token, keep=referenced)
     except LanceError as cleanup_error:
-        # The commit's failure is the one to report; what is left is unreferenced and has this token in its name.
+        # The commit's failure is the one to report; leftover files are unreferenced and have this token in their names.
         error.add_note(f"the files of this rewrite ({file_token}) could not be removed: {cleanup_error}")
 
 
 def _referenced_since(uri: str, version: int) -> frozenset[str] | None:
-    """Data files of every version after the given one; None when some of those versions are gone."""
+    """Return the data files of all versions after the given one; None if some of them no longer exist."""
     dataset = lance_core.dataset(uri)
     present = {ref["version"] for ref in dataset.version_refs()}
     versions = range(version + 1, dataset.version + 1)

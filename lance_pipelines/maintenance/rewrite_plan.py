@@ -1,9 +1,9 @@
-"""Planning the rewriting of fragments: small ones are merged, or ones with many deleted rows written anew.
+"""The plan of a rewrite, and its statistics, which are known before any data is read.
 
 ===========================  ==========================================================================
 Operation                    Fragments
 ===========================  ==========================================================================
-``compact``                  small neighbours, and large ones above the deletion threshold
+``compact``                  small neighbors, and large ones above the deletion threshold
 ``materialize_deletions``    those above the deletion threshold; all others are excluded from the plan
 ===========================  ==========================================================================
 """
@@ -11,26 +11,30 @@ Operation                    Fragments
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from lance_core.optimize import Compaction
+from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, render_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import lance_core
-    from lance_core.optimize import CompactionPlan, CompactionTask
+    from lance_core.optimize import CompactionPlan, CompactionTask, PlanFigures
+    from lance_pipelines.maintenance.health import TableHealth
 
-__all__ = ["RewriteOperation", "plan_rewrite", "task_documents"]
+__all__ = ["RewriteForecast", "RewriteOperation", "plan_rewrite", "task_documents"]
 
 _EXCLUDED: Final = "excluded_fragment_ids"
+_LIMIT: Final = "max_source_bytes"
 
 
 class RewriteOperation(StrEnum):
-    """What fragments are rewritten for."""
+    """Why fragments are rewritten."""
 
     COMPACT = "compact"
     MATERIALIZE_DELETIONS = "materialize_deletions"
@@ -39,11 +43,11 @@ class RewriteOperation(StrEnum):
 def plan_rewrite(
     dataset: lance_core.LanceDataset, operation: RewriteOperation, options: Mapping[str, Any]
 ) -> CompactionPlan:
-    """The groups of fragments to rewrite, on the version that the handle shows.
+    """Return the groups of fragments to rewrite, on the version that the handle shows.
 
     Args:
         dataset: an open handle.
-        operation: what for.
+        operation: why fragments are rewritten.
         options: options of ``Compaction.plan``, with ``materialize_deletions_threshold``.
     """
     chosen = dict(options)
@@ -53,9 +57,9 @@ def plan_rewrite(
 
 
 def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
-    """Tasks as JSON texts to ship.
+    """Return tasks as JSON texts, for the workers.
 
-    Which fragments the plan left out does not matter to a task, and would be repeated in each.
+    The texts omit the list of excluded fragments, which tasks do not need.
     """
     documents = [json.loads(task.json()) for task in tasks]
     for document in documents:
@@ -63,8 +67,130 @@ def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
     return tuple(json.dumps(document) for document in documents)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteForecast:
+    """A rewrite planned on a version.
+
+    Attributes:
+        uri: the dataset's location.
+        operation: why fragments are rewritten.
+        before: statistics of the version planned on.
+        figures: statistics of the plan.
+        max_source_bytes: maximum number of bytes that the plan may read; None for no limit.
+        unlimited: statistics of the plan without that limit, if the limit leaves nothing to do.
+    """
+
+    uri: str
+    operation: RewriteOperation
+    before: TableHealth
+    figures: PlanFigures
+    max_source_bytes: int | None = None
+    unlimited: PlanFigures | None = None
+
+    @classmethod
+    def of(
+        cls,
+        dataset: lance_core.LanceDataset,
+        operation: RewriteOperation,
+        options: Mapping[str, Any],
+        *,
+        before: TableHealth,
+        figures: PlanFigures,
+    ) -> Self:
+        """Return the forecast of a plan.
+
+        Args:
+            dataset: the version planned on.
+            operation: why fragments are rewritten.
+            options: the options of the plan.
+            before: statistics of the version.
+            figures: statistics of the plan.
+        """
+        limit = options.get(_LIMIT)
+        unlimited = None
+        if limit is not None and not figures.tasks:
+            without = {name: value for name, value in options.items() if name != _LIMIT}
+            unlimited = plan_rewrite(dataset, operation, without).figures
+        return cls(
+            uri=dataset.uri,
+            operation=operation,
+            before=before,
+            figures=figures,
+            max_source_bytes=limit,
+            unlimited=unlimited,
+        )
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is to be rewritten."""
+        return self.figures.tasks > 0
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """Return the metrics for an event."""
+        figures = self.figures
+        return {
+            "lance/read_version": self.before.version,
+            "lance/tasks": figures.tasks,
+            "lance/rows": figures.rows,
+            "lance/fragments": figures.fragments_before,
+            "lance/fragments_after": figures.fragments_after,
+            "lance/small_fragments": self.before.small_fragments,
+            "lance/deleted_rows": figures.deleted_rows,
+            "lance/deleted_rows_after": figures.deleted_rows_after,
+            "lance/files": figures.files_before,
+            "lance/files_after": figures.files_after,
+            "lance/bytes_total": figures.bytes_before,
+            "lance/bytes_after_estimate": figures.bytes_after_estimate,
+            "lance/bytes_to_read": figures.rewritten_bytes,
+            "lance/bytes_to_write_estimate": figures.new_bytes_estimate,
+        }
+
+    def headline(self) -> str:
+        """One line that describes the plan."""
+        figures = self.figures
+        place = f"{self.uri} version {self.before.version}"
+        if not self.has_work:
+            return f"{place}: nothing to do ({self._state()})"
+        return (
+            f"{place}: {figures.rewritten_fragments} of {amount(figures.fragments_before, 'fragment')} "
+            f"({format_bytes(figures.rewritten_bytes)}) in {amount(figures.tasks, 'task')}"
+        )
+
+    def table(self) -> str:
+        """Return the output of a dry run."""
+        figures = self.figures
+        lines = [
+            PlanLine("rows", figures.rows, figures.rows),
+            PlanLine("deleted rows still stored", figures.deleted_rows, figures.deleted_rows_after),
+            PlanLine("fragments", figures.fragments_before, figures.fragments_after, is_estimate=self.has_work),
+            PlanLine("files", figures.files_before, figures.files_after, is_estimate=self.has_work),
+            PlanLine(
+                "bytes of data files",
+                figures.bytes_before,
+                figures.bytes_after_estimate,
+                is_bytes=True,
+                is_estimate=self.has_work,
+            ),
+        ]
+        notes = ["Dry run: nothing was changed."]
+        if self.has_work:
+            size = format_bytes(figures.new_bytes_estimate)
+            notes.insert(0, f"Until old versions are removed, about {size} of additional storage is needed.")
+        return render_plan(f"{self.operation} {self.headline()}", lines, notes)
+
+    def _state(self) -> str:
+        before = self.before
+        if self.unlimited is not None and self.unlimited.tasks and self.max_source_bytes is not None:
+            waiting = f"{amount(self.unlimited.tasks, 'task')} of {format_bytes(self.unlimited.rewritten_bytes)}"
+            return f"{waiting}, but none fits max_source_bytes, {self.max_source_bytes}"
+        fragments = amount(before.fragments, "fragment")
+        if self.operation is RewriteOperation.COMPACT:
+            return f"{fragments}, {before.small_fragments} of them small"
+        return f"{amount(before.deleted_rows, 'deleted row')} in {before.deletion_files} of {fragments}"
+
+
 def _fragments_within(dataset: lance_core.LanceDataset, threshold: float) -> list[int]:
-    """Ids of the fragments of whose rows no larger part than the threshold is deleted."""
+    """Return the ids of the fragments whose fraction of deleted rows does not exceed the threshold."""
     fragments = dataset.counted_manifest.message.fragments
     ids = np.array([fragment.id for fragment in fragments], np.uint64)
     physical = np.array([fragment.physical_rows for fragment in fragments], np.float32)

@@ -1,4 +1,4 @@
-"""What a rewriting job did: its own figures beside those of the version that it made."""
+"""The report of a rewriting job: its own statistics and those of the version that it created."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["RewriteReport", "report_rewrite"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteReport:
-    """Figures of one rewriting job.
+    """Statistics of one rewriting job.
 
     Attributes:
         uri: the dataset's location.
-        before: figures of the version planned on.
-        after: figures of the version that the job made.
+        before: statistics of the version planned on.
+        after: statistics of the version that the job created.
         groups: groups of fragments that were replaced.
-        groups_unfinished: groups that lost every race; the next run takes them up.
+        groups_unfinished: groups that conflicted in every round; the next run tries again.
         fragments_removed: fragments that were replaced.
         fragments_added: fragments that replace them.
         rows_rewritten: rows in the new fragments.
         deleted_rows_removed: deleted rows that the old fragments still held.
         bytes_rewritten: bytes of the new data files.
-        bytes_superseded: bytes of the old data files; they go with the versions that name them.
-        commit_attempts: commits that were tried.
-        conflicts: groups that lost a race, counted each time.
-        rounds: rounds of committing.
+        bytes_superseded: bytes of the old data files, which are removed together with the versions that reference them.
+        commit_attempts: number of commit attempts.
+        conflicts: number of groups that conflicted with other writers, summed over the rounds.
+        rounds: number of commit rounds.
         repeated: True when an earlier attempt had committed all of it.
     """
 
@@ -64,7 +64,7 @@ class RewriteReport:
         return self.groups > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """The figures for an event; those of the version are the event's own."""
+        """Return the metrics for an event; those of the version are the event's own."""
         return {
             "lance/read_version": self.before.version,
             "lance/groups": self.groups,
@@ -87,23 +87,26 @@ class RewriteReport:
         """One line for logs and terminals."""
         place = f"{self.uri} version {self.after.version}"
         if not self.has_changed:
-            return f"{place}: other writers replaced the fragments meanwhile, nothing was left to do"
+            return f"{place}: nothing left to do: other writers replaced the fragments in the meantime"
         line = (
-            f"{place}: {amount(self.fragments_removed, 'fragment')} ({format_bytes(self.bytes_superseded)}) rewritten "
-            f"into {self.fragments_added} ({format_bytes(self.bytes_rewritten)}), "
-            f"{amount(self.deleted_rows_removed, 'deleted row')} gone; "
-            f"the table has {amount(self.after.fragments, 'fragment')}"
+            f"{place}: {amount(self.fragments_removed, 'fragment')} ({format_bytes(self.bytes_superseded)}) "
+            f"rewritten into {self.fragments_added} ({format_bytes(self.bytes_rewritten)}), "
+            f"{amount(self.deleted_rows_removed, 'deleted row')} dropped; the table has "
+            f"{amount(self.after.fragments, 'fragment')}"
         )
         if self.groups_unfinished:
-            line += f"; {amount(self.groups_unfinished, 'group')} lost every race, left to the next run"
+            line += (
+                f"; {amount(self.groups_unfinished, 'group')} kept conflicting with other writers; the next run "
+                "tries again"
+            )
         return line
 
 
 def report_rewrite(planned: PlannedRewrite, outcome: RewriteOutcome, policy: MaintenancePolicy) -> RewriteReport:
-    """Add up what a commit step achieved. Reads a manifest, no data."""
+    """Compute the report of a commit step. Reads a manifest, no data."""
     written = [fragment for result in outcome.committed for fragment in result.new_fragments]
     read = [fragment for result in outcome.committed for fragment in result.original_fragments]
-    # What one round wrote, a later one may have joined: neither an old fragment nor one that is left.
+    # Fragments written by one round and merged by a later one are neither old fragments nor remaining ones.
     old = _without(read, written)
     new = _without(written, read)
     return RewriteReport(

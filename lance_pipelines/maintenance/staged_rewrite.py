@@ -1,9 +1,9 @@
-"""The messages between the steps of a rewriting job: what is to be rewritten, and what was.
+"""The messages between the steps of a rewriting job: the plan, and what was rewritten.
 
-They are plain data and travel as JSON: the steps may run in different processes, and a step may run again.
+They are plain data and passed as JSON: the steps may run in different processes, and a step may run again.
 
 ``PlannedRewrite`` carries the version that the plan was made on. Workers read the old fragments at that version, and
-the commit is judged against everything since, whatever the latest version is by then.
+the commit is checked for conflicts with all versions since.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PlannedRewrite:
         op: the operation, ``compact`` or ``materialize_deletions``.
         options: the compaction options, for planning lost groups again.
         tasks: one ``CompactionTask.json()`` text each.
-        before: figures of the version planned on.
+        before: statistics of the version planned on.
         run_id: the run that planned.
         step_key: the step of that run.
     """
@@ -45,12 +45,12 @@ class PlannedRewrite:
     step_key: str
 
     def to_json(self) -> str:
-        """The message as one JSON document."""
+        """Return the message as one JSON document."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
         document = json.loads(text)
         document["tasks"] = tuple(document["tasks"])
         document["before"] = TableHealth(**document["before"])
@@ -59,7 +59,7 @@ class PlannedRewrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRewrite:
-    """What the rewrite step wrote. No version refers to it yet.
+    """The output of the rewrite step. No version refers to it yet.
 
     Attributes:
         plan: the plan, without its tasks: each result names the fragments that it replaces.
@@ -73,16 +73,16 @@ class StagedRewrite:
 
     @classmethod
     def of(cls, plan: PlannedRewrite, file_token: str, results: tuple[str, ...]) -> Self:
-        """The message that follows a plan's."""
+        """Return the message for a plan and its results."""
         return cls(plan=dataclasses.replace(plan, tasks=()), file_token=file_token, results=results)
 
     def to_json(self) -> str:
-        """The message as one JSON document."""
+        """Return the message as one JSON document."""
         return json.dumps({"plan": self.plan.to_json(), "file_token": self.file_token, "results": self.results})
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of :meth:`to_json`."""
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
         document = json.loads(text)
         return cls(
             plan=PlannedRewrite.from_json(document["plan"]),

@@ -1,6 +1,5 @@
-"""The op that makes a staged write a version of its dataset: verify, commit once, report."""
+"""The op that verifies and commits a staged write, and reports the materialization."""
 
-import sys
 import warnings
 from collections.abc import Mapping
 
@@ -8,25 +7,23 @@ import dagster as dg
 from dagster import BetaWarning
 
 import lance_core
-from lance_pipelines.data_version import data_version_at
-from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.ingest.commit import commit_staged
+from lance_pipelines.events.asset_metadata import VERSION_KEY, materialization_metadata, version_metadata
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.ingest.report import CommitReport, report_commit
 from lance_pipelines.ingest.staged_write import StagedWrite
-from lance_pipelines.metadata import materialization_metadata, version_metadata
-from lance_pipelines.ops.failures import clear_failures
-from lance_pipelines.pools import commit_pool
-from lance_pipelines.spark.writer import discard_files
+from lance_pipelines.ingest.write_commit import commit_staged
+from lance_pipelines.ingest.write_report import WriteReport, report_write
+from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.ops.output import say
+from lance_pipelines.runs.dead_runs import stop_watching
+from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["build_commit_op"]
 
-COMMIT_RETRIES = dg.RetryPolicy(max_retries=3, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS)
-"""A commit may be repeated: it lands once. Only failures that may pass are, see ``ops/failures.py``."""
-
 
 def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The commit op of one dataset. Its output is the asset's materialization."""
+    """Return the commit op of one dataset. Its output is the asset's materialization."""
 
     @dg.op(
         name=f"commit_fragments_of_{declaration.name}",
@@ -39,25 +36,24 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def commit_fragments(context: dg.OpExecutionContext, staged_write: str) -> dg.Output[None]:
         stop_watching(context.run_id)
         staged = StagedWrite.from_json(staged_write)
-        with clear_failures(declaration.name, context.log):
-            landing = commit_staged(staged, discard=discard_files)
-            report = report_commit(staged, landing)
-            # A repeated commit may be old news: what the dataset holds now is what readers downstream will see.
-            data_version = data_version_at(report.uri, report.version if landing.committed_now else None)
-            figures = version_metadata(lance_core.dataset(report.uri, version=report.version), declaration.maintenance)
-        context.log.info(report.summary())
-        # Logs go to standard error; this line alone is the program's output.
-        sys.stdout.write(f"{declaration.name}: {report.summary()}\n")
-        sys.stdout.flush()
-        return _materialization(report, data_version, figures)
+        with reported_as_failure(declaration.name, context.log):
+            outcome = commit_staged(staged, discard=discard_files)
+            report = report_write(staged, outcome)
+            # A repeated commit may be outdated: downstream readers see the current content of the dataset.
+            data_version = data_version_at(report.uri, report.version if outcome.committed_now else None)
+            statistics = version_metadata(
+                lance_core.dataset(report.uri, version=report.version), declaration.maintenance
+            )
+        say(context, declaration.name, report.summary())
+        return _materialization(report, data_version, statistics)
 
     return commit_fragments
 
 
 def _materialization(
-    report: CommitReport, data_version: str, figures: Mapping[str, dg.MetadataValue]
+    report: WriteReport, data_version: str, statistics: Mapping[str, dg.MetadataValue]
 ) -> dg.Output[None]:
-    tags = {"lance/version": str(report.version)}
+    tags = {VERSION_KEY: str(report.version)}
     if report.transaction_uuid is not None:
         tags["lance/txn"] = report.transaction_uuid
     with warnings.catch_warnings():
@@ -65,7 +61,7 @@ def _materialization(
         warnings.simplefilter("ignore", BetaWarning)
         return dg.Output(
             None,
-            metadata={**figures, **materialization_metadata(report)},
+            metadata={**statistics, **materialization_metadata(report)},
             data_version=dg.DataVersion(data_version),
             tags=tags,
         )

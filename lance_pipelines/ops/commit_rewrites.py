@@ -1,34 +1,33 @@
-"""The op that makes rewritten fragments part of their dataset, and reports it without a materialization."""
+"""The op that commits rewritten fragments and reports an observation."""
 
 from functools import partial
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.events import maintenance_observation
+from lance_pipelines.events.commit_events import dataset_observation
+from lance_pipelines.events.recorded_versions import find_data_version
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.rewrite_commit import commit_staged_rewrite
 from lance_pipelines.maintenance.rewrite_report import report_rewrite
 from lance_pipelines.maintenance.staged_rewrite import StagedRewrite
-from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import say
 from lance_pipelines.ops.rewrite_fragments import rewrite_with
-from lance_pipelines.pools import commit_pool
-from lance_pipelines.recorded_versions import find_data_version
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.spark.writer import discard_files
+from lance_pipelines.runs.dead_runs import stop_watching
+from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["build_rewrite_commit_op"]
 
 
 def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The commit op of one dataset's rewriting jobs."""
+    """Return the commit op of one dataset's rewriting jobs."""
 
     @dg.op(
         name=f"commit_rewrites_of_{declaration.name}",
-        description=f"Commits the rewritten fragments of {declaration.name}. Groups that others changed meanwhile are "
-        "planned and rewritten again, the others are not.",
+        description=f"Commits the rewritten fragments of {declaration.name}. Only groups that other writers changed "
+        "in the meantime are planned and rewritten again.",
         ins={"staged_rewrite": dg.In(str, description="The staged rewrite, as JSON.")},
         out=dg.Out(dg.Nothing),
         pool=commit_pool(declaration.name),
@@ -37,17 +36,17 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def commit_rewrites(context: dg.OpExecutionContext, spark: SparkResource, staged_rewrite: str) -> None:
         stop_watching(context.run_id)
         staged = StagedRewrite.from_json(staged_rewrite)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             outcome = commit_staged_rewrite(staged, rewrite=partial(rewrite_with, spark), discard=discard_files)
             report = report_rewrite(staged.plan, outcome, declaration.maintenance)
             if report.has_changed:
-                event = maintenance_observation(
+                event = dataset_observation(
                     dataset=declaration.name,
                     uri=report.uri,
                     op=staged.plan.op,
                     report_metadata=report.metadata(),
                     version=report.after.version,
-                    # The history may have been cleaned up: then the event log knows.
+                    # The history may have been cleaned up; then the event log has the value.
                     data_version=find_data_version(
                         context.instance, declaration.name, report.uri, report.after.version
                     ),

@@ -1,4 +1,4 @@
-"""The ops of a delete: count what matches, then delete it. A change of the data, so it is a materialization."""
+"""The ops of a delete: the first counts the matching rows, the second deletes them and reports a materialization."""
 
 import uuid
 from collections.abc import Iterator
@@ -7,27 +7,25 @@ from typing import Any
 import dagster as dg
 
 import lance_core
-from lance_core.api.delete_plan import plan_delete as plan_delete_of
-from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.events import dataset_materialization
+from lance_core.metadata import plan_delete as plan_delete_of
+from lance_pipelines.events.commit_events import dataset_materialization
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.delete_commit import commit_delete
-from lance_pipelines.maintenance.delete_forecast import DeleteForecast
+from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.planned_delete import PlannedDelete
-from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
-from lance_pipelines.ops.output import print_text, say
-from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
+from lance_pipelines.ops.output import say
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
-from lance_pipelines.pools import commit_pool
+from lance_pipelines.runs.dead_runs import stop_watching
 
 __all__ = ["build_delete_op", "build_delete_plan_op"]
 
 
 def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Counts the rows of one dataset that match a predicate."""
+    """Return the op that counts the rows of one dataset that match a predicate."""
 
     @dg.op(
         name=f"plan_delete_from_{declaration.name}",
@@ -36,7 +34,7 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     )
     def plan_delete(context: dg.OpExecutionContext, config: DeleteRowsConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs
 
@@ -44,7 +42,7 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Deletes rows of one dataset."""
+    """Return the op that deletes rows of one dataset."""
 
     @dg.op(
         name=f"delete_rows_from_{declaration.name}",
@@ -57,7 +55,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def delete_rows(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
         planned = PlannedDelete.from_json(plan)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             report = commit_delete(planned, declaration.maintenance)
             if report.has_changed:
                 event = dataset_materialization(
@@ -86,11 +84,7 @@ def _plan(
     found = plan_delete_of(dataset, config.predicate)
     forecast = DeleteForecast(uri=uri, predicate=config.predicate, before=before, plan=found)
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
-    if dry_run:
-        print_text(f"{declaration.name}: {forecast.table()}")
-        return [shown]
-    if not forecast.has_work:
-        say(context, declaration.name, forecast.headline())
+    if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info("Deleting from %s.", forecast.headline())
     prepare_for_pool(context)

@@ -1,7 +1,7 @@
-"""From a typed error to the one message that a failed step shows, and from a wrong run configuration to one line.
+"""Converts typed errors to the message of a failed step, and invalid run configurations to one line.
 
-A typed error says what failed. Its stack is logged once, at the level of debugging; Dagster would show that of its own
-frames with the failure of the step, and again with that of the run.
+A typed error says what failed. Its stack trace is logged once, at debug level; Dagster would show the stack trace of
+its own frames with the failure of the step, and again with that of the run.
 """
 
 import atexit
@@ -15,44 +15,44 @@ from types import TracebackType
 from typing import Final
 
 import dagster as dg
-from dagster._core.errors import DagsterError, DagsterUserCodeProcessError
-from dagster._utils.error import SerializableErrorInfo
+from dagster._core.errors import DagsterUserCodeProcessError
+from dagster_shared.error import SerializableErrorInfo
 
 from lance_core.errors import LanceError, StorageError, TooMuchWriteContentionError
 
-__all__ = ["as_failure", "clear_failures", "config_headline", "take_last_words"]
+__all__ = ["as_failure", "config_headline", "reported_as_failure", "take_failures"]
 
 _MAX_CAUSE_CHARACTERS = 2000
 
 _SAMPLE: Final = re.compile(r"\.? (?:Expected: \"|Sample config for missing )", re.DOTALL)
-"""Where the part of a message begins that shows a configuration."""
+"""Marks the start of the part of a message that shows a configuration."""
 
-_last_words: dict[str, str] = {}
-"""Dataset -> message of its latest step, while that step has failed."""
+_failures: dict[str, str] = {}
+"""Dataset -> message of its latest step, if that step failed."""
 
 
 @atexit.register
-def _say_last_words() -> None:
-    # Dagster prints the message twice among its own stack frames; who reads a log from its end finds it here.
-    for message in _last_words.values():
+def _print_failures() -> None:
+    # Dagster prints the message twice, between its own stack frames; this repeats it at the end of the log.
+    for message in _failures.values():
         sys.stderr.write(f"FAILED {message}\n")
 
 
-def take_last_words() -> list[str]:
-    """The messages that would be said when the process ends, for a caller who says them now."""
-    messages = list(_last_words.values())
-    _last_words.clear()
+def take_failures() -> list[str]:
+    """Return the messages that would be printed when the process ends; they are no longer printed then."""
+    messages = list(_failures.values())
+    _failures.clear()
     return messages
 
 
 def config_headline(error: dg.DagsterInvalidConfigError) -> str:
-    """What is wrong with a run configuration, in one line: the path of each field, without Dagster's samples."""
+    """Return the errors of a run configuration in one line: the path of each field, without Dagster's samples."""
     found = [_SAMPLE.split(str(each.message))[0] for each in error.errors]
     return " ".join(f"run configuration: {'; '.join(found)}".split())
 
 
 def _say_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What Python calls before it ends for an exception: the stack of a wrong configuration is Dagster's own."""
+    """Handle an uncaught exception: for an invalid configuration, the stack trace is only Dagster's own."""
     if isinstance(error, dg.DagsterInvalidConfigError):
         sys.stderr.write(f"FAILED {config_headline(error)}\n")
     else:
@@ -64,20 +64,20 @@ sys.excepthook = _say_one_line
 
 
 class _StacklessError(DagsterUserCodeProcessError):
-    """For Dagster, an error of another process: it shows the description that came with it, and no stack of its own."""
+    """An error that Dagster shows without a stack trace, because it treats it as one from another process."""
 
     def __init__(self, message: str) -> None:
-        DagsterError.__init__(self, message)
+        dg.DagsterError.__init__(self, message)
         info = SerializableErrorInfo(message=f"Failure: {message}", stack=[], cls_name="Failure")
         self.user_code_process_error_infos = [info]
 
 
 class _FinalError(dg.Failure, _StacklessError):
-    """Ends a step for good. Dagster raises errors of this kind past the retry policy of the op."""
+    """Ends a step permanently. Dagster does not apply the retry policy of the op to errors of this kind."""
 
 
 def as_failure(error: LanceError, dataset: str) -> dg.Failure:
-    """The error as Dagster's own failure: its message as headline, its facts as metadata.
+    """Convert an error to Dagster's own failure, with its message as headline and its context as metadata.
 
     Retries are allowed only where the same call may succeed later.
     """
@@ -100,12 +100,12 @@ def as_failure(error: LanceError, dataset: str) -> dg.Failure:
 
 
 @contextmanager
-def clear_failures(dataset: str, log: logging.Logger | None = None) -> Iterator[None]:
-    """Inside the block, a typed error becomes the step's one message; what it wraps stays out of the headline.
+def reported_as_failure(dataset: str, log: logging.Logger | None = None) -> Iterator[None]:
+    """Convert a typed error inside the block to the failure of the step, without the errors that it wraps.
 
     Args:
         dataset: the dataset's name.
-        log: where the stack goes.
+        log: receives the stack trace.
     """
     try:
         yield
@@ -113,9 +113,9 @@ def clear_failures(dataset: str, log: logging.Logger | None = None) -> Iterator[
         if log is not None:
             log.debug("".join(traceback.format_exception(error)).rstrip())
         failure = as_failure(error, dataset)
-        _last_words[dataset] = str(failure.description)
+        _failures[dataset] = str(failure.description)
         raise failure from None
-    _last_words.pop(dataset, None)
+    _failures.pop(dataset, None)
 
 
 def _is_worth_retrying(error: LanceError) -> bool:

@@ -1,4 +1,4 @@
-"""What a run may say to a maintenance job, and how it changes the declared policy for that run.
+"""The run configuration of maintenance jobs, and how it changes the declared policy for that run.
 
 The configuration belongs to the job's first step::
 
@@ -6,18 +6,19 @@ The configuration belongs to the job's first step::
       plan_rewrites:
         config: {dry_run: true, target_rows_per_fragment: 500000}
 
-Fields left out keep the declared value.
+Omitted fields keep the declared value.
 """
 
 import dataclasses
+from datetime import timedelta
 from typing import Any, Final
 
 import dagster as dg
+from humanfriendly import InvalidTimespan, parse_timespan  # type: ignore[import-untyped]  # no types
 from pydantic import Field
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.maintenance.durations import duration_text, parse_duration
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
 from lance_pipelines.settings import absolute_uri
 
@@ -31,8 +32,10 @@ __all__ = [
     "compaction_options",
     "dataset_uri",
     "declared_values",
+    "duration_text",
     "is_dry_run",
     "materialization_options",
+    "parse_duration",
 ]
 
 
@@ -40,31 +43,33 @@ _ZERO_IS_NO_LIMIT: Final = ("target_bytes_per_fragment", "max_source_bytes", "ba
 
 
 class MaintenanceConfig(dg.Config):
-    """What every maintenance job is told."""
+    """The configuration shared by all maintenance jobs."""
 
-    # Nullable for Dagster, so that a null comes as far as :func:`is_dry_run` and gets a message.
+    # Nullable for Dagster, so that a null reaches :func:`is_dry_run` and gets an error message.
     dry_run: bool | None = Field(default=False, description="Print the plan and change nothing.")
     uri: str | None = Field(
         default=None,
-        description="Location of the Lance dataset, if not the declared one; a relative path is below the working "
-        "directory.",
+        description="Location of the Lance dataset; by default the declared one. A relative path is resolved against "
+        "the working directory.",
     )
 
 
 class MaterializeDeletionsConfig(MaintenanceConfig):
-    """Which fragments are written anew without their deleted rows, and how."""
+    """Which fragments are rewritten without their deleted rows, and how."""
 
     threshold: float | None = Field(
         default=None,
-        description="Fragments of whose rows a larger part than this is deleted are written anew (0 to 1).",
+        description="Rewrite fragments in which more than this fraction of the rows is deleted (0 to 1).",
     )
-    target_rows_per_fragment: int | None = Field(default=None, description="Rows that a new fragment should have.")
+    target_rows_per_fragment: int | None = Field(default=None, description="Target number of rows per fragment.")
     target_bytes_per_fragment: int | None = Field(
-        default=None, description="Bytes that a new fragment should have at most; 0 for no limit."
+        default=None, description="Maximum number of bytes per fragment; 0 for no limit."
     )
-    max_source_bytes: int | None = Field(default=None, description="Bytes that this run reads at most; 0 for no limit.")
+    max_source_bytes: int | None = Field(
+        default=None, description="Maximum number of bytes that this run reads; 0 for no limit."
+    )
     batch_size: int | None = Field(
-        default=None, description="Rows that a task holds in memory at once; 0 lets the reader choose."
+        default=None, description="Maximum number of rows that a task holds in memory; 0 lets the reader choose."
     )
 
 
@@ -73,27 +78,29 @@ class CompactConfig(MaterializeDeletionsConfig):
 
     materialize_deletions: bool | None = Field(
         default=None,
-        description="Also write large fragments anew that are above the threshold. Left out, as the policy says: "
-        "unless its deletion part is switched off.",
+        description="Also rewrite large fragments above the threshold. By default yes, unless the deletion part of the "
+        "policy is disabled.",
     )
 
 
 class CleanupConfig(MaintenanceConfig):
-    """Which old versions go: those beyond both terms that have no tag."""
+    """Which old versions are removed: those that exceed both limits and have no tag."""
 
-    retain_versions: int | None = Field(default=None, description="The newest versions that stay, however old.")
+    retain_versions: int | None = Field(
+        default=None, description="Keep this many of the newest versions, regardless of age."
+    )
     older_than: str | None = Field(
-        default=None, description="Versions younger than this stay, however many: 14d, 36h, 90m, or seconds."
+        default=None, description="Keep versions newer than this, regardless of number: 14d, 36h, 90m, or seconds."
     )
     min_age: str | None = Field(
         default=None,
-        description="Versions newer than this stay even when older_than is shorter, so that no writer finds the number "
-        "of a removed version free: 10m. Lower it only for a dataset that nobody writes to meanwhile.",
+        description="Keep versions newer than this even if older_than is shorter, so that no writer reuses the "
+        "number of a removed version; 10m by default. Lower it only while nothing writes to the dataset.",
     )
     delete_unverified: bool | None = Field(
         default=None,
-        description="Also delete young files that no version names. They may belong to a writer at work: only for a "
-        "dataset that nobody writes to meanwhile.",
+        description="Also delete recent files that no version references. They may belong to an active writer, so "
+        "use it only while nothing writes to the dataset.",
     )
 
 
@@ -106,24 +113,24 @@ class DeleteRowsConfig(MaintenanceConfig):
 
 
 def dataset_uri(declaration: DatasetDeclaration, config: MaintenanceConfig) -> str:
-    """Where the dataset of this run is.
+    """Return the location of this run's dataset.
 
     Raises:
         InvalidInputError: the configured location is empty.
     """
     if config.uri is None:
         return declaration.uri
-    # An empty value, say of an unset variable, must not become the working directory.
+    # An empty value, for example of an unset variable, must not become the working directory.
     if not config.uri.strip():
         raise InvalidInputError(f"run configuration of {declaration.name}: the URI is empty")
     return absolute_uri(config.uri)
 
 
 def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bool:
-    """Whether this run is only to print its plan.
+    """Return whether this run only prints its plan.
 
     Raises:
-        InvalidInputError: it is null. That may have been meant either way, and one of them deletes.
+        InvalidInputError: it is null, which is ambiguous.
     """
     if config.dry_run is None:
         raise InvalidInputError(f"run configuration of {declaration.name}: dry_run is null; expected true or false")
@@ -131,10 +138,10 @@ def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bo
 
 
 def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -> dict[str, Any]:
-    """Options for ``Compaction.plan``: small fragments are merged, and large ones above the threshold rewritten.
+    """Options for ``Compaction.plan`` that merge small fragments and rewrite large ones above the threshold.
 
     Raises:
-        InvalidInputError: a value makes no sense; the message names the dataset and the field.
+        InvalidInputError: a value is invalid; the message names the dataset and the field.
     """
     also_large = config.materialize_deletions
     if also_large is None:
@@ -143,19 +150,19 @@ def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -
 
 
 def materialization_options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
-    """Options for ``Compaction.plan`` over the fragments above the threshold.
+    """Options for ``Compaction.plan`` that rewrite the fragments above the threshold.
 
     Raises:
-        InvalidInputError: a value makes no sense; the message names the dataset and the field.
+        InvalidInputError: a value is invalid; the message names the dataset and the field.
     """
     return _options(declaration, config) | {"materialize_deletions": True}
 
 
 def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> CleanupPolicy:
-    """What the cleanup of this run keeps.
+    """Return the cleanup policy of this run.
 
     Raises:
-        InvalidInputError: a value makes no sense; the message names the dataset and the field.
+        InvalidInputError: a value is invalid; the message names the dataset and the field.
     """
     try:
         return dataclasses.replace(
@@ -172,7 +179,7 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
 
 
 def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any] | None:
-    """The policy in the words of an operation's configuration; None for an operation that no policy speaks of."""
+    """Return the policy as values of an operation's configuration; None for an operation without a policy."""
     if operation not in ("compact", "materialize_deletions", "cleanup"):
         return None
     if operation == "cleanup":
@@ -193,6 +200,31 @@ def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any]
         "max_source_bytes": target.max_source_bytes,
         "batch_size": target.batch_size,
     }
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse a duration.
+
+    Args:
+        text: a number with a unit (``ms``, ``s``, ``m``, ``h``, ``d``, ``w``, ``y``, or the whole word); without a
+            unit it is seconds.
+
+    Raises:
+        InvalidInputError: the text is not a duration, or the duration is too long.
+    """
+    try:
+        return timedelta(seconds=parse_timespan(text))
+    except (InvalidTimespan, OverflowError) as error:
+        raise InvalidInputError(
+            f"{text!r} is not a duration; expected a number and a unit (14d, 36h, 90m) or seconds"
+        ) from error
+
+
+def duration_text(duration: timedelta) -> str:
+    """Return the duration as seconds, ``0.25s``; :func:`parse_duration` is the inverse."""
+    seconds, microseconds = divmod(duration, timedelta(seconds=1))
+    fraction = f".{microseconds.microseconds:06d}".rstrip("0").rstrip(".")
+    return f"{seconds}{fraction}s"
 
 
 def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
@@ -226,12 +258,12 @@ def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig
 
 
 def _check_limits(config: MaterializeDeletionsConfig) -> None:
-    """Zero means something here, unlike in a policy; what is below does not."""
+    """Check the limits: zero means no limit here, unlike in a policy; negative numbers are invalid."""
     for name in _ZERO_IS_NO_LIMIT:
         number = getattr(config, name)
         if number is not None and number < 0:
             raise InvalidInputError(f"{name} must be at least 0, which means no limit, found {number}")
-    # A policy has another name for it.
+    # The policy has another name for this limit.
     if config.threshold is not None and not 0 <= config.threshold < 1:
         raise InvalidInputError(f"threshold must be at least 0 and below 1, found {config.threshold}")
 

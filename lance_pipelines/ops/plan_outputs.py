@@ -1,4 +1,4 @@
-"""What the planning steps of the maintenance jobs hand on.
+"""The outputs of the planning steps of the maintenance jobs, and what these steps print.
 
 A dry run, and a plan without work, have no output ``plan``: Dagster then skips the steps that wait for it, no Spark
 session is started, nothing is committed, and the run succeeds.
@@ -6,16 +6,48 @@ session is started, nothing is committed, and the run succeeds.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 import dagster as dg
 
-__all__ = ["PLAN_OUTPUTS"]
+from lance_pipelines.ops.output import print_text, say
+
+__all__ = ["PLAN_OUTPUTS", "Forecast", "report_plan"]
 
 PLAN_OUTPUTS: Final[Mapping[str, dg.Out]] = MappingProxyType(
     {
-        "figures": dg.Out(dg.Nothing, description="Shows the plan's figures."),
-        "plan": dg.Out(str, description="The plan, as JSON; absent when nothing is to be done.", is_required=False),
+        "figures": dg.Out(dg.Nothing, description="The statistics of the plan."),
+        "plan": dg.Out(str, description="The plan, as JSON; absent when there is nothing to do.", is_required=False),
     }
 )
 """Outputs of every planning step."""
+
+
+class Forecast(Protocol):
+    """What a plan will do, in numbers and in words."""
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to do."""
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """Return the metrics for an event."""
+
+    def headline(self) -> str:
+        """One line that describes the plan."""
+
+    def table(self) -> str:
+        """Return the output of a dry run."""
+
+
+def report_plan(context: dg.OpExecutionContext, dataset: str, forecast: Forecast, *, is_dry_run: bool) -> bool:
+    """Return whether the next steps execute a plan; if not, print it.
+
+    They do not execute the plan of a dry run, which is printed as a table, or a plan without work.
+    """
+    if is_dry_run:
+        print_text(f"{dataset}: {forecast.table()}")
+        return False
+    if not forecast.has_work:
+        say(context, dataset, forecast.headline())
+    return forecast.has_work

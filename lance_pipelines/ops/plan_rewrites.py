@@ -1,4 +1,4 @@
-"""The ops that plan the rewriting of fragments: what a dry run prints, and what the next steps do."""
+"""The ops that plan a rewrite: a dry run prints the plan, otherwise the next steps execute it."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -9,10 +9,9 @@ import dagster as dg
 import lance_core
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.rewrite_forecast import RewriteForecast
-from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
+from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOperation, plan_rewrite, task_documents
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import (
     CompactConfig,
     MaintenanceConfig,
@@ -22,15 +21,14 @@ from lance_pipelines.ops.maintenance_config import (
     is_dry_run,
     materialization_options,
 )
-from lance_pipelines.ops.output import print_text, say
-from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run
 
 __all__ = ["build_compaction_plan_op", "build_materialization_plan_op"]
 
 
 def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Plans which fragments of one dataset are merged."""
+    """Return the op that plans which fragments of one dataset are merged."""
 
     @dg.op(
         name=f"plan_compaction_of_{declaration.name}",
@@ -39,7 +37,7 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
     )
     def plan_compaction(context: dg.OpExecutionContext, config: CompactConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             options = compaction_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.COMPACT, options)
         yield from planned
@@ -48,18 +46,18 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
 
 
 def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Plans which fragments of one dataset are written anew for their deleted rows."""
+    """Return the op that plans which fragments of one dataset are rewritten without their deleted rows."""
 
     @dg.op(
         name=f"plan_materialization_of_{declaration.name}",
-        description=f"Finds fragments of {declaration.name} of whose rows many are deleted.",
+        description=f"Finds fragments of {declaration.name} with many deleted rows.",
         out=dict(PLAN_OUTPUTS),
     )
     def plan_materialization(
         context: dg.OpExecutionContext, config: MaterializeDeletionsConfig
     ) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             options = materialization_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.MATERIALIZE_DELETIONS, options)
         yield from planned
@@ -83,11 +81,7 @@ def _plan(
     plan = plan_rewrite(dataset, operation, options)
     forecast = RewriteForecast.of(dataset, operation, options, before=before, figures=plan.figures)
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
-    if dry_run:
-        print_text(f"{declaration.name}: {forecast.table()}")
-        return [shown]
-    if not forecast.has_work:
-        say(context, declaration.name, forecast.headline())
+    if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info("Rewriting %s.", forecast.headline())
     planned = PlannedRewrite(

@@ -1,4 +1,4 @@
-"""The ops of a cleanup: plan it, then remove what the plan names."""
+"""The ops of a cleanup: the first plans it, the second plans again and removes the files."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,35 +6,34 @@ from typing import Any
 import dagster as dg
 
 import lance_core
-from lance_pipelines.data_version import is_unknown
-from lance_pipelines.dead_runs import stop_watching
-from lance_pipelines.events import maintenance_observation
+from lance_pipelines.events.commit_events import dataset_observation
+from lance_pipelines.events.data_version import is_unknown
+from lance_pipelines.events.recorded_versions import find_data_version
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.maintenance.cleanup_report import CleanupForecast, CleanupReport
-from lance_pipelines.maintenance.planned_cleanup import PlannedCleanup, plan_removal
-from lance_pipelines.ops.commit_fragments import COMMIT_RETRIES
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
+from lance_pipelines.maintenance.cleanup_report import CleanupReport
+from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
-from lance_pipelines.ops.output import print_text, say
-from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS
+from lance_pipelines.ops.output import say
+from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
-from lance_pipelines.pools import commit_pool
-from lance_pipelines.recorded_versions import find_data_version
+from lance_pipelines.runs.dead_runs import stop_watching
 
 __all__ = ["build_cleanup_op", "build_cleanup_plan_op"]
 
 
 def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Plans which old versions of one dataset go."""
+    """Return the op that plans which old versions of one dataset are removed."""
 
     @dg.op(
         name=f"plan_cleanup_of_{declaration.name}",
-        description=f"Finds old versions of {declaration.name}, and files that no version needs.",
+        description=f"Finds old versions of {declaration.name}, and files that no version uses.",
         out=dict(PLAN_OUTPUTS),
     )
     def plan_cleanup(context: dg.OpExecutionContext, config: CleanupConfig) -> Iterator[dg.Output[Any]]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs
 
@@ -42,21 +41,21 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Removes old versions of one dataset."""
+    """Return the op that removes old versions of one dataset."""
 
     @dg.op(
         name=f"remove_old_versions_of_{declaration.name}",
-        description=f"Removes old versions of {declaration.name} and the files that only they need; files first.",
+        description=f"Removes old versions of {declaration.name} and the files that only they use.",
         ins={"plan": dg.In(str, description="The planned cleanup, as JSON.")},
         out=dg.Out(dg.Nothing),
-        # Not needed for correctness: a cleanup spares what a commit has come to refer to meanwhile.
+        # Not needed for correctness: a cleanup keeps files to which a commit refers in the meantime.
         pool=commit_pool(declaration.name),
         retry_policy=COMMIT_RETRIES,
     )
     def remove_old_versions(context: dg.OpExecutionContext, plan: str) -> None:
         stop_watching(context.run_id)
         planned = PlannedCleanup.from_json(plan)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             removal = plan_removal(lance_core.dataset(planned.uri), planned.policy)
             for warning in removal.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)
@@ -67,7 +66,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                 context.log.warning("%s: %s", planned.uri, warning)
             report.require_progress()
             if report.has_changed:
-                event = maintenance_observation(
+                event = dataset_observation(
                     dataset=declaration.name,
                     uri=report.uri,
                     op="cleanup",
@@ -92,11 +91,7 @@ def _plan(
     dataset = lance_core.dataset(uri)
     forecast = CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
-    if dry_run:
-        print_text(f"{declaration.name}: {forecast.table()}")
-        return [shown]
-    if not forecast.has_work:
-        say(context, declaration.name, forecast.headline())
+    if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info(forecast.headline())
     prepare_for_pool(context)

@@ -1,35 +1,35 @@
-"""The op that lets Spark rewrite fragments, one task of the plan per Spark task, and hands on what it wrote."""
+"""The op that rewrites fragments with Spark, one Spark task for each task of the plan."""
 
 from collections.abc import Sequence
 
 import dagster as dg
 
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.interruption import run_interruptibly
 from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.run_entry import prepare_for_pool
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.rewriting import rewrite_tasks
+from lance_pipelines.spark.interruption import run_interruptibly
+from lance_pipelines.spark.staging import rewrite_tasks
 
 __all__ = ["build_rewrite_op", "rewrite_with"]
 
 
 def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The rewrite op of one dataset: from the JSON text of a ``PlannedRewrite`` to that of a ``StagedRewrite``."""
+    """Return the rewrite op of one dataset: it converts a ``PlannedRewrite`` to a ``StagedRewrite``, both as JSON."""
 
     @dg.op(
         name=f"rewrite_fragments_of_{declaration.name}",
-        description=f"Spark writes fragments of {declaration.name} anew, without their deleted rows. No version refers "
-        "to the new ones yet.",
+        description=f"Rewrites fragments of {declaration.name} with Spark, without their deleted rows. No version "
+        "refers to the new ones yet.",
         ins={"plan": dg.In(str, description="The planned rewrite, as JSON.")},
         out=dg.Out(str, description="The staged rewrite, as JSON."),
     )
     def rewrite_fragments(context: dg.OpExecutionContext, spark: SparkResource, plan: str) -> dg.Output[str]:
         planned = PlannedRewrite.from_json(plan)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             written = rewrite_with(spark, planned.uri, planned.tasks)
         staged = StagedRewrite.of(planned, written.file_token, written.results)
         context.log.info("Rewrote %s of fragments of %s.", amount(len(written.results), "group"), planned.uri)
@@ -45,6 +45,6 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def rewrite_with(spark: SparkResource, uri: str, tasks: Sequence[str]) -> Rewritten:
-    """Execute rewrite tasks in a Spark session that starts now if it has not; interruptible."""
+    """Execute rewrite tasks with Spark, starting the session if needed; interruptible."""
     session = spark.spark_session
     return run_interruptibly(session, lambda: rewrite_tasks(session, uri, tasks))

@@ -1,33 +1,33 @@
-"""The op that lets Spark write a dataset's new fragments, in parallel, and hands on what it wrote."""
+"""The op that writes the new fragments of a dataset with Spark."""
 
 from datetime import UTC, datetime
 
 import dagster as dg
 
-from lance_pipelines.assets.ingest_config import IngestConfig, apply_config
+from lance_pipelines.events.asset_metadata import staged_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.interruption import run_interruptibly
-from lance_pipelines.metadata import staged_metadata
-from lance_pipelines.ops.failures import clear_failures
+from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.staging import stage_write
+from lance_pipelines.spark.interruption import run_interruptibly
+from lance_pipelines.spark.staging import stage_write
 
 __all__ = ["build_write_op"]
 
 
 def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """The write op of one dataset. Its output is the JSON text of a ``StagedWrite``."""
+    """Return the write op of one dataset. Its output is the JSON text of a ``StagedWrite``."""
 
     @dg.op(
         name=f"write_fragments_of_{declaration.name}",
-        description=f"Spark reads the source of {declaration.name} and writes its rows as Lance fragments. "
-        "No version refers to them yet.",
+        description=f"Reads the source of {declaration.name} with Spark and writes its rows as Lance fragments. No "
+        "version refers to them yet.",
         out=dg.Out(str, description="The staged write, as JSON."),
     )
     def write_fragments(context: dg.OpExecutionContext, config: IngestConfig, spark: SparkResource) -> dg.Output[str]:
         begin_run(context)
-        with clear_failures(declaration.name, context.log):
+        with reported_as_failure(declaration.name, context.log):
             wanted = apply_config(declaration, config)
             context.log.info("Reading %s into %s (%s).", wanted.source.format, wanted.uri, wanted.mode)
             session = spark.spark_session
@@ -46,7 +46,7 @@ def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             staged.bytes_written,
             staging.num_tasks,
         )
-        # The commit takes a pool slot next; a run that died with it in hand must not keep it.
+        # The commit takes a pool slot next; a dead run must not keep that slot.
         prepare_for_pool(context)
         return dg.Output(staged.to_json(), metadata=staged_metadata(staged, staging.num_tasks))
 

@@ -1,1 +1,1 @@
-"""What steps are handed to work with."""
+"""The resources of the steps."""

@@ -1,8 +1,8 @@
-"""SparkResource: the Spark session of a run, started when first asked for and stopped when the run ends.
+"""SparkResource: the Spark session of a run, started on first use and stopped when the run ends.
 
-dagster-pyspark's own resource starts a session as soon as it is set up and never stops it. This one is set up for
-nothing - a step that only commits needs no JVM - and ends the JVM with the run. Under the in-process executor all
-steps of a run share it; under the multiprocess executor every step that uses Spark has one.
+dagster-pyspark's own resource starts a session as soon as it is set up and never stops it. This one starts no session
+until it is used, because a step that only commits needs no JVM, and stops the JVM with the run. With the in-process
+executor all steps of a run share it; with the multiprocess executor every step that uses Spark has its own.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ __all__ = ["SparkResource"]
 
 
 class SparkResource(PySparkResource):
-    """A Spark session with the project's defaults under the given settings."""
+    """A Spark session with the project's defaults, overridden by the given settings."""
 
     spark_config: dict[str, Any] = Field(
         default={},
@@ -32,7 +32,7 @@ class SparkResource(PySparkResource):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["SparkResource"]:
-        """Hand out the resource; afterwards stop the session that was started through it, if any."""
+        """Yield the resource; afterwards stop the session that was started through it, if any."""
         try:
             yield self
         finally:
@@ -43,11 +43,11 @@ class SparkResource(PySparkResource):
         """The session; the first access starts it.
 
         Raises:
-            NotFoundError: no Java to run Spark on.
+            NotFoundError: no Java was found to run Spark.
             StorageError: Spark did not start.
         """
         if self._spark_session is None:
-            # A session that is there already (a notebook's, a test suite's) is used, and not ours to stop.
+            # An existing session (of a notebook or a test suite) is used, and must not be stopped here.
             self._is_owner = not _is_running()
             settings = flatten_dict(self.spark_config)  # type: ignore[no-untyped-call]  # dagster-spark has no types
             self._spark_session = start_session({name: _text(value) for name, value in settings})
@@ -65,5 +65,5 @@ def _is_running() -> bool:
 
 
 def _text(value: object) -> str:
-    # Spark spells booleans in lower case.
+    # Spark writes booleans in lowercase.
     return str(value).lower() if isinstance(value, bool) else str(value)

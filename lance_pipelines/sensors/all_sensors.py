@@ -5,12 +5,12 @@ Sensor              Every        Looks at                               Does
 ==================  ===========  =====================================  =================================
 version_sensor      30 seconds   versions not seen before               reports commits by others
 automation_sensor   30 seconds   events                                 runs assets downstream
-compaction_sensor   5 minutes    the latest manifest                    asks for ``compact``
-deletion_sensor     5 minutes    the latest manifest                    asks for ``materialize_deletions``
-cleanup_sensor      5 minutes    names and ages of manifests, tags      asks for ``cleanup``
+compaction_sensor   5 minutes    the latest manifest                    requests ``compact``
+deletion_sensor     5 minutes    the latest manifest                    requests ``materialize_deletions``
+cleanup_sensor      5 minutes    names and ages of manifests, tags      requests ``cleanup``
 ==================  ===========  =====================================  =================================
 
-The first two run at once. The others rewrite or delete files, so somebody has to switch them on.
+The first two are running by default. The others rewrite or delete files, so they have to be started explicitly.
 """
 
 from collections.abc import Sequence
@@ -45,14 +45,14 @@ def build_sensors(
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     with_automation: bool = True,
 ) -> list[dg.SensorDefinition]:
-    """All sensors of the declared datasets.
+    """Return all sensors of the declared datasets.
 
     Args:
         declarations: the datasets.
         jobs: their maintenance jobs.
-        interval_seconds: time between two ticks of each sensor; None for the usual ones.
-        maintenance_status: whether the sensors that ask for maintenance run without being switched on.
-        with_automation: False where the project evaluates the conditions of its assets itself.
+        interval_seconds: time between two ticks of each sensor; None for the defaults.
+        maintenance_status: the default status of the sensors that request maintenance.
+        with_automation: False if the project evaluates the automation conditions of its assets itself.
     """
     watch_seconds = WATCH_SECONDS if interval_seconds is None else interval_seconds
     sensors: list[dg.SensorDefinition] = [

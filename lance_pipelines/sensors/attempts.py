@@ -1,9 +1,10 @@
-"""What became of the runs that a sensor asked for, and when the next one is due.
+"""The outcome of the runs that a sensor requested, and when the next run is due.
 
-Whether a run was asked for is not enough to know: it may have failed, or have left work behind. All runs that were
-asked for the same work carry one tag. After the first one that did not do it the next is asked for ten minutes later,
-and every pause is twice the one before, up to a day: what passes by itself is over soon, what does not costs a run a
-day.
+A requested run may have failed, or may not have completed the work. All runs requested for the same work carry the same
+tag.
+
+After the first run that did not complete it, the next is requested ten minutes later, and every pause is twice the
+previous one, up to a day: temporary problems pass quickly, and permanent ones cost one run a day.
 """
 
 from collections.abc import Mapping
@@ -14,35 +15,35 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.dead_runs import fail_dead_runs
-from lance_pipelines.silent_runs import is_silent
+from lance_pipelines.runs.dead_runs import fail_dead_runs
+from lance_pipelines.runs.silent_runs import is_silent
 
 __all__ = ["WORK_TAG", "Attempts"]
 
 WORK_TAG: Final = "lance/work"
-"""Run tag: the work that the run was asked for."""
+"""Run tag: the work that the run was requested for."""
 
 FIRST_PAUSE_SECONDS: Final = 600
 MAX_PAUSE_SECONDS: Final = 86_400
 
 _OUTCOMES: Final[Mapping[dg.DagsterRunStatus, str]] = MappingProxyType(
     {
-        dg.DagsterRunStatus.SUCCESS: "left work behind",
+        dg.DagsterRunStatus.SUCCESS: "left work undone",
         dg.DagsterRunStatus.FAILURE: "failed",
-        dg.DagsterRunStatus.CANCELED: "was cancelled",
+        dg.DagsterRunStatus.CANCELED: "was canceled",
     }
 )
-"""How a run that ended did, if the work is still there."""
+"""The outcome of an ended run, if the work is still due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """The runs that were asked for one piece of work.
+    """The runs that were requested for the same work.
 
     Attributes:
-        work: what they were asked for, the value of their tag.
-        number: how many there are.
-        latest: the latest; None when there is none.
+        work: identifies the work; the value of their tag.
+        number: the number of runs.
+        latest: the latest run; None when there is none.
     """
 
     work: str
@@ -51,10 +52,10 @@ class Attempts:
 
     @classmethod
     def find(cls, instance: dg.DagsterInstance, work: str) -> "Attempts":
-        """Those that the instance knows.
+        """Find the runs in the Dagster instance.
 
         Args:
-            instance: knows runs.
+            instance: the Dagster instance.
             work: the value of their tag.
         """
         filters = dg.RunsFilter(tags={WORK_TAG: work})
@@ -64,13 +65,13 @@ class Attempts:
         return cls(work, instance.get_runs_count(filters), found[0] if found else None)
 
     def is_under_way(self, instance: dg.DagsterInstance) -> bool:
-        """Whether the latest has not ended, and is not silent for so long that it never will."""
+        """Return whether the latest run has not ended and has not been silent for too long."""
         if self.latest is None or self.latest.dagster_run.is_finished:
             return False
         return not is_silent(instance, self.latest.dagster_run)
 
     def pause(self, now: float) -> str | None:
-        """What is waited for before the next attempt; None when there was none, or the pause is over.
+        """Return the reason to wait before the next attempt; None when there was no attempt or the pause is over.
 
         Args:
             now: seconds since the epoch.
@@ -83,11 +84,11 @@ class Attempts:
             return None
         run = self.latest.dagster_run
         return (
-            f"run {run.run_id} {_OUTCOMES[run.status]}, the next is asked for after "
+            f"run {run.run_id} {_OUTCOMES[run.status]}, the next is requested after "
             f"{datetime.fromtimestamp(ended_at + seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
         )
 
     @property
     def run_key(self) -> str:
-        """The key of the next run: another after each attempt, and the same however often it is asked for."""
+        """The key of the next run; it changes after each attempt, but not between repeated requests."""
         return self.work if self.latest is None else f"{self.work}:after {self.latest.dagster_run.run_id}"

@@ -3,42 +3,48 @@
 =============================  =========================================  ========================================
 Commit                         changes rows                               changes none
 =============================  =========================================  ========================================
-by somebody else               materialization                            observation
+by another program             materialization                            observation
 by a run that reported it      none                                       none
-by a run that is still going   wait: go on from here at the next tick     none: the run will report it
+by a run in progress           wait: continue from here at the next tick  none: the run will report it
 by a run that ended silently   materialization                            observation
 by a run silent for too long   materialization                            observation
 reservation of fragment ids    -                                          none: the rewrite that follows is reported
 =============================  =========================================  ========================================
 
-Only a change of rows is waited for: what came after it, reported first, would let the asset's data version go back.
+A commit that changes rows must be reported before later ones, or the asset's data version would go back.
 
-Versions may be removed before they were seen. If the next one that is left changed rows itself, that says enough.
-Otherwise its content, with a rewrite undone on paper, is compared with what was last seen, and with what the event log
-tells of the versions since then, our own maintenance included. What is found there is its data version, and news only
-if the asset has not been told of that. If nothing is found, the version is reported as a change, because stale is worse
-than busy.
+Versions may be removed before they were seen. If the next remaining version changed rows itself, it is reported.
+Otherwise its content, with a rewrite logically reverted, is compared with the content last seen and with the contents
+in the event log since then, the project's own maintenance included. A match gives its data version, which is reported
+only if the asset does not have it yet. Without a match the version is reported as a change: an unnecessary run
+downstream is better than stale data.
 
-A dataset met for the first time, or one that was created anew, begins at its latest version: its data version is
-reported once, unless it is the recorded one.
+A dataset that is seen for the first time, or was recreated, is followed from its latest version: its data version is
+reported once, unless it is already recorded.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Final, TypeAlias
 
 import dagster as dg
 
 from lance_core.errors import CorruptDataError, LanceError, VersionNotFoundError
-from lance_core.table.paths import ManifestName
-from lance_pipelines.data_version import data_version_of
-from lance_pipelines.events import EXTERNAL_WRITER, external_materialization, external_observation
+from lance_core.metadata import ManifestName
+from lance_pipelines.events.asset_metadata import VERSION_KEY
+from lance_pipelines.events.commit_events import (
+    EXTERNAL_WRITER,
+    dataset_materialization,
+    dataset_observation,
+)
+from lance_pipelines.events.data_version import data_version_of
+from lance_pipelines.events.found_version import FoundVersion
+from lance_pipelines.events.recorded_versions import RecordedVersions, event_value, find_data_version, is_event_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.maintenance.found_version import FoundVersion
-from lance_pipelines.recorded_versions import RecordedVersions, find_data_version
+from lance_pipelines.runs.dead_runs import fail_dead_runs
+from lance_pipelines.runs.silent_runs import describe_run, is_silent
 from lance_pipelines.sensors.latest import Latest, stamp_of
-from lance_pipelines.sensors.own_commits import Report, find_report
-from lance_pipelines.silent_runs import describe_run
 
 __all__ = ["Mark", "Progress", "catch_up"]
 
@@ -49,17 +55,19 @@ SILENT_RUN_WRITER: Final = "run"
 
 _RESERVATION: Final = "reserve_fragments"
 
+_EVENT_TYPES: Final = {dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION}
+
 _Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """How far a dataset was followed.
+    """The position up to which a dataset was followed.
 
     Attributes:
         version: the version last seen.
-        stamp: of its manifest.
-        content: digest of what it holds.
+        stamp: the stamp of its manifest.
+        content: digest of its content.
         data_version: its data version.
     """
 
@@ -71,12 +79,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What one tick did for a dataset.
+    """The result of one tick for a dataset.
 
     Attributes:
         reason: one line.
-        mark: how far it was followed; None to begin anew.
-        events: what to report, oldest first.
+        mark: the new position; None to start over.
+        events: the events to report, oldest first.
     """
 
     reason: str
@@ -84,16 +92,32 @@ class Progress:
     events: tuple[_Event, ...] = ()
 
 
+class _Report(Enum):
+    """Whether a commit was reported as an event."""
+
+    DONE = auto()
+    """The event log has it."""
+
+    PENDING = auto()
+    """The run is still in progress."""
+
+    LOST = auto()
+    """The run ended without it, or has been silent for too long."""
+
+    FOREIGN = auto()
+    """This instance has no such run, so there will be no event."""
+
+
 def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
-    """Follow a dataset from a mark.
+    """Follow a dataset from a position.
 
     Args:
-        instance: knows runs and events.
+        instance: the Dagster instance.
         declaration: the dataset.
         mark: where the last tick ended; None for a dataset not seen before.
 
     Raises:
-        LanceError: the dataset cannot be looked at.
+        LanceError: the dataset cannot be examined.
     """
     latest = Latest.find(declaration.uri)
     if latest is None:
@@ -108,7 +132,7 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
 
 
 def _is_continued(latest: Latest, mark: Mark) -> bool:
-    """Whether the dataset is the one that the mark was made in."""
+    """Return whether the dataset is the one of the mark, not a recreated one."""
     marked = [name for name in latest.names if name.version == mark.version]
     if not marked:
         return latest.version > mark.version
@@ -123,7 +147,7 @@ class _Follower:
     recorded: RecordedVersions
 
     def begin(self) -> Progress:
-        """Begin at the latest version."""
+        """Start to follow a dataset, at its latest version."""
         found = FoundVersion.read(self.latest.log, self.latest.names[-1])
         data_version = find_data_version(self.instance, self.declaration.name, self.declaration.uri, found.version)
         started = Progress(reason=f"followed from version {found.version}", mark=self._mark(found, data_version))
@@ -132,13 +156,13 @@ class _Follower:
             return started
         changed = self._find(int(data_version.partition("-")[0])) or found
         report = self._report(changed)
-        if report is Report.PENDING:
+        if report is _Report.PENDING:
             return Progress(reason=self._waits(changed))
         event = self._event(changed, report, data_version, is_change=True)
         return started if event is None else replace(started, events=(event,))
 
     def follow(self, mark: Mark) -> Progress:
-        """Report what is newer than the mark."""
+        """Report the versions that are newer than the mark."""
         new = self._names_after(mark.version)
         events: list[_Event] = []
         trouble = ""
@@ -147,14 +171,14 @@ class _Follower:
                 found = FoundVersion.read(self.latest.log, name)
                 report = self._report(found)
                 is_change, data_version = self._classify(found, mark)
-                if report is Report.PENDING and is_change:
+                if report is _Report.PENDING and is_change:
                     trouble = f"; {self._waits(found)}"
                     break
                 shown = self._shown_data_version(found, data_version)
                 event = self._event(found, report, shown, is_change=is_change)
                 mark = self._mark(found, data_version)
             except LanceError as error:
-                if _is_as_good_as_removed(error) and name != new[-1]:
+                if _is_unreadable(error) and name != new[-1]:
                     continue
                 trouble = f"; version {name.version} cannot be read: {error}"
                 break
@@ -163,8 +187,8 @@ class _Follower:
         return Progress(reason=self._summary(mark, len(events)) + trouble, mark=mark, events=tuple(events))
 
     def _classify(self, found: FoundVersion, mark: Mark) -> tuple[bool, str]:
-        """Whether a version is new data since the mark, and its data version."""
-        # The version before may be gone: then only the mark can tell that this one changed nothing.
+        """Return whether a version is new data since the mark, and its data version."""
+        # The previous version may no longer exist: then only the mark shows that this one changed nothing.
         if found.changes_rows and not found.repeats(mark.content):
             return True, found.data_version
         if found.repeats(mark.content) or found.follows(mark.version, mark.content):
@@ -175,7 +199,7 @@ class _Follower:
         return known != mark.data_version and not self.recorded.is_materialized(known), known
 
     def _unchanged_from(self, found: FoundVersion) -> Iterator[FoundVersion]:
-        """A version and those after it, up to the next change: what is recorded of one of them holds for all."""
+        """Return a version and those after it up to the next change; they share one data version."""
         yield found
         for name in self._names_after(found.version)[: MAX_VERSIONS_PER_TICK - 1]:
             try:
@@ -191,7 +215,7 @@ class _Follower:
         return [name for name in self.latest.names if name.version > version]
 
     def _shown_data_version(self, found: FoundVersion, data_version: str) -> str:
-        """What the event is to say: the asset's data version never goes back.
+        """Return the data version for the event, so that the asset's data version never goes back.
 
         A run may have reported a later version before this one was found. Whoever read the dataset since then has
         seen this one too.
@@ -199,19 +223,19 @@ class _Follower:
         told = self.recorded.latest_materialization
         return data_version if told is None or told.version <= found.version else told.data_version
 
-    def _report(self, found: FoundVersion) -> Report:
+    def _report(self, found: FoundVersion) -> _Report:
         if found.run_id is None:
-            return Report.FOREIGN
-        return find_report(self.instance, found.run_id, self.declaration, found.version)
+            return _Report.FOREIGN
+        return _find_report(self.instance, found.run_id, self.declaration, found.version)
 
-    def _event(self, found: FoundVersion, report: Report, data_version: str, *, is_change: bool) -> _Event | None:
-        """The event that a version lacks; None when it lacks none."""
+    def _event(self, found: FoundVersion, report: _Report, data_version: str, *, is_change: bool) -> _Event | None:
+        """Return the event that is still to be reported for a version; None when there is none."""
         if found.operation == _RESERVATION and not is_change:
             return None
-        # What happened in a gap before a version is news even if the version itself was reported, or will be.
-        if report in (Report.DONE, Report.PENDING) and is_change == found.changes_rows:
+        # Changes in versions that were removed before this one are reported even if this one is reported by its run.
+        if report in (_Report.DONE, _Report.PENDING) and is_change == found.changes_rows:
             return None
-        make = external_materialization if is_change else external_observation
+        make = dataset_materialization if is_change else dataset_observation
         return make(
             dataset=self.declaration.name,
             uri=self.declaration.uri,
@@ -219,14 +243,14 @@ class _Follower:
             report_metadata=found.facts(),
             version=found.version,
             data_version=data_version,
-            writer=SILENT_RUN_WRITER if report is Report.LOST else EXTERNAL_WRITER,
+            writer=SILENT_RUN_WRITER if report is _Report.LOST else EXTERNAL_WRITER,
             policy=self.declaration.maintenance,
         )
 
     def _waits(self, found: FoundVersion) -> str:
         run = None if found.run_id is None else self.instance.get_run_by_id(found.run_id)
         who = f"run {found.run_id}" if run is None else describe_run(self.instance, run)
-        return f"waits for {who}, which made version {found.version}"
+        return f"waiting for {who}, which created version {found.version}"
 
     def _find(self, version: int) -> FoundVersion | None:
         names = [name for name in self.latest.names if name.version == version]
@@ -246,6 +270,39 @@ class _Follower:
         return f"version {mark.version}: {num_events} event{'' if num_events == 1 else 's'}{more}"
 
 
-def _is_as_good_as_removed(error: LanceError) -> bool:
-    """Removed since it was listed, or damaged: nobody can read that version any more."""
+def _is_unreadable(error: LanceError) -> bool:
+    """Return whether a version cannot be read because it was removed since it was listed, or is damaged."""
     return isinstance(error, (VersionNotFoundError, CorruptDataError))
+
+
+def _find_report(instance: dg.DagsterInstance, run_id: str, declaration: DatasetDeclaration, version: int) -> _Report:
+    """Return whether a run has reported its commit of this version.
+
+    A run commits, and then reports the commit as an event; it may end in between. An event of a later version covers
+    this one: a run that needs several commits reports the last. Events of runs that were configured with another
+    location than the declared one do not count.
+    """
+    # The run is read first: an event that it logs after that is then not mistaken for a missing one.
+    run = _find_run(instance, run_id)
+    if run is None:
+        return _Report.FOREIGN
+    if any(reported >= version for reported in _reported_versions(instance, run_id, declaration)):
+        return _Report.DONE
+    return _Report.LOST if run.is_finished or is_silent(instance, run) else _Report.PENDING
+
+
+def _find_run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None:
+    run = instance.get_run_by_id(run_id)
+    if run is not None and not run.is_finished and fail_dead_runs(instance):
+        return instance.get_run_by_id(run_id)
+    return run
+
+
+def _reported_versions(instance: dg.DagsterInstance, run_id: str, declaration: DatasetDeclaration) -> Iterator[int]:
+    key = dg.AssetKey(declaration.name)
+    for entry in instance.all_logs(run_id, of_type=_EVENT_TYPES):
+        event = entry.asset_materialization or entry.asset_observation
+        if event is not None and event.asset_key == key and is_event_at(event, declaration.uri):
+            version = event_value(event, VERSION_KEY)
+            if isinstance(version, int):
+                yield version

@@ -1,7 +1,7 @@
-"""cleanup_sensor: asks for the removal of versions that a policy lets go.
+"""cleanup_sensor: requests the removal of versions that exceed a policy.
 
-Versions grow old without anything being committed, so a dataset is examined at every tick. That is cheap: manifests
-are listed and aged, none is read.
+Versions age without any commit, so a dataset is examined at every tick. That is cheap: manifests are listed and dated,
+but not read.
 """
 
 import time
@@ -10,7 +10,7 @@ from typing import Final
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_cleanup
 from lance_pipelines.maintenance.old_versions import OldVersions
-from lance_pipelines.runs_in_flight import INGEST
+from lance_pipelines.runs.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.run_requests import MaintenanceKind
 
@@ -20,15 +20,15 @@ __all__ = ["CLEANUP"]
 def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
     policy = declaration.maintenance.cleanup
     if policy is None:
-        return NotDue("cleanup is switched off")
+        return NotDue("cleanup is disabled")
     return evaluate_cleanup(policy, OldVersions.of(latest.log, latest.names, policy, now=time.time()))
 
 
 CLEANUP: Final = MaintenanceKind(
     sensor="cleanup_sensor",
-    description="Asks for the removal of old versions, as the policies say.",
+    description="Requests the removal of old versions according to the policies.",
     op="cleanup",
     excludes=(INGEST, "cleanup"),
     examine=_examine,
-    may_ripen=True,
+    becomes_due_with_age=True,
 )

@@ -1,4 +1,4 @@
-"""compaction_sensor: asks for a compaction where small fragments have piled up."""
+"""compaction_sensor: requests a compaction of datasets with many small fragments."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_compa
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
 from lance_pipelines.ops.maintenance_config import CompactConfig, compaction_options
-from lance_pipelines.runs_in_flight import INGEST
+from lance_pipelines.runs.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.run_requests import MaintenanceKind
 
@@ -21,15 +21,15 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
     verdict = evaluate_compaction(declaration.maintenance.compaction, health)
     if isinstance(verdict, NotDue):
         return verdict
-    # What the job will plan: no run is asked for that would find nothing to do.
+    # Same plan as the job's, so that no run is requested that would find nothing to do.
     options = compaction_options(declaration, CompactConfig())
     plan = plan_rewrite(dataset, RewriteOperation.COMPACT, options)
-    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but nothing that a plan would rewrite")
+    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but a plan would rewrite nothing")
 
 
 COMPACTION: Final = MaintenanceKind(
     sensor="compaction_sensor",
-    description="Asks for a compaction of datasets with many small fragments, as their policies say.",
+    description="Requests a compaction of datasets with many small fragments according to their policies.",
     op="compact",
     excludes=(INGEST, "compact", "materialize_deletions"),
     examine=_examine,

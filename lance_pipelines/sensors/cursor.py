@@ -4,8 +4,8 @@
 
     {"format": 1, "datasets": {"events": {"version": 12, …}, "users": {…}}}
 
-A cursor that cannot be understood, say one of a later release or one with a word for a number, counts as none: every
-sensor can start anew without doing anything twice that matters.
+A cursor that cannot be parsed, for example that of a later release, is ignored: every sensor can start over without
+doing harm.
 """
 
 import dataclasses
@@ -24,17 +24,17 @@ EntryT = TypeVar("EntryT", bound="DataclassInstance")
 
 
 def serialize_cursor(entries: Mapping[str, "DataclassInstance"]) -> str:
-    """The text that Dagster keeps.
+    """Return the text that Dagster stores.
 
     Args:
-        entries: dataset -> what is remembered of it, a record of plain values.
+        entries: dataset -> its state, a record of plain values.
     """
     datasets = {name: dataclasses.asdict(entry) for name, entry in entries.items()}
     return json.dumps({"format": _FORMAT, "datasets": datasets}, sort_keys=True)
 
 
 def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT]:
-    """The inverse of :func:`serialize_cursor`; nothing where there is no cursor, or none of this format."""
+    """Return the inverse of :func:`serialize_cursor`; empty without a cursor of this format."""
     if not text:
         return {}
     try:
@@ -48,7 +48,7 @@ def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT
 
 
 def _is_well_typed(entry: "DataclassInstance") -> bool:
-    """Whether each field holds a value of its type; a truth value is no number."""
+    """Return whether each field holds a value of its type; a bool is not a number."""
     values = dataclasses.asdict(entry)
     hints = get_type_hints(type(entry))
     return all(isinstance(values[name], hint) and not isinstance(values[name], bool) for name, hint in hints.items())

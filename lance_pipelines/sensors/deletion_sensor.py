@@ -1,4 +1,4 @@
-"""deletion_sensor: asks for deletions to be materialized where many rows are deleted."""
+"""deletion_sensor: requests the materialization of deletions in datasets with many deleted rows."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from lance_pipelines.maintenance.evaluate import NotDue, Verdict, evaluate_delet
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
 from lance_pipelines.ops.maintenance_config import MaterializeDeletionsConfig, materialization_options
-from lance_pipelines.runs_in_flight import INGEST
+from lance_pipelines.runs.runs_in_flight import INGEST
 from lance_pipelines.sensors.latest import Latest
 from lance_pipelines.sensors.run_requests import MaintenanceKind
 
@@ -21,18 +21,18 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
     verdict = evaluate_deletions(declaration.maintenance.deletion, health)
     if isinstance(verdict, NotDue):
         return verdict
-    # What the job will plan: no run is asked for that would find nothing to do.
+    # Same plan as the job's, so that no run is requested that would find nothing to do.
     plan = plan_rewrite(
         dataset,
         RewriteOperation.MATERIALIZE_DELETIONS,
         materialization_options(declaration, MaterializeDeletionsConfig()),
     )
-    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but nothing that a plan would rewrite")
+    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but a plan would rewrite nothing")
 
 
 DELETIONS: Final = MaintenanceKind(
     sensor="deletion_sensor",
-    description="Asks for fragments with many deleted rows to be written anew, as the policies say.",
+    description="Requests the rewriting of fragments with many deleted rows according to the policies.",
     op="materialize_deletions",
     excludes=(INGEST, "compact", "materialize_deletions"),
     examine=_examine,

@@ -1,16 +1,14 @@
-"""What a sensor sees first of a dataset: its versions by name, and whether the latest is the one seen before.
+"""The versions of a dataset by name, and whether the latest is the one seen before.
 
-A version number alone does not say that: a dataset that was deleted and created anew counts from 1 again. So the
-manifest's size and time go with it, which one request tells without reading it.
+A version number alone is not enough: a dataset that was deleted and recreated counts from 1 again. So the size and
+modification time of the manifest are compared too, which takes one request.
 """
 
 from dataclasses import dataclass
 from typing import Self
 
-from lance_core.api.location import open_log
 from lance_core.errors import NotFoundError
-from lance_core.table.paths import ManifestName
-from lance_core.table.version_log import VersionLog
+from lance_core.metadata import ManifestName, VersionLog, open_version_log
 
 __all__ = ["Latest", "stamp_of"]
 
@@ -22,7 +20,7 @@ class Latest:
     Attributes:
         log: the dataset's versions.
         names: all of them, ascending; never empty.
-        stamp: size and time of the latest manifest.
+        stamp: size and modification time of the latest manifest.
     """
 
     log: VersionLog
@@ -31,14 +29,14 @@ class Latest:
 
     @classmethod
     def find(cls, uri: str) -> Self | None:
-        """List the versions; None when there is no dataset.
+        """List the versions; return None when there is no dataset.
 
         Raises:
-            InvalidInputError: the URI is malformed, or nothing can be found under its scheme.
-            CorruptDataError: the manifests have names of two kinds.
-            StorageError: the outside world failed.
+            InvalidInputError: the URI is malformed, or its scheme is not supported.
+            CorruptDataError: the manifests use two naming schemes.
+            StorageError: a storage operation failed.
         """
-        log = open_log(uri, None)
+        log = open_version_log(uri)
         names = tuple(log.newer_than(0))
         if not names:
             return None
@@ -52,7 +50,7 @@ class Latest:
 
 
 def stamp_of(log: VersionLog, name: ManifestName) -> str | None:
-    """Size and time of a manifest; None when it is gone."""
+    """Return the size and modification time of a manifest; None when it no longer exists."""
     try:
         info = log.store.head(log.path(name))
     except NotFoundError:

@@ -1,10 +1,13 @@
-"""A sensor that asks for maintenance of one kind, over all datasets."""
+"""A sensor that requests maintenance of one kind, for all datasets."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
+from dagster import BetaWarning
+from dagster._core.definitions.target import ExecutableDefinition
 
-from lance_pipelines.sensors.job_sensor import JobSensor
 from lance_pipelines.sensors.run_requests import MaintenanceKind, Target, request_runs
 
 __all__ = ["build_maintenance_sensor"]
@@ -18,20 +21,20 @@ def build_maintenance_sensor(
     interval_seconds: int,
     status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
-    """One sensor for all datasets.
+    """Return the sensor of one kind of maintenance.
 
     Args:
-        kind: what it asks for.
+        kind: the kind of maintenance.
         targets: the datasets and their jobs.
         jobs: those jobs.
         interval_seconds: time between two ticks.
-        status: whether it runs without being switched on.
+        status: the default status of the sensor.
     """
 
     def evaluate(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         return request_runs(context, kind, targets)
 
-    return JobSensor(
+    return _JobSensor(
         name=kind.sensor,
         evaluation_fn=evaluate,
         jobs=jobs,
@@ -39,3 +42,22 @@ def build_maintenance_sensor(
         default_status=status,
         description=kind.description,
     )
+
+
+class _JobSensor(dg.SensorDefinition):
+    """Dagster's sensor, without a warning at every start.
+
+    Binding resources to a sensor's jobs copies the sensor. Dagster 1.13 does so with an argument that it marks as beta,
+    whether it was used or not.
+    """
+
+    def with_attributes(
+        self,
+        *,
+        jobs: Sequence[ExecutableDefinition] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> dg.SensorDefinition:
+        """Return a copy with other jobs or metadata."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BetaWarning)
+            return super().with_attributes(jobs=jobs, metadata=metadata)

@@ -1,25 +1,25 @@
-"""The tick that the maintenance sensors share: look at every dataset, ask for a run where one is due.
+"""The tick that the maintenance sensors share: examine every dataset and request a run where one is due.
 
 ::
 
-    versions by name ── as at the last tick, and no run that was asked for has ended? ──yes──▶ the reason of that tick
+    versions by name ── as at the last tick, and no run that was requested has ended? ──yes──▶ the reason of that tick
           │ no
-    examine: the latest manifest, the policy ── not due ──▶ the reason, with figures
+    examine: the latest manifest, the policy ── not due ──▶ the reason, with numbers
           │ due
-    asked for before? ── under way, or in the pause after a run that did not do it ──▶ until when
+    requested before? ── in progress, or in the pause after a run that did not complete it ──▶ until when
           │ no, or the pause is over
     an ingest, or another run of this kind in flight? ──yes──▶ wait for it
           │ no
     one run request
 
-Whatever happens, each dataset has one line in the tick, and a dataset that cannot be read does not keep the others
-from being looked at.
+Every tick has a line for each dataset. A dataset that cannot be read does not prevent the others from being examined.
 
-A run is asked for once per version and policy, and again only if it failed or left the work where it was: after a
+A run is requested once per version and policy. If it fails or does not complete the work, another is requested after a
 pause that grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
 
-Of the ingests only the one is waited for that was going when the work was first found due: where one follows the
-other, maintenance would never have its turn. The job itself waits for those that go when it begins (``run_entry.py``).
+A request waits only for an ingest that was running when the work was first found to be due; otherwise continuous
+ingests would prevent maintenance. The job itself waits for the ingests that are running when it starts
+(``run_entry.py``).
 """
 
 import hashlib
@@ -33,7 +33,7 @@ import dagster as dg
 from lance_core.errors import LanceError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.evaluate import Due, NotDue, Verdict
-from lance_pipelines.runs_in_flight import RunInFlight, find_runs_in_flight
+from lance_pipelines.runs.runs_in_flight import RunInFlight, find_runs_in_flight
 from lance_pipelines.sensors.attempts import WORK_TAG, Attempts
 from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
 from lance_pipelines.sensors.latest import Latest
@@ -41,17 +41,17 @@ from lance_pipelines.sensors.latest import Latest
 __all__ = ["MaintenanceKind", "Target", "request_runs"]
 
 _SUBJECT_DIGITS: Final = 8
-_ASKED: Final = "a run was asked for"
+_ASKED: Final = "a run was requested"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A dataset that a sensor asks runs for.
+    """A dataset for which a sensor requests runs.
 
     Attributes:
         declaration: the dataset.
         job_name: the job that does the work for it.
-        run_config: of that job.
+        run_config: the run configuration of that job.
     """
 
     declaration: DatasetDeclaration
@@ -61,15 +61,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceKind:
-    """What one sensor asks for.
+    """The kind of maintenance that one sensor requests.
 
     Attributes:
         sensor: the sensor's name.
         description: what the sensor does.
-        op: the operation, as run tags name it.
-        excludes: operations of which no run may be in flight; its own is one of them.
+        op: the operation, as in run tags.
+        excludes: operations that must not be in progress; its own is one of them.
         examine: a dataset and its versions -> whether the work is due.
-        may_ripen: True when time alone can make it due, so that an unchanged dataset is examined too.
+        becomes_due_with_age: True when work can become due without a commit; then an unchanged dataset is
+            examined too.
     """
 
     sensor: str
@@ -77,21 +78,21 @@ class MaintenanceKind:
     op: str
     excludes: tuple[str, ...]
     examine: Callable[[DatasetDeclaration, Latest], Verdict]
-    may_ripen: bool = False
+    becomes_due_with_age: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a sensor remembers of a dataset.
+    """The state that a sensor keeps of a dataset.
 
     Attributes:
         version: the latest version when it was examined.
-        stamp: of its manifest.
+        stamp: the stamp of its manifest.
         policy: digest of the policy that it was examined with.
-        reason: what was found.
-        work: what a run was asked for, the same for every attempt; None when none was.
-        run_key: of the latest run that was asked for.
-        ingest: the ingest that was waited for before a run is asked for; None for none.
+        reason: the result.
+        work: identifies the requested work, the same for every attempt; None when no run was requested.
+        run_key: the key of the latest requested run.
+        ingest: the ingest to wait for before a run is requested; None for none.
     """
 
     version: int
@@ -105,12 +106,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a tick says about one dataset.
+    """The result of a tick for one dataset.
 
     Attributes:
         reason: one line.
-        seen: what to remember; None to look anew next time.
-        request: the run to ask for; None for none.
+        seen: the state to keep; None to examine the dataset again next time.
+        request: the run to request; None for none.
     """
 
     reason: str
@@ -121,7 +122,7 @@ class Finding:
 def request_runs(
     context: dg.SensorEvaluationContext, kind: MaintenanceKind, targets: Sequence[Target]
 ) -> dg.SensorResult:
-    """One tick over all datasets."""
+    """Examine all datasets and return the result of the tick."""
     known = parse_cursor(context.cursor, Seen)
     findings = {
         target.declaration.name: _look(context.instance, kind, target, known.get(target.declaration.name))
@@ -154,7 +155,7 @@ def _examine(
     instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, latest: Latest, seen: Seen | None
 ) -> Finding:
     now = Seen(version=latest.version, stamp=latest.stamp, policy=target.declaration.maintenance.digest(), reason="")
-    if seen is not None and _is_unchanged(seen, now) and not kind.may_ripen:
+    if seen is not None and _is_unchanged(seen, now) and not kind.becomes_due_with_age:
         known = _known(instance, seen)
         if known is not None:
             return Finding(reason=f"version {now.version} as before: {known}", seen=seen)
@@ -173,9 +174,9 @@ def _examine(
     ingest = None if seen is None else seen.ingest
     awaited = [run for run in others.awaited if not run.is_ingest or ingest in (None, run.run_id)]
     if awaited:
-        # Without a stamp the dataset is examined anew at the next tick.
+        # Without a stamp the dataset is examined again at the next tick.
         waiting = replace(now, stamp="", ingest=ingest or _oldest_ingest(awaited))
-        return Finding(reason=f"waits for {awaited[0].text}, {verdict.reason}", seen=waiting)
+        return Finding(reason=f"waiting for {awaited[0].text}, {verdict.reason}", seen=waiting)
     reason = f"{_ASKED}, {verdict.reason}" + (f"; not waited for: {others.passed_over}" if others.passed_over else "")
     request = _request(kind, target, now, verdict, attempts)
     return Finding(reason=reason, seen=asked, request=request)
@@ -190,7 +191,7 @@ def _is_unchanged(seen: Seen, now: Seen) -> bool:
 
 
 def _known(instance: dg.DagsterInstance, seen: Seen) -> str | None:
-    """What there is to say of a dataset that did not change; None when it has to be examined again."""
+    """Return the known result for a dataset that did not change; None if it must be examined again."""
     if seen.work is None:
         return seen.reason
     waited_for = _waited_for(instance, Attempts.find(instance, seen.work), seen.run_key)
@@ -198,14 +199,14 @@ def _known(instance: dg.DagsterInstance, seen: Seen) -> str | None:
 
 
 def _waited_for(instance: dg.DagsterInstance, attempts: Attempts, asked_for: str | None) -> str | None:
-    """Why no run is asked for now, for work that is due; None when one is."""
+    """Return why no run is requested now, for work that is due; None when one is."""
     if attempts.run_key == asked_for or attempts.is_under_way(instance):
         return _ASKED
     return attempts.pause(time.time())
 
 
 def _work(kind: MaintenanceKind, dataset: str, now: Seen, due: Due) -> str:
-    """Version and policy, and a digest of what a version number leaves open."""
+    """Return the version, the policy, and a digest that distinguishes datasets with the same version number."""
     subject = hashlib.sha256(f"{now.stamp} {due.subject}".encode()).hexdigest()[:_SUBJECT_DIGITS]
     return f"{dataset}:{kind.op}:{now.version}:{now.policy}:{subject}"
 

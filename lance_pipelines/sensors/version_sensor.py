@@ -1,7 +1,7 @@
-"""version_sensor: commits that no run of this project reported become events of the dataset's asset.
+"""version_sensor: reports commits by other programs as events of the dataset's asset.
 
-Without it Dagster would know only of its own runs: rows that another program appends, or that a script deletes, would
-leave everything downstream as it is.
+Without it Dagster would know only the commits of its own runs, and rows that another program appends or deletes would
+not update downstream assets.
 """
 
 from collections.abc import Sequence
@@ -22,19 +22,20 @@ def build_version_sensor(
     interval_seconds: int,
     status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
-    """One sensor for all datasets.
+    """Return the sensor.
 
     Args:
         declarations: the datasets.
         interval_seconds: time between two ticks.
-        status: whether it runs without being switched on.
+        status: the default status of the sensor.
     """
 
     @dg.sensor(
         name="version_sensor",
         minimum_interval_seconds=interval_seconds,
         default_status=status,
-        description="Reports versions that others committed: materializations where rows changed, else observations.",
+        description="Reports versions committed by other programs: as materializations if rows changed, else as "
+        "observations.",
     )
     def version_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         marks = parse_cursor(context.cursor, Mark)

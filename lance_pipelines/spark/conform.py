@@ -1,16 +1,16 @@
-"""One Arrow batch from Spark, made to fit the target schema. Buffers are shared wherever the layout allows.
+"""Converts one Arrow batch from Spark to the target schema. Buffers are shared wherever the layout allows.
 
 A list column becomes a fixed-size list by dropping its offsets::
 
     offsets  0   n   2n  3n        every list must be n long
     values   [n][n][n]             shared, not copied
 
-Null lists take no room in a list and n values in a fixed-size list, so a column with null lists is copied.
+A null list takes no space in a list but n values in a fixed-size list, so a column with null lists is copied.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,15 +21,17 @@ from lance_core.errors import SchemaMismatchError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["conform_batch"]
+__all__ = ["conform_batch", "detach_small_columns"]
+
+_SMALL_PART: Final = 8
 
 
 def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 0) -> pa.RecordBatch:
-    """A batch in the target's columns, order and types.
+    """Convert a batch to the target's columns, order and types.
 
     Args:
         batch: has every column of the target by name; others are dropped.
-        target: as :func:`~lance_pipelines.spark.schema.plan_target_schema` makes it.
+        target: from :func:`~lance_pipelines.spark.schema.plan_target_schema`.
         first_row: position of the batch's first row among the task's rows, for messages.
 
     Returns:
@@ -52,11 +54,28 @@ def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 
     return pa.RecordBatch.from_arrays(columns, schema=target)
 
 
+def detach_small_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch, with copies of the columns that hold less than an eighth of its bytes.
+
+    A batch from a stream is one block of memory, and every column is a view into it. A writer that collects a column
+    until a page is full would keep the whole block for it::
+
+        block   [id 80 KB][score 80 KB][vector 5 MB]       a hundred blocks for 8 MiB of ids: 540 MB
+
+    A large column remains a view: its page is full soon.
+    """
+    limit = batch.nbytes / _SMALL_PART
+    columns = [column if column.nbytes >= limit else pa.concat_arrays([column]) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
 def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.Array:
-    """One array, or a child of one, as the field asks; ``first_row`` counts only at the top level."""
+    """Convert an array, or a child of one, to the field's type; ``first_row`` applies only at the top level."""
     if not field.nullable and array.null_count:
         row = first_row + _first_true(array.is_null())
-        raise SchemaMismatchError(f"column {path!r}: row {row} is null, no null is allowed", column=path, row=row)
+        raise SchemaMismatchError(
+            f"column {path!r}: row {row} is null, but the column is not nullable", column=path, row=row
+        )
     expected = field.type
     if array.type.equals(expected):
         return array
@@ -70,7 +89,7 @@ def _conform(array: pa.Array, field: pa.Field, path: str, first_row: int) -> pa.
         return array.cast(expected)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
-            f"column {path!r}: {array.type} cannot become {expected}: {error}",
+            f"column {path!r}: {array.type} cannot be converted to {expected}: {error}",
             column=path,
             expected=str(expected),
             found=str(array.type),
@@ -104,14 +123,14 @@ def _fixed_size_lists(array: pa.ListArray, expected: pa.FixedSizeListType, path:
 
 
 def _padded_indices(array: pa.ListArray, offsets: NDArray[np.int32], size: int) -> pa.Array:
-    """Positions in ``array.values`` of every slot; a null list's slots repeat position 0, hidden by its null."""
+    """Return the position in ``array.values`` of every slot; those of null lists are 0, and the mask hides them."""
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     starts = np.where(valid, offsets[:-1], 0).astype(np.int64)
     steps = np.where(valid, 1, 0).astype(np.int64)
     indices = starts[:, None] + steps[:, None] * np.arange(size, dtype=np.int64)
     if valid.any():
         return pa.array(indices.ravel())
-    # There may be no value at position 0 at all.
+    # Position 0 may not exist.
     return pa.nulls(len(array) * size, pa.int64())
 
 
@@ -119,7 +138,7 @@ def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Ar
     if not array.null_count:
         children = [_conform(array.field(child.name), child, f"{path}.{child.name}", 0) for child in expected]
         return pa.StructArray.from_arrays(children, fields=list(expected))
-    # What lies under a null parent is nobody's value: flatten makes it null, and such nulls are always allowed.
+    # Values under a null parent are meaningless: flatten makes them null, and such nulls are always allowed.
     flattened = dict(zip([child.name for child in array.type], array.flatten(), strict=True))
     children = []
     for child in expected:
@@ -127,7 +146,9 @@ def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Ar
         num_nulls = values.null_count - array.null_count
         if num_nulls and not child.nullable:
             raise SchemaMismatchError(
-                f"column {name!r}: {num_nulls} values are null, no null is allowed", column=name, found=num_nulls
+                f"column {name!r}: {num_nulls} values are null, but the column is not nullable",
+                column=name,
+                found=num_nulls,
             )
         children.append(_conform(values, child.with_nullable(True), name, 0))
     return pa.StructArray.from_arrays(children, fields=list(expected), mask=array.is_null())
@@ -144,7 +165,7 @@ def _lists(array: pa.ListArray, expected: pa.DataType, path: str) -> pa.Array:
 
 
 def _rebased(array: pa.ListArray, start: int) -> pa.Array:
-    """Offsets that begin at 0 in a buffer of their own; the array's own when they do already."""
+    """Return offsets that start at 0 in a separate buffer; the array's own offsets if they already do."""
     return array.offsets if array.offset == 0 and start == 0 else pc.subtract(array.offsets, start)
 
 

@@ -1,19 +1,28 @@
-"""The files installed in the running Python environment, as a frame: a real source that needs no data.
+"""The files installed in the running Python environment, as a frame: a source that is available everywhere.
 
-The driver finds the distributions, Spark reads their RECORDs in parallel as CSV, and workers add the text of small
-Python files. A distribution without a RECORD, as some system packages are, contributes no rows; a file that vanished
-since it was installed keeps its row, without text. The files are read where the workers run: on a cluster the
-environment must be at the same place on every machine.
+The driver finds the distributions, Spark reads their RECORD files in parallel as CSV, and workers add the text of small
+Python files. An installed distribution is a directory ``{name}-{version}.dist-info`` in a directory of ``sys.path``;
+its ``RECORD`` lists every file it brought, relative to the directory that holds the ``.dist-info``.
+
+A distribution without a RECORD, such as some system packages, contributes no rows; a file that was deleted since it was
+installed keeps its row, without text. The files are read where the workers run: on a cluster the environment must be at
+the same path on every machine.
+
+Source: "Recording installed projects" of the Python packaging specifications.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import stat
+import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import Distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import unquote
 
 import numpy as np
@@ -24,7 +33,6 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from lance_core.errors import InvalidInputError, NotFoundError
 from lance_pipelines.spark.failures import translated
-from lance_pipelines.spark.installed_records import InstalledRecord, find_records
 from lance_pipelines.spark.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -32,10 +40,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["INVENTORY_SCHEMA", "MAX_SOURCE_BYTES", "environment_inventory"]
+__all__ = ["INVENTORY_SCHEMA", "MAX_SOURCE_BYTES", "InstalledRecord", "environment_inventory", "find_records"]
 
 MAX_SOURCE_BYTES: Final = 64 * 1024
-"""Largest Python file whose text is taken."""
+"""Maximum size of a Python file whose text is included."""
 
 
 def _column(name: str, data_type: StringType | LongType | TimestampType, nullable: bool, comment: str) -> StructField:
@@ -58,16 +66,56 @@ INVENTORY_SCHEMA: Final = StructType(
 _NUM_PARTITIONS: Final = 8
 _BATCH_TEXT_BYTES: Final = 8 * 1024**2
 
+_NAME: Final = re.compile(r"^Name:[ \t]*(\S+)", re.MULTILINE)
+_VERSION: Final = re.compile(r"^Version:[ \t]*(\S+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledRecord:
+    """The RECORD of one distribution.
+
+    Attributes:
+        path: the RECORD file.
+        package: the distribution's name, as its METADATA spells it.
+        version: its version.
+    """
+
+    path: str
+    package: str
+    version: str
+
+    @property
+    def root(self) -> str:
+        """The directory that the RECORD's relative paths start from."""
+        return str(Path(self.path).parent.parent)
+
+    @classmethod
+    def of(cls, path: str) -> Self:
+        """Read name and version from the METADATA beside a RECORD, or from the directory's name without one."""
+        directory = Path(path).parent
+        name, _, version = directory.name.removesuffix(".dist-info").rpartition("-")
+        try:
+            # The first blank line ends the headers; the description may say "Name:" too.
+            headers = (Distribution.at(directory).read_text("METADATA") or "").partition("\n\n")[0]
+        except (OSError, UnicodeDecodeError):
+            headers = ""
+        named, versioned = _NAME.search(headers), _VERSION.search(headers)
+        return cls(
+            path=path,
+            package=named[1] if named else name or version,
+            version=versioned[1] if versioned else version,
+        )
+
 
 def environment_inventory(
     session: SparkSession, *, captured_at: datetime, records: Sequence[InstalledRecord] | None = None
 ) -> DataFrame:
-    """One row for each file of each installed distribution; the same rows in the same order every time.
+    """Return one row for each file of each installed distribution; always the same rows in the same order.
 
     Args:
         session: a running session.
         captured_at: stamped on every row; timezone-aware.
-        records: the distributions; those of the running environment when None.
+        records: the distributions; None for those of the running environment.
 
     Returns:
         A frame of :data:`INVENTORY_SCHEMA`. A distribution's files are in one partition, by path.
@@ -96,16 +144,31 @@ def environment_inventory(
             )
             .where("path <> ''")
         )
-        # Spark packs files into partitions as it likes; this keeps order and partitions the same.
+        # Spark assigns files to partitions arbitrarily; this makes order and partitions deterministic.
         ordered = recorded.repartition(_NUM_PARTITIONS, "record").sortWithinPartitions("record", "path")
         add = partial(_complete, {record.path: record for record in installed}, captured_at.astimezone(UTC))
         return ordered.mapInArrow(add, INVENTORY_SCHEMA)
 
 
+def find_records(search_path: Sequence[str] | None = None) -> list[InstalledRecord]:
+    """Return every RECORD of an environment, by package name.
+
+    Args:
+        search_path: directories in order of import; None for ``sys.path``. If a distribution is installed in two of
+            them, the first one counts, as for imports.
+    """
+    found: dict[str, InstalledRecord] = {}
+    for entry in dict.fromkeys(os.path.realpath(entry) for entry in (sys.path if search_path is None else search_path)):
+        for path in sorted(Path(entry).glob("*.dist-info/RECORD")):
+            record = InstalledRecord.of(str(path))
+            found.setdefault(re.sub(r"[-_.]+", "-", record.package).lower(), record)
+    return [found[name] for name in sorted(found)]
+
+
 def _complete(
     installed: Mapping[str, InstalledRecord], captured_at: datetime, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Runs in a worker: from (record, path, digest, size_bytes) to the inventory's columns."""
+    """Convert (record, path, digest, size_bytes) to the inventory's columns; runs in a worker."""
     schema = arrow_schema(INVENTORY_SCHEMA)
     moment = pa.scalar(captured_at, schema.field("captured_at").type)
     for batch in batches:
@@ -131,7 +194,7 @@ def _complete(
 
 
 def _texts(roots: pa.Array, paths: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-    """(first row, texts of the rows from there on), cut where the texts reach some megabytes."""
+    """Yield (first row, texts of the rows from there), split where the texts reach several megabytes."""
     texts: list[str | None] = [None] * len(paths)
     start = num_bytes = 0
     for row in np.flatnonzero(pc.ends_with(paths, ".py").to_numpy(zero_copy_only=False)).tolist():
@@ -146,7 +209,7 @@ def _texts(roots: pa.Array, paths: pa.Array) -> Iterator[tuple[int, pa.Array]]:
 
 
 def _text_of(path: Path) -> str | None:
-    """A regular, small file's text; None when it is anything else, is not UTF-8, or cannot be read."""
+    """Return a regular, small file's text; None when it is anything else, is not UTF-8, or cannot be read."""
     try:
         status = path.stat()
         # Opening a pipe would wait for its other end.
@@ -159,11 +222,11 @@ def _text_of(path: Path) -> str | None:
 
 
 def _record_of(uri: str, installed: Mapping[str, InstalledRecord]) -> InstalledRecord:
-    """The distribution of a RECORD as Spark names it: a URI, percent-encoded, with one or three slashes."""
+    """Return the distribution of a RECORD as Spark names it: a URI, percent-encoded, with one or three slashes."""
     path = "/" + unquote(re.sub(r"^file:/*", "", uri))
     return installed.get(path) or InstalledRecord.of(path)
 
 
 def _without_glob(path: str) -> str:
-    """The path with every character escaped that Spark would take for a pattern."""
+    """Return the path with every character escaped that Spark would take for a pattern."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

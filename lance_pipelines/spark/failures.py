@@ -1,13 +1,13 @@
-"""From what Spark raises to one typed error that names the thing.
+"""Converts exceptions of Spark to typed errors.
 
 Spark wraps a failure in layers: a Python traceback inside a Java exception inside a Python exception, or a chain of
-Java causes. Here the layers are flattened to a list of messages, outermost first, and the first rule that recognises
-one of them decides:
+Java causes. Here the layers are flattened to a list of messages, outermost first, and the first rule that matches one
+of them applies:
 
 ================================================  ====================================================
-Recognised by                                     Becomes
+Recognized by                                     Becomes
 ================================================  ====================================================
-our own error, sent from a worker as a note       the same class, message and context
+an error of this project, noted by a worker       the same class, message and context
 ``No space left on device``, quota, file limit    ``StorageError``
 ``[FAILED_READ_FILE.*]``                          ``NotFoundError`` | ``StorageError`` (permission, network)
                                                   | ``SchemaMismatchError`` | ``CorruptDataError``
@@ -15,7 +15,7 @@ our own error, sent from a worker as a note       the same class, message and co
 ``[MALFORMED_RECORD_IN_PARSING*]``                ``CorruptDataError``
 SQLSTATE class 0A                                 ``NotSupportedError``
 SQLSTATE class 22 or 42, an illegal option        ``InvalidInputError``
-a worker or the JVM that went away, no memory     ``StorageError``
+a worker or the JVM ended, or out of memory       ``StorageError``
 an ``OSError`` of a worker                        ``StorageError``
 anything else                                     ``InternalError``
 ================================================  ====================================================
@@ -70,7 +70,7 @@ _OS_ERRORS: Final = frozenset({"OSError", "PermissionError", "FileNotFoundError"
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Inside the block Spark's exceptions become ours; ``what`` says what was being done, and with which path."""
+    """Convert Spark's exceptions inside the block to typed errors; ``what`` describes what failed, with the path."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -79,7 +79,7 @@ def translated(what: str) -> Iterator[None]:
 
 @contextmanager
 def reported_to_driver() -> Iterator[None]:
-    """Inside the block, in a worker, our errors get a note by which the driver makes them again."""
+    """Add a note to typed errors inside the block, in a worker, from which the driver recreates them."""
     try:
         yield
     except LanceError as error:
@@ -89,15 +89,15 @@ def reported_to_driver() -> Iterator[None]:
 
 
 def translate_failure(error: Exception, what: str) -> LanceError:
-    """The typed error for an exception of Spark's.
+    """Convert an exception of Spark to a typed error.
 
     Args:
         error: what PySpark or Py4J raised.
-        what: what was being done, as the beginning of a sentence: ``"cannot read parquet source /data/in"``.
+        what: what failed, as the beginning of a sentence: ``"cannot read parquet source /data/in"``.
 
     Returns:
-        An error to raise ``from`` the original. A worker's own error comes back without ``what``: it says where it
-        happened itself.
+        An error to raise ``from`` the original. A worker's own error is returned without ``what``, since it contains
+        the location itself.
     """
     messages = _messages(error)
     for rule in (_own_error, _storage_full, _unreadable_file, _missing_path, _unusable_request, _lost_process):
@@ -105,14 +105,14 @@ def translate_failure(error: Exception, what: str) -> LanceError:
         if found is not None:
             return found
     if isinstance(error, Py4JNetworkError):
-        return StorageError(f"{what}: Spark's JVM is gone", retryable=True)
+        return StorageError(f"{what}: Spark's JVM has ended", retryable=True)
     if isinstance(error, IllegalArgumentException):
         return InvalidInputError(f"{what}: {_summary(messages[0])}")
     return _worker_error(messages, what) or InternalError(f"{what}: {_summary(messages[0])}")
 
 
 def _messages(error: Exception) -> list[str]:
-    """Texts of the error and of its Java causes, outermost first."""
+    """Return the texts of the error and of its Java causes, outermost first."""
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     texts: list[str] = []
     # A chain of causes may be a cycle.
@@ -141,8 +141,8 @@ def _storage_full(messages: Sequence[str], what: str) -> LanceError | None:
             continue
         line = next(line.strip() for line in reversed(message.splitlines()) if _FULL.search(line))
         if _TRACEBACK not in message:
-            # Java writes nothing but its own shuffled and spilled rows.
-            line = f"Spark's working directory (spark.local.dir) cannot take more: {line}"
+            # The JVM writes only shuffled and spilled rows.
+            line = f"Spark's working directory (spark.local.dir) is full: {line}"
         return StorageError(f"{what}: {line}", retryable=False)
     return None
 
@@ -156,13 +156,15 @@ def _unreadable_file(messages: Sequence[str], what: str) -> LanceError | None:
         causes = messages[index + 1 :]
         reason = _summary(causes[0]) if causes else _summary(message)
         if condition == "FILE_NOT_EXIST":
-            return NotFoundError(f"{what}: {path} does not exist any more", path=path)
+            return NotFoundError(f"{what}: {path} no longer exists", path=path)
         if any(_OUTSIDE.search(cause) for cause in causes):
             return StorageError(f"{what}: {path} cannot be read: {reason}", path=path)
         if condition == "PARQUET_COLUMN_DATA_TYPE_MISMATCH":
             detail = _summary(message[reading.end() :])
             return SchemaMismatchError(
-                f"{what}: {path} does not have the declared or the other files' types: {detail}", path=path
+                f"{what}: the types in {path} differ from the declared types or from those of the other "
+                f"files: {detail}",
+                path=path,
             )
         return CorruptDataError(f"{what}: {path} cannot be read: {reason}", path=path)
     return None
@@ -197,15 +199,14 @@ def _lost_process(messages: Sequence[str], what: str) -> LanceError | None:
             return StorageError(f"{what}: Spark ran out of memory; raise spark.driver.memory, or spark.executor.memory")
         if "Python worker exited unexpectedly" in message or "ExecutorLostFailure" in message:
             return StorageError(
-                f"{what}: a worker process ended unexpectedly, again and again; most often the system ended it for "
-                "lack of memory",
+                f"{what}: a worker process repeatedly ended unexpectedly; the most common cause is lack of memory",
                 retryable=True,
             )
     return None
 
 
 def _worker_error(messages: Sequence[str], what: str) -> LanceError | None:
-    """The exception at the end of a worker's Python traceback."""
+    """Return the exception at the end of a worker's Python traceback."""
     for message in messages:
         raised = _PYTHON_ERROR.findall(message) if _TRACEBACK in message else []
         if raised:
@@ -216,13 +217,13 @@ def _worker_error(messages: Sequence[str], what: str) -> LanceError | None:
 
 
 def _summary(message: str) -> str:
-    """The first paragraph of a Spark message without its condition, SQLSTATE and plan."""
+    """Return the first paragraph of a Spark message without its condition, SQLSTATE and plan."""
     text = _CONDITION.sub("", message)
     text = re.split(r"\s*SQLSTATE: |\n\s*at |\n\n|\n'|\n== ", text, maxsplit=1)[0]
     return " ".join(text.split()).rstrip(";") or "no message"
 
 
 def _plain_path(uri: str) -> str:
-    """A local file's path as the user would write it; other URIs as they are."""
+    """Return a local file's path as the user would write it; other URIs as they are."""
     match = re.fullmatch(r"file:/{1,3}(?=[^/])(.*)", uri)
     return unquote(f"/{match[1]}") if match else uri

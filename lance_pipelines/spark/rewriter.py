@@ -1,10 +1,11 @@
 """Executing the tasks of a compaction plan in parallel, without committing anything.
 
-One Spark job with as many tasks as the plan has: each gets the JSON text of its rewrite task, reads the old fragments
-at the plan's version and writes the new ones, and answers with one row that holds the result as JSON. No data passes
-through the driver or the JVM, and no version refers to the new files until somebody commits the results.
+One Spark job with a task for each task of the plan: it gets the JSON text of the rewrite task, reads the old fragments
+at the plan's version, writes the new ones and returns one row with the result as JSON. No data passes through the
+driver or the JVM, and no version refers to the new files until the results are committed.
 
-Every data file of one job ends in that job's *file token*, by which the files of failed and lost attempts are found.
+The name of every data file of one job ends in that job's *file token*, by which ``leftovers.py`` finds the files of
+failed attempts.
 
 Source: ``DataFrame.mapInArrow`` of PySpark 4.3.
 """
@@ -12,7 +13,6 @@ Source: ``DataFrame.mapInArrow`` of PySpark 4.3.
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -21,11 +21,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 import lance_core
-from lance_core.errors import InternalError, LanceError
+from lance_core.errors import InternalError
 from lance_core.optimize import CompactionTask
 from lance_pipelines.spark.failures import reported_to_driver, translated
+from lance_pipelines.spark.leftovers import discard_lost_attempts
 from lance_pipelines.spark.owned_jobs import owned_jobs
-from lance_pipelines.spark.writer import discard_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,12 +44,10 @@ _REPORT: Final = pa.schema(
 )
 _REPORT_DDL: Final = "task_index INT NOT NULL, attempt_number INT NOT NULL, result STRING NOT NULL"
 
-_logger: Final = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _JobSettings:
-    """What every task is told; travels to the workers."""
+    """The parameters of every task; sent to the workers."""
 
     dataset_uri: str
     file_token: str
@@ -66,8 +64,8 @@ def execute_tasks(
 ) -> tuple[str, ...]:
     """Execute rewrite tasks, one per Spark task. Nothing is committed.
 
-    When this raises, no task of the job is running any more, and
-    :func:`~lance_pipelines.spark.writer.discard_files` removes what it wrote.
+    When this raises, no task of the job is still running, and
+    :func:`~lance_pipelines.spark.leftovers.discard_files` removes what it wrote.
 
     Args:
         session: a running Spark session, not one of Spark Connect.
@@ -80,10 +78,10 @@ def execute_tasks(
         One ``RewriteResult.json()`` text for each task, in the order of the tasks.
 
     Raises:
-        NotFoundError: a file of the plan's version is gone.
+        NotFoundError: a file of the plan's version is missing.
         CorruptDataError: a file cannot be decoded.
-        StorageError: the outside world failed, in a worker or in Spark.
-        InternalError: anything unforeseen.
+        StorageError: a storage operation failed, in a worker or in Spark.
+        InternalError: an unexpected failure.
     """
     if not tasks:
         return ()
@@ -93,18 +91,19 @@ def execute_tasks(
         storage_options=None if storage_options is None else dict(storage_options),
     )
     with translated(f"cannot rewrite fragments of {dataset_uri}"), owned_jobs(session):
-        # As many slices as rows: each rewrite is a Spark task of its own, and is repeated alone when it fails.
+        # As many slices as rows: each rewrite is a separate Spark task, and is retried alone if it fails.
         shipped = session.sparkContext.parallelize(list(enumerate(tasks)), len(tasks))
         frame = session.createDataFrame(shipped, _TASK_DDL, verifySchema=False)
         reports = frame.mapInArrow(partial(_execute_partition, settings), _REPORT_DDL).collect()
     results = _one_result_each(reports, len(tasks), dataset_uri)
     if any(report.attempt_number for report in reports):
-        _discard_lost_attempts(settings, results)
+        fragments = [fragment for result in results for fragment in json.loads(result)["new_fragments"]]
+        discard_lost_attempts(dataset_uri, file_token, fragments, storage_options=storage_options)
     return results
 
 
 def _execute_partition(settings: _JobSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs in a worker: one task in, one report out."""
+    """Execute one task and yield one report; runs in a worker."""
     attempt_number = cast("TaskContext", TaskContext.get()).attemptNumber()
     for batch in batches:
         indices, texts = batch.column(0).to_pylist(), batch.column(1).to_pylist()
@@ -124,26 +123,12 @@ def _execute(settings: _JobSettings, text: str) -> str:
 
 
 def _one_result_each(reports: Sequence[Row], num_tasks: int, dataset_uri: str) -> tuple[str, ...]:
-    """One result per task, in order. Spark hands over one attempt's output; a second would double its rows."""
+    """Return one result per task, in order. If a task was attempted again, only its last attempt counts."""
     latest: dict[int, Row] = {}
     for report in reports:
         known = latest.get(report.task_index)
         if known is None or known.attempt_number < report.attempt_number:
             latest[report.task_index] = report
     if len(latest) != num_tasks:
-        raise InternalError(f"{dataset_uri}: {num_tasks} rewrite tasks were started and {len(latest)} answered")
+        raise InternalError(f"{dataset_uri}: {num_tasks} rewrite tasks were started, but {len(latest)} answered")
     return tuple(latest[index].result for index in range(num_tasks))
-
-
-def _discard_lost_attempts(settings: _JobSettings, results: Sequence[str]) -> None:
-    """Attempts before the ones that count may have finished files; leaving them costs room, not correctness."""
-    keep = [
-        data_file["path"]
-        for result in results
-        for fragment in json.loads(result)["new_fragments"]
-        for data_file in fragment["files"]
-    ]
-    try:
-        discard_files(settings.dataset_uri, settings.file_token, keep=keep, storage_options=settings.storage_options)
-    except LanceError as error:
-        _logger.warning("files of failed attempts are left behind (*%s.lance): %s", settings.file_token, error)

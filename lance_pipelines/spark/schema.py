@@ -1,7 +1,7 @@
-"""From Spark's types to the Arrow schema that is written.
+"""Converts Spark types to the Arrow schema that is written.
 
-Spark hands a column to Python as one Arrow type; that type is what is written, with two exceptions: a declared
-*vector column* (an array of numbers) becomes a fixed-size list, and an append takes the dataset's own types.
+Spark passes a column to Python as one Arrow type, which is written, with two exceptions: a declared *vector column* (an
+array of numbers) becomes a fixed-size list, and an append uses the dataset's types.
 
 =====================  =================  ==================================================================
 Spark                  Arrow              note
@@ -19,7 +19,7 @@ interval day to second duration[us]
 array<T>               list<item: T>      or fixed_size_list<item: T>[n] for a vector column
 struct, map            struct, map
 void                   null
-variant, geometry, geography, intervals of months, user-defined types: refused by name
+variant, geometry, geography, intervals of months, user-defined types: not supported
 =====================  =================  ==================================================================
 
 Source: Arrow conversion of PySpark 4.3 (``spark.sql.execution.arrow.useLargeVarTypes`` = false).
@@ -36,7 +36,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
-from lance_core.schema.convert import schema_from_arrow
+from lance_core.metadata import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ _SIMPLE_TYPES: Final[Mapping[type[spark_types.DataType], pa.DataType]] = Mapping
         spark_types.TimestampType: pa.timestamp("us", "UTC"),
         spark_types.TimestampNTZType: pa.timestamp("us"),
         spark_types.DayTimeIntervalType: pa.duration("us"),
-        # TimeType came with Spark 4.1.
+        # TimeType exists since Spark 4.1.
         **({spark_types.TimeType: pa.time64("ns")} if hasattr(spark_types, "TimeType") else {}),
     }
 )
@@ -72,7 +72,7 @@ _VECTOR_ITEMS: Final = frozenset({*_INTEGERS, pa.float32(), pa.float64()})
 def plan_target_schema(
     struct_type: spark_types.StructType, vector_columns: Mapping[str, int], existing: pa.Schema | None
 ) -> pa.Schema:
-    """The Arrow schema to write a frame with.
+    """Return the Arrow schema to write a frame with.
 
     Args:
         struct_type: the frame's schema.
@@ -83,15 +83,15 @@ def plan_target_schema(
         The frame's own columns in its order, or the dataset's schema unchanged when the frame fits it.
 
     Raises:
-        InvalidInputError: the frame has no columns, one name twice, or a name that a dataset cannot have; or a vector
-            column is none.
-        NotSupportedError: a column's type cannot be kept.
+        InvalidInputError: the frame has no columns, a repeated name, or an invalid name; or a vector column is not an
+            array of numbers.
+        NotSupportedError: a column's type is not supported.
         SchemaMismatchError: the frame does not fit the dataset.
     """
     found = _with_vectors(arrow_schema(struct_type), vector_columns)
     if existing is None:
-        # Refuses what a dataset cannot hold before any row is read.
-        schema_from_arrow(found)
+        # Rejects types that a dataset cannot store, before any row is read.
+        check_storable(found)
         return found
     _check_names(found, existing)
     for field in existing:
@@ -107,11 +107,11 @@ def plan_target_schema(
 
 
 def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
-    """The schema of the Arrow batches that Spark makes of a frame; column comments become field metadata.
+    """Return the schema of the Arrow batches that Spark makes of a frame; column comments become field metadata.
 
     Raises:
-        InvalidInputError: no columns, one name twice, or a name that Spark cannot address.
-        NotSupportedError: a column's type cannot be kept.
+        InvalidInputError: no columns, a repeated name, or a name that Spark cannot address.
+        NotSupportedError: a column's type is not supported.
     """
     repeated = [name for name, times in Counter(struct_type.names).items() if times > 1]
     if repeated:
@@ -121,16 +121,16 @@ def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
     quoted = [name for name in struct_type.names if "`" in name]
     if quoted:
         raise InvalidInputError(
-            f"column {quoted[0]!r}: Spark cannot address a name with a backtick; rename the column at its origin",
+            f"column {quoted[0]!r}: Spark cannot address a name with a backtick; rename the column in the source",
             column=quoted[0],
         )
     return pa.schema([_arrow_field(field, field.name) for field in struct_type.fields])
 
 
 def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether every value of one type is kept, as it is, in another. Names of list items do not matter.
+    """Return whether every value of one type can be stored in another unchanged; names of list items do not matter.
 
-    Lists pass as fixed-size lists here; each list's length is checked when it is written.
+    A list counts as a fixed-size list here; the length of each list is checked when it is written.
     """
     if found.equals(expected):
         return True
@@ -235,7 +235,7 @@ def _arrow_type(data_type: spark_types.DataType, path: str) -> pa.DataType:
     arrow = _SIMPLE_TYPES.get(type(data_type))
     if arrow is None:
         raise NotSupportedError(
-            f"column {path!r}: Spark type {data_type.simpleString()} cannot be kept; convert it to another type in "
+            f"column {path!r}: Spark type {data_type.simpleString()} is not supported; convert it to another type in "
             "the source's query",
             column=path,
             found=data_type.simpleString(),

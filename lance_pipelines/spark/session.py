@@ -1,8 +1,8 @@
-"""Starting and stopping a Spark session: settings, Java, and really ending the JVM.
+"""Starting and stopping a Spark session and its JVM.
 
 Settings come in two layers under the caller's own, which always win: :data:`SESSION_DEFAULTS` for any master, and
-:data:`LOCAL_DEFAULTS` for ``local[…]`` masters, where the driver is the whole cluster. A local session keeps what
-it has to write in one temporary directory and leaves the working directory alone.
+:data:`LOCAL_DEFAULTS` for ``local[…]`` masters, where the driver is the whole cluster. A local session keeps its files
+in one temporary directory and does not use the working directory.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SESSION_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
         "spark.sql.session.timeZone": "UTC",
         # Larger batches are slower: 65536 wide rows take 1.7 times as long to reach the worker as 10000.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-        # Rows of long texts reach a worker in small portions too; its memory is some multiple of a batch.
+        # Long texts reach a worker in small batches too; it needs a multiple of the memory of a batch.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024**2),
         "spark.sql.execution.arrow.useLargeVarTypes": "false",
         # A batch of a wrong type fails in the worker, naming the column, and not in generated Java code.
@@ -85,12 +85,12 @@ _scratch_directories: Final[list[Path]] = []
 
 
 def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, str]:
-    """The caller's settings over the defaults. Changes nothing.
+    """Merge the caller's settings with the defaults. Changes nothing.
 
     Args:
-        settings: Spark properties; each replaces the default of its name, except ``spark.driver.extraJavaOptions``,
-            which is put behind ours.
-        scratch: directory of the warehouse and of ``log4j2.properties``; only named in a local session's settings.
+        settings: Spark properties; each replaces the default, except ``spark.driver.extraJavaOptions``, which is
+            appended to the default.
+        scratch: directory of the warehouse and of ``log4j2.properties``; used only by local sessions.
 
     Returns:
         Every property to start the session with.
@@ -110,15 +110,15 @@ def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, s
 
 
 def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a session; where one runs in this process already, return it (its static settings stay).
+    """Start a session, or return the one that is already running in this process, with its static settings.
 
     Args:
         settings: Spark properties over the defaults.
 
     Raises:
-        NotFoundError: no Java to run Spark on.
-        StorageError: the JVM ended before Spark was up.
-        LanceError: a setting that Spark refuses.
+        NotFoundError: no Java was found to run Spark.
+        StorageError: the JVM ended before Spark had started.
+        LanceError: Spark rejects a setting.
     """
     scratch = Path(tempfile.mkdtemp(prefix="lance-pipelines-spark-"))
     _scratch_directories.append(scratch)
@@ -135,7 +135,7 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         _remove_scratch()
         restore_environment()
         if isinstance(error, PySparkRuntimeError):
-            raise StorageError("Spark did not start: its JVM ended; the console has its last words") from error
+            raise StorageError("Spark did not start: its JVM ended; see the console output for the cause") from error
         raise translate_failure(error, "Spark did not start") from error
 
 
@@ -158,7 +158,7 @@ def stop_session(session: SparkSession) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """The gateway's JVM leaves when its standard input closes; it is killed when it does not."""
+    """Close the standard input of the gateway's JVM, which then exits; kill it if it does not."""
     if process.stdin is not None:
         process.stdin.close()
     try:

@@ -1,4 +1,4 @@
-"""From a declared source to a Spark frame. Nothing is read yet but file lists and schemas."""
+"""Converts a declared source to a Spark frame. Reads only file lists and schemas."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _view_lock: Final = threading.Lock()
 
 
 def read_source(session: SparkSession, source: SourceSpec, *, captured_at: datetime) -> DataFrame:
-    """The frame of a source.
+    """Return the frame of a source.
 
     Args:
         session: a running session.
         source: format, paths, options, schema and query.
-        captured_at: the moment that an ``environment`` source stamps on its rows; timezone-aware.
+        captured_at: the timestamp of the rows of an ``environment`` source; timezone-aware.
 
     Raises:
         NotFoundError: a path does not exist, a glob matches nothing, or no file holds data to infer a schema from.
-        InvalidInputError: a malformed schema, option or query, an unknown column, or a format that is none.
+        InvalidInputError: a malformed schema, option or query, an unknown column, or an unknown format.
         CorruptDataError: a file that the schema is inferred from cannot be read.
     """
     frame = _read(session, source, captured_at)
@@ -58,23 +58,23 @@ def _read(session: SparkSession, source: SourceSpec, captured_at: datetime) -> D
             reader = reader.schema(source.schema)
     with translated(what):
         frame = reader.load(list(source.paths))
-        # A remote session looks at the paths only when it is asked for something.
-        frame.schema  # noqa: B018  # asking is the effect
+        # A remote session examines the paths only when something is requested.
+        frame.schema  # noqa: B018  # reading the attribute has the effect
         return frame
 
 
 def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
-    """The query's result. The view exists only until Spark has resolved the query."""
+    """Return the result of the query. The view exists only until Spark has resolved the query."""
     with _view_lock:
-        with translated("cannot name the source for its query"):
+        with translated("cannot create the view of the source for its query"):
             frame.createOrReplaceTempView(SOURCE_VIEW)
         try:
             result = session.sql(query)
-            result.schema  # noqa: B018  # asking is the effect
+            result.schema  # noqa: B018  # reading the attribute has the effect
         except (PySparkException, Py4JError) as error:
             failure = translate_failure(error, "cannot run the source's query")
             raise type(failure)(f"{failure.message} (query: {query.strip()})", query=query) from error
         finally:
-            with translated("cannot forget the source's view"):
+            with translated("cannot drop the source's view"):
                 session.catalog.dropTempView(SOURCE_VIEW)
     return result

@@ -1,11 +1,11 @@
 """Writing a frame as Lance fragments, in parallel, without committing anything.
 
-One Spark job: every task streams its Arrow batches into ``lance_core.write_fragments`` and answers with one row that
+One Spark job: every task streams its Arrow batches into ``lance_core.write_fragments`` and returns one row that
 describes what it wrote; the driver collects these rows. No data passes through the driver, and no version of the
-dataset refers to the files until somebody commits the fragments.
+dataset refers to the files until the fragments are committed.
 
-Every data file of one write ends in that write's *file token*. Attempts that failed, or lost against another attempt
-at the same partition, can leave files behind; by the token they are found again.
+The name of every data file of one write ends in that write's *file token*, by which ``leftovers.py`` finds the files of
+failed attempts.
 
 Source: ``DataFrame.mapInArrow`` and ``DataFrame.observe`` of PySpark 4.3.
 """
@@ -14,34 +14,34 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  # the name in every Spark text
 
 import lance_core
-from lance_core.errors import InvalidInputError, LanceError
-from lance_core.io.uri import resolve
-from lance_pipelines.spark.batch_memory import detach_small_columns
-from lance_pipelines.spark.conform import conform_batch
+from lance_pipelines.spark.conform import conform_batch, detach_small_columns
 from lance_pipelines.spark.failures import reported_to_driver, translated
+from lance_pipelines.spark.leftovers import check_token, discard_lost_attempts
 from lance_pipelines.spark.owned_jobs import owned_jobs
-from lance_pipelines.spark.partitioning import coalesce_small_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, Row
 
-__all__ = ["FrameWrite", "discard_files", "write_frame"]
+__all__ = ["FrameWrite", "coalesce_small_partitions", "write_frame"]
 
-_TOKEN: Final = re.compile(r"[0-9a-f]{16}")
+PARTITION_BYTES: Final = 128 * 1024**2
+"""Bytes of input per writing task, as estimated by Spark; the same as Spark's default size of a file split."""
+
 _REPORT: Final = pa.schema(
     [
         pa.field("partition_id", pa.int32(), nullable=False),
@@ -56,7 +56,6 @@ _REPORT_DDL: Final = (
     "fragments STRING NOT NULL"
 )
 
-
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -67,9 +66,9 @@ class FrameWrite:
     Attributes:
         fragments: one ``FragmentMetadata.to_json()`` document each, in the order of the frame's partitions.
         rows_counted: rows that Spark's JVM counted on their way to the workers.
-        rows_written: rows that the tasks handed to the writer.
+        rows_written: rows that the tasks passed to the writer.
         bytes_written: bytes of their data files.
-        num_tasks: tasks that wrote something; empty partitions write nothing.
+        num_tasks: tasks that wrote rows; empty partitions write nothing.
     """
 
     fragments: tuple[dict[str, Any], ...]
@@ -81,7 +80,7 @@ class FrameWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TaskSettings:
-    """What every task is told; travels to the workers."""
+    """The parameters of every task; sent to the workers."""
 
     dataset_uri: str
     mode: str
@@ -107,12 +106,13 @@ def write_frame(
 ) -> FrameWrite:
     """Write every row of a frame as fragments of a dataset. Nothing is committed.
 
-    When this raises, no task of the job is running any more, and :func:`discard_files` removes what it wrote.
+    When this raises, no task of the job is still running, and
+    :func:`~lance_pipelines.spark.leftovers.discard_files` removes what it wrote.
 
     Args:
         frame: the rows.
-        dataset_uri: where the data files go.
-        mode: ``append``, ``overwrite`` or ``create``, as ``lance_core.write_fragments`` takes it.
+        dataset_uri: the dataset whose data directory receives the files.
+        mode: ``append``, ``overwrite`` or ``create``, as for ``lance_core.write_fragments``.
         target: the fragments' schema, from :func:`~lance_pipelines.spark.schema.plan_target_schema`.
         max_rows_per_file: a task starts its next file at this many rows.
         max_bytes_per_file: a task starts its next file at about this many bytes.
@@ -121,13 +121,13 @@ def write_frame(
         storage_options: credentials and settings of the dataset's store.
 
     Raises:
-        InvalidInputError: the token is malformed, or the source's query fails on a row.
+        InvalidInputError: the token is malformed, or the source's query fails for a row.
         SchemaMismatchError: a row does not fit the target.
         CorruptDataError: a source file cannot be read.
-        StorageError: the outside world failed, in a worker or in Spark.
-        InternalError: anything unforeseen.
+        StorageError: a storage operation failed, in a worker or in Spark.
+        InternalError: an unexpected failure.
     """
-    _check_token(file_token)
+    check_token(file_token)
     settings = _TaskSettings(
         dataset_uri=dataset_uri,
         mode=mode,
@@ -150,57 +150,38 @@ def write_frame(
         rows_counted = int(counted.get["num_rows"])
     written = _summarize(_one_attempt_each(reports), rows_counted)
     if any(report.attempt_number for report in reports):
-        _discard_lost_attempts(settings, written)
+        discard_lost_attempts(dataset_uri, file_token, written.fragments, storage_options=storage_options)
     return written
 
 
-def discard_files(
-    dataset_uri: str,
-    file_token: str,
-    *,
-    keep: Iterable[str] = (),
-    storage_options: Mapping[str, str] | None = None,
-) -> tuple[str, ...]:
-    """Delete the data files of one write, finished or not; for a write that will certainly not be committed.
+def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTITION_BYTES) -> DataFrame:
+    """Merge small partitions, so that ten thousand small files do not become ten thousand fragments.
+
+    Every task writes at least one fragment, so partitions are merged down to one per ``partition_bytes`` of Spark's
+    estimate of the frame, but never to fewer than the cluster has cores. Merging moves no rows between machines.
+    Without an estimate Spark assumes a huge frame, and nothing is merged. On Spark Connect, which has no estimates,
+    nothing is merged either.
 
     Args:
-        dataset_uri: the dataset.
-        file_token: the write's token; files of other writes are never touched.
-        keep: names of data files to leave: those that will be committed.
-        storage_options: credentials and settings of the dataset's store.
+        frame: any frame.
+        partition_bytes: bytes per partition, at least 1.
 
     Returns:
-        Paths of the files deleted.
-
-    Raises:
-        InvalidInputError: the token is malformed.
-        StorageError: a file cannot be deleted.
+        The frame, with at most that many partitions.
     """
-    _check_token(file_token)
-    store, root = resolve(dataset_uri, storage_options)
-    whole = re.compile(rf"[^.][^/]*{file_token}\.lance")
-    unfinished = re.compile(rf"\.tmp[^/]*{file_token}[^/]*")
-    kept = frozenset(keep)
-    discarded = []
-    for entry in list(store.list(store.join(root, "data"))):
-        name = entry.path.replace("\\", "/").rpartition("/")[2]
-        if (whole.fullmatch(name) and name not in kept) or unfinished.fullmatch(name):
-            store.delete(entry.path)
-            discarded.append(entry.path)
-    return tuple(discarded)
-
-
-def _discard_lost_attempts(settings: _TaskSettings, written: FrameWrite) -> None:
-    """Attempts before the ones that count may have finished files; leaving them costs room, not correctness."""
-    keep = [data_file["path"] for fragment in written.fragments for data_file in fragment["files"]]
     try:
-        discard_files(settings.dataset_uri, settings.file_token, keep=keep, storage_options=settings.storage_options)
-    except LanceError as error:
-        _logger.warning("files of failed attempts are left behind (*%s.lance): %s", settings.file_token, error)
+        estimate = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        cores = frame.sparkSession.sparkContext.defaultParallelism
+    except (PySparkException, Py4JError, AttributeError) as error:
+        _logger.debug("partitions are not merged, since there is no estimate of the frame's size: %s", error)
+        return frame
+    wanted = max(cores, -(-estimate // partition_bytes))
+    # More than Java's largest int is certainly more than the frame has.
+    return frame if wanted >= 2**31 else frame.coalesce(wanted)
 
 
 def _write_partition(settings: _TaskSettings, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs in a worker: one partition in, one report out; nothing for an empty partition."""
+    """Write one partition and yield one report, or none for an empty partition; runs in a worker."""
     with reported_to_driver():
         conformed = _ConformedRows(batches, settings.target)
         first = next(conformed, None)
@@ -230,7 +211,7 @@ def _write_partition(settings: _TaskSettings, batches: Iterator[pa.RecordBatch])
 
 
 class _ConformedRows:
-    """The batches of one partition in the target's types, and how many rows went by."""
+    """The batches of one partition in the target's types, and the number of rows so far."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch], target: pa.Schema) -> None:
         self._batches = iter(batches)
@@ -250,7 +231,7 @@ class _ConformedRows:
 
 
 def _one_attempt_each(reports: Sequence[Row]) -> list[Row]:
-    """One report per partition, in order. Spark hands over one attempt's output; a second would double its rows."""
+    """Return one report per partition, in order. If a partition was written again, only the last attempt counts."""
     latest: dict[int, Row] = {}
     for report in reports:
         known = latest.get(report.partition_id)
@@ -267,8 +248,3 @@ def _summarize(reports: Sequence[Row], rows_counted: int) -> FrameWrite:
         bytes_written=sum(report.num_bytes for report in reports),
         num_tasks=len(reports),
     )
-
-
-def _check_token(file_token: str) -> None:
-    if not _TOKEN.fullmatch(file_token):
-        raise InvalidInputError(f"file token {file_token!r} is not 16 lower-case hex digits")

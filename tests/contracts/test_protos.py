@@ -905,6 +905,7 @@ def test_files_register_under_the_package_path() -> None:
 
 
 @pytest.mark.parametrize("statement", ["import lance, lance_core.proto", "import lance_core.proto, lance"])
+@pytest.mark.sampled(1)
 def test_imports_beside_pylance(statement: str) -> None:
     subprocess.run([sys.executable, "-c", statement], check=True, cwd=ROOT_DIR)
 

@@ -11,9 +11,9 @@ import lance.fragment
 import pytest
 
 import lance_core
-from lance_core.api.branches import Branches
-from lance_core.api.compaction.optimizer import DatasetOptimizer
-from lance_core.api.tags import Tags
+from lance_core.compaction.optimizer import DatasetOptimizer
+from lance_core.refs.branches import Branches
+from lance_core.refs.tags import Tags
 
 NAMES = {
     "AccessDeniedError",
@@ -162,16 +162,16 @@ DATASET_MEMBERS = {
 }
 DATASET_EXTRAS = {
     "counted_manifest",
-    "find_fragment",
     "from_manifest",
     "locator",
     "line",
     "log",
     "manifest",
+    "of",
     "recorded_rows",
     "show",
-    "source_of",
     "storage_options",
+    "view",
 }
 DATASET_ABSENT = {
     # Indices are built, trained and read by a query engine.

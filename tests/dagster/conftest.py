@@ -21,13 +21,13 @@ import yaml
 import lance_core
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
-from lance_pipelines.ingest.planning import plan_write
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_plan import plan_write
 from lance_pipelines.ops import failures as failures_module
 from lance_pipelines.ops import write_fragments as write_module
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.settings import Settings
-from lance_pipelines.staging import Staging
+from lance_pipelines.spark.staging import Staging
 from tests.support.dev_server import DevServer, dev_server
 
 REPOSITORY = Path(__file__).parents[2]
@@ -106,10 +106,10 @@ class Project:
 
 
 @pytest.fixture(autouse=True)
-def _no_last_words() -> Iterator[None]:
+def _no_failures() -> Iterator[None]:
     """What a failed step says when its process ends is not for the process of the tests."""
     yield
-    failures_module._last_words.clear()
+    failures_module._failures.clear()
 
 
 @pytest.fixture
@@ -167,32 +167,44 @@ class CommandLine:
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
 
+def _command_line(directory: Path, home: Path | None, **variables: str) -> CommandLine:
+    directory.mkdir(exist_ok=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("DAGSTER", "LANCE_"))}
+    environment |= {"PYTHONPATH": str(REPOSITORY), "DAGSTER_DISABLE_TELEMETRY": "yes", **variables}
+    if home is not None:
+        home.mkdir(exist_ok=True)
+        (home / "dagster.yaml").write_bytes((REPOSITORY / "dagster.yaml").read_bytes())
+        environment["DAGSTER_HOME"] = str(home)
+    return CommandLine(directory, environment)
+
+
 @pytest.fixture
 def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., CommandLine]:
     """Makes a command line; without ``home`` there is no DAGSTER_HOME, as on a fresh machine."""
 
     def make(home: Path | None = None, **variables: str) -> CommandLine:
-        directory = tmp_path / "work"
-        directory.mkdir(exist_ok=True)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("DAGSTER", "LANCE_"))}
-        environment |= {"PYTHONPATH": str(REPOSITORY), "DAGSTER_DISABLE_TELEMETRY": "yes", **variables}
         if home is not None:
-            home.mkdir(exist_ok=True)
-            (home / "dagster.yaml").write_bytes((REPOSITORY / "dagster.yaml").read_bytes())
-            environment["DAGSTER_HOME"] = str(home)
             # The file names the variable, also when a test opens the instance itself.
             monkeypatch.setenv("DAGSTER_HOME", str(home))
-        return CommandLine(directory, environment)
+        return _command_line(tmp_path / "work", home, **variables)
 
     return make
 
 
-@pytest.fixture
-def web_server(command_line, tmp_path) -> Iterator[DevServer]:
-    """``dagster dev`` as the README starts it: in a directory with the project's ``workspace.yaml``."""
-    dagster = command_line(tmp_path / "home")
+@pytest.fixture(scope="module")
+def server_command_line(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """The command line of whoever started the web server: the same directory and the same instance."""
+    directory = tmp_path_factory.mktemp("server")
+    dagster = _command_line(directory / "work", directory / "home")
     shutil.copy(REPOSITORY / "workspace.yaml", dagster.directory)
-    with dev_server(dagster.start, tmp_path / "dagster-dev.log", location="lance_pipelines.definitions") as server:
+    return dagster
+
+
+@pytest.fixture(scope="module")
+def web_server(server_command_line: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    """One ``dagster dev`` for all tests of a file, as the README starts it: beside the project's ``workspace.yaml``."""
+    log = tmp_path_factory.mktemp("log") / "dagster-dev.log"
+    with dev_server(server_command_line.start, log, location="lance_pipelines.definitions") as server:
         yield server
 
 

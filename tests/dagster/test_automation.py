@@ -13,8 +13,8 @@ from dagster._core.events import AssetMaterializationPlannedData
 
 import lance_core
 from lance_pipelines.automation import build_automation_sensor, on_new_data
-from lance_pipelines.data_version import data_version_at
-from lance_pipelines.events import dataset_materialization, external_materialization, maintenance_observation
+from lance_pipelines.events.commit_events import EXTERNAL_WRITER, dataset_materialization, dataset_observation
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.instance_storage import LockedSqliteStorage
 from lance_pipelines.settings import SETTLE_VARIABLE
 
@@ -91,8 +91,10 @@ def test_rows_of_our_own_run_make_it_run_once(automated) -> None:
 
 def test_rows_of_somebody_else_make_it_run(automated) -> None:
     version = automated.append()
-    event = external_materialization(
-        **automated.arguments("append", version), data_version=data_version_at(automated.uri, version)
+    event = dataset_materialization(
+        **automated.arguments("append", version),
+        data_version=data_version_at(automated.uri, version),
+        writer=EXTERNAL_WRITER,
     )
     automated.instance.report_runless_asset_event(event)
     assert [automated.tick(), automated.tick()] == [1, 0]
@@ -110,7 +112,7 @@ def test_maintenance_does_not_make_it_run(automated) -> None:
     lance.dataset(automated.uri).optimize.compact_files()
     compacted = lance_core.dataset(automated.uri).version
     for op in ("compact", "materialize_deletions", "cleanup"):
-        event = maintenance_observation(**automated.arguments(op, compacted))
+        event = dataset_observation(**automated.arguments(op, compacted))
         automated.instance.report_runless_asset_event(event)
         assert [automated.tick(), automated.tick()] == [0, 0]
 

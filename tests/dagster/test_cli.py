@@ -97,7 +97,7 @@ def test_each_operation_runs_its_job(module, uri) -> None:
 def test_nothing_to_do_is_a_success(module) -> None:
     done = run("cleanup", "-m", module("events"))
     assert done.exit_code == 0
-    assert "nothing to do (4 versions; the newest 10 and all of the last 2 weeks stay)" in done.stdout
+    assert "nothing to do (4 versions; the newest 10 and all of the last 2 weeks are kept)" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -123,18 +123,21 @@ def test_spark_properties_reach_the_session(module) -> None:
     arguments = ("--spark-config", "spark.master=local[2]", "--spark-config", "spark.x=a=b")
     assert run("compact", *arguments, "-m", module("events")).exit_code == 0
     assert SEEN == [{"spark.master": "local[2]", "spark.x": "a=b"}]
-    assert "'fast' is not NAME=VALUE" in run("compact", "--spark-config", "fast", "-m", module("events")).stderr
+    assert (
+        "'fast' must have the form NAME=VALUE"
+        in run("compact", "--spark-config", "fast", "-m", module("events")).stderr
+    )
 
 
 def test_of_several_datasets_one_is_named(module, uri) -> None:
     name = module("events", "trips")
     done = run("compact", "-m", name)
     assert done.exit_code == 1
-    expected = "FAILED compact: several datasets are declared, name one with --dataset: ['events', 'trips']\n"
+    expected = "FAILED compact: several datasets are declared; choose one with --dataset: ['events', 'trips']\n"
     assert done.stderr == expected
     assert run("compact", "--dataset", "trips", "-m", name).stdout.startswith("trips: ")
     done = run("compact", "--dataset", "drips", "-m", name)
-    assert done.stderr == "FAILED compact: no dataset 'drips' is declared; expected one of ['events', 'trips']\n"
+    assert done.stderr == "FAILED compact: dataset 'drips' is not declared; expected one of ['events', 'trips']\n"
 
 
 def test_module_with_a_decorated_definitions_function_runs(module) -> None:

@@ -24,6 +24,7 @@ def check_with_the_reference(uri: Path, version: int, num_rows: int) -> None:
     assert (reference.version, reference.count_rows()) == (version, num_rows)
 
 
+@pytest.mark.slow
 def test_two_runs_without_any_instance_make_two_versions(command_line, run_config, ten_rows) -> None:
     """A fresh machine: no DAGSTER_HOME, no settings; the warehouse lies below the working directory."""
     dagster = command_line()
@@ -43,6 +44,7 @@ def test_two_runs_without_any_instance_make_two_versions(command_line, run_confi
     assert [path.name for path in dagster.directory.iterdir()] == ["warehouse"]
 
 
+@pytest.mark.slow
 def test_two_first_runs_at_once_are_both_kept(command_line, run_config, ten_rows, tmp_path) -> None:
     """Both find no dataset and write; one creates it, the other goes on top."""
     dagster = command_line(tmp_path / "home")
@@ -58,8 +60,9 @@ def test_two_first_runs_at_once_are_both_kept(command_line, run_config, ten_rows
     assert len({transaction.transaction_properties["dagster.run_id"] for transaction in transactions}) == 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("append", marks=pytest.mark.slow), pytest.param("overwrite", marks=pytest.mark.soak)]
+)
 def test_four_runs_at_once_without_an_instance_to_share(command_line, run_config, ten_rows, tmp_path, mode) -> None:
     """No shared pools: the commit protocol alone keeps them right."""
     dagster = command_line()
@@ -81,7 +84,7 @@ def test_every_step_may_have_a_process_of_its_own(command_line, run_config, ten_
     check_with_the_reference(dagster.directory / "warehouse" / "installed_files.lance", 1, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_without_any_configuration_the_environments_files_are_ingested(command_line) -> None:
     dagster = command_line()
     uri = dagster.directory / "warehouse" / "installed_files.lance"
@@ -95,6 +98,7 @@ def test_without_any_configuration_the_environments_files_are_ingested(command_l
     assert len(set(dataset.to_table(columns=["captured_at"])["captured_at"].to_pylist())) == 2
 
 
+@pytest.mark.slow
 def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(command_line, run_config, tmp_path) -> None:
     """A limit on file sizes stands for the full disk: the system refuses to write on, in the middle of a data file."""
     source = tmp_path / "wide.csv"
@@ -142,6 +146,7 @@ WRONG_CONFIGURATIONS = {
 
 
 @pytest.mark.parametrize("wrong", WRONG_CONFIGURATIONS)
+@pytest.mark.sampled(1)
 def test_wrong_run_configuration_is_one_line_that_names_the_field(command_line, tmp_path, wrong) -> None:
     job, text, expected = WRONG_CONFIGURATIONS[wrong]
     config = tmp_path / "run.yaml"

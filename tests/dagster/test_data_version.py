@@ -9,7 +9,7 @@ import pytest
 import lance_core
 from lance_core import LanceOperation
 from lance_core.proto import pb_transaction
-from lance_pipelines.data_version import CHANGES_ROWS, changes_rows, data_version_at, operation_name
+from lance_pipelines.events.data_version import CHANGES_ROWS, changes_rows, data_version_at, operation_name
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import dagster as dg
 import psutil
 import pytest
 
-from lance_pipelines import dead_runs
-from lance_pipelines.dead_runs import (
+from lance_pipelines.ops.run_entry import begin_run
+from lance_pipelines.runs import dead_runs
+from lance_pipelines.runs.dead_runs import (
     MACHINE_TAG,
     PROCESS_TAG,
     fail_dead_runs,
@@ -19,7 +20,6 @@ from lance_pipelines.dead_runs import (
     stop_watching,
     watch_for_dead_runs,
 )
-from lance_pipelines.ops.run_entry import begin_run
 
 POOL = "lance__events"
 

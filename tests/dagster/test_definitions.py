@@ -156,33 +156,36 @@ def test_further_sensors_and_schedules_join() -> None:
 
 
 def test_a_name_is_declared_once() -> None:
-    with pytest.raises(InvalidInputError, match=r"declared more than once: \['trips'\]"):
+    with pytest.raises(InvalidInputError, match=r"duplicate dataset names: \['trips'\]"):
         build_definitions(declarations=[declaration("trips"), declaration("trips")])
 
 
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (["compact"], "a job of dataset 'compact' and the asset of dataset 'compact' would both be called 'compact'"),
+        (
+            ["compact"],
+            "a job of dataset 'compact' and the asset of dataset 'compact' would have the same name 'compact'",
+        ),
         (
             ["trips", "ingest_trips"],
-            "a job of dataset 'trips' and the asset of dataset 'ingest_trips' would both be called 'ingest_trips'",
+            "a job of dataset 'trips' and the asset of dataset 'ingest_trips' would have the same name 'ingest_trips'",
         ),
         (
             ["a", "compact_b", "b"],
-            "a job of dataset 'b' and the asset of dataset 'compact_b' would both be called 'com",
+            "a job of dataset 'b' and the asset of dataset 'compact_b' would have the same name 'com",
         ),
-        (["a", "delete_rows_from_a"], "an op of dataset 'a' and the asset of dataset 'delete_rows_from_a' would both"),
+        (["a", "delete_rows_from_a"], "an op of dataset 'a' and the asset of dataset 'delete_rows_from_a' would have"),
         (["a", "write_fragments_of_a"], "an op of dataset 'a' and the asset of dataset 'write_fragments_of_a' would"),
         (
             ["b", "from_b"],
-            "a job of dataset 'from_b' and an op of dataset 'b' would both be called 'delete_rows_from_b'",
+            "a job of dataset 'from_b' and an op of dataset 'b' would have the same name 'delete_rows_from_b'",
         ),
         (["b", "ingest"], None),
         (["compact_schedule", "version_sensor", "write_fragments", "plan_cleanup"], None),
-        (["config"], "a dataset cannot be called 'config'"),
-        (["class"], "a dataset cannot be called 'class'"),
-        (["__ASSET_JOB"], "a dataset cannot be called '__ASSET_JOB'"),
+        (["config"], "invalid dataset name 'config'"),
+        (["class"], "invalid dataset name 'class'"),
+        (["__ASSET_JOB"], "invalid dataset name '__ASSET_JOB'"),
     ],
 )
 def test_a_name_that_something_else_bears_is_refused_with_the_dataset(names, expected) -> None:

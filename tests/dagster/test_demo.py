@@ -16,9 +16,8 @@ from rich.console import Console
 from lance_core.errors import StorageError
 from lance_pipelines.demo import command
 from lance_pipelines.demo.reference_check import rows_by_version
-from lance_pipelines.demo.report import print_comparison
-from lance_pipelines.demo.snapshot import Snapshot
-from lance_pipelines.demo.story import StoryBroken, StoryOutcome
+from lance_pipelines.demo.snapshot import Snapshot, print_comparison
+from lance_pipelines.demo.story import FailedCheckError, StoryOutcome
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -48,7 +47,7 @@ def test_the_story_holds(tmp_path, ingests) -> None:
     log = place / "dagster-dev.log"
     assert process.returncode == 0, f"{stdout[-5000:]}\n{stderr[-3000:]}\n{log.read_text()[-5000:]}"
     assert "before and after the sensors acted" in stdout
-    assert "The story held" in stdout
+    assert "Demonstration passed" in stdout
 
     uri = place / "warehouse" / "events.lance"
     reference = lance.dataset(str(uri))
@@ -88,9 +87,9 @@ _SHAPE = Snapshot(
 @pytest.mark.parametrize(
     ("ending", "exit_code", "last_line"),
     [
-        (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "The story held: 2 checks"),
-        (StoryBroken("not so: 7 rows, as expected"), 1, "The story broke: not so: 7 rows, as expected"),
-        (StorageError("dagster dev ended"), 1, "The story broke: dagster dev ended"),
+        (StoryOutcome(before=_SHAPE, after=_SHAPE, checks=("one", "two")), 0, "Demonstration passed: 2 checks"),
+        (FailedCheckError("check failed: 7 rows"), 1, "Demonstration failed: check failed: 7 rows"),
+        (StorageError("dagster dev exited"), 1, "Demonstration failed: dagster dev exited"),
     ],
     ids=["held", "broken", "no server"],
 )
@@ -131,7 +130,7 @@ def test_demo_that_is_told_to_stay_waits_for_an_interrupt(monkeypatch, tmp_path)
     monkeypatch.setattr(command.time, "sleep", wait)
     done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path / "demo"), "--stay"])
     assert (done.exit_code, len(waits)) == (0, 3), done.output
-    assert "Look around at http://127.0.0.1:1" in done.output
+    assert "The web interface is at http://127.0.0.1:1" in done.output
 
 
 def test_help_shows_the_defaults() -> None:

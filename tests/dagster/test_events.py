@@ -8,13 +8,12 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_pipelines.data_version import data_version_at
-from lance_pipelines.events import (
+from lance_pipelines.events.commit_events import (
+    EXTERNAL_WRITER,
     dataset_materialization,
-    external_materialization,
-    external_observation,
-    maintenance_observation,
+    dataset_observation,
 )
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePolicy
 
 
@@ -38,14 +37,14 @@ def shown(event: dg.AssetObservation | dg.AssetMaterialization) -> dict[str, obj
 
 
 def test_maintenance_is_an_observation_with_the_data_version_that_was_there(uri) -> None:
-    event = maintenance_observation(**arguments(uri, "compact", 6))
+    event = dataset_observation(**arguments(uri, "compact", 6))
     assert isinstance(event, dg.AssetObservation)
     assert event.asset_key == dg.AssetKey("events")
     assert event.tags == {"dagster/data_version": data_version_at(uri, 4), "lance/op": "compact"}
 
 
 def test_a_data_version_may_be_given_when_the_history_is_gone(uri) -> None:
-    event = maintenance_observation(**arguments(uri, "cleanup", 6), data_version="4-aabbccdd")
+    event = dataset_observation(**arguments(uri, "cleanup", 6), data_version="4-aabbccdd")
     assert event.tags["dagster/data_version"] == "4-aabbccdd"
 
 
@@ -58,7 +57,7 @@ def test_changed_rows_are_a_materialization_with_a_new_data_version(uri) -> None
 
 
 def test_an_event_shows_the_figures_of_its_version(uri) -> None:
-    figures = shown(maintenance_observation(**arguments(uri, "compact", 4)))
+    figures = shown(dataset_observation(**arguments(uri, "compact", 4)))
     assert figures == {
         "dagster/uri": uri,
         "dagster/table_name": "events",
@@ -83,12 +82,12 @@ def test_an_event_shows_the_figures_of_its_version(uri) -> None:
 
 def test_the_policy_says_what_small_is(uri) -> None:
     policy = MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=2))
-    assert shown(maintenance_observation(**arguments(uri, "compact", 4), policy=policy))["lance/small_fragments"] == 0
+    assert shown(dataset_observation(**arguments(uri, "compact", 4), policy=policy))["lance/small_fragments"] == 0
 
 
 def test_what_the_work_did_is_put_beside_the_figures(uri) -> None:
     report = {"bytes_reclaimed": 12, "seconds": 0.5, "mode": "fast", "spark/tasks": 3, "fragments": 99}
-    event = maintenance_observation(**arguments(uri, "compact", 6, **report))
+    event = dataset_observation(**arguments(uri, "compact", 6, **report))
     assert {key: event.metadata[key] for key in ("lance/bytes_reclaimed", "lance/seconds", "lance/mode")} == {
         "lance/bytes_reclaimed": dg.MetadataValue.int(12),
         "lance/seconds": dg.MetadataValue.float(0.5),
@@ -100,7 +99,7 @@ def test_what_the_work_did_is_put_beside_the_figures(uri) -> None:
 
 def test_a_version_that_is_gone_does_not_fail_the_event(uri) -> None:
     """The commit is a fact; a cleanup may have removed its version before the event was made."""
-    event = maintenance_observation(**arguments(uri, "compact", 99, bytes_rewritten=7))
+    event = dataset_observation(**arguments(uri, "compact", 99, bytes_rewritten=7))
     assert event.tags == {"lance/op": "compact"}
     assert shown(event) == {
         "dagster/uri": uri,
@@ -111,9 +110,9 @@ def test_a_version_that_is_gone_does_not_fail_the_event(uri) -> None:
     }
 
 
-@pytest.mark.parametrize("make", [external_materialization, external_observation])
+@pytest.mark.parametrize("make", [dataset_materialization, dataset_observation])
 def test_commits_that_were_found_name_their_writer(uri, make) -> None:
-    event = make(**arguments(uri, "append", 3), data_version="3-11223344")
+    event = make(**arguments(uri, "append", 3), data_version="3-11223344", writer=EXTERNAL_WRITER)
     assert event.tags == {
         "dagster/data_version": "3-11223344",
         "lance/op": "append",
@@ -124,8 +123,10 @@ def test_commits_that_were_found_name_their_writer(uri, make) -> None:
 def test_dagster_takes_the_events(uri, instance) -> None:
     for event in (
         dataset_materialization(**arguments(uri, "ingest", 3)),
-        external_materialization(**arguments(uri, "delete", 4), data_version=data_version_at(uri, 4)),
-        maintenance_observation(**arguments(uri, "compact", 6)),
+        dataset_materialization(
+            **arguments(uri, "delete", 4), data_version=data_version_at(uri, 4), writer=EXTERNAL_WRITER
+        ),
+        dataset_observation(**arguments(uri, "compact", 6)),
     ):
         instance.report_runless_asset_event(event)
     recorded = instance.get_latest_materialization_event(dg.AssetKey("events")).asset_materialization

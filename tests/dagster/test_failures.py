@@ -10,7 +10,7 @@ from lance_core.errors import (
     StorageError,
     TooMuchWriteContentionError,
 )
-from lance_pipelines.ops.failures import as_failure, clear_failures
+from lance_pipelines.ops.failures import as_failure, reported_as_failure
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_the_headline_names_dataset_cause_and_type() -> None:
 
 
 def test_other_exceptions_pass_unchanged() -> None:
-    with pytest.raises(RuntimeError, match="bug"), clear_failures("events"):
+    with pytest.raises(RuntimeError, match="bug"), reported_as_failure("events"):
         raise RuntimeError("bug")
 
 
 def test_a_typed_error_loses_its_chain() -> None:
-    error = StorageError("Spark's JVM is gone")
+    error = StorageError("Spark's JVM has ended")
     error.__cause__ = RuntimeError("300 lines of Java")
-    with pytest.raises(dg.Failure) as caught, clear_failures("events"):
+    with pytest.raises(dg.Failure) as caught, reported_as_failure("events"):
         raise error
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__

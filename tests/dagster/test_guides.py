@@ -10,9 +10,9 @@ import pytest
 import yaml
 from dagster._core.system_config.objects import ResolvedRunConfig
 
-from lance_pipelines.assets.ingest_config import IngestConfig, apply_config
 from lance_pipelines.build import build_definitions
 from lance_pipelines.declarations import default_declarations
+from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 from lance_pipelines.settings import Settings
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "ingest-your-own-files.md").read_text()

@@ -7,9 +7,9 @@ import pytest
 from dagster._core.system_config.objects import ResolvedRunConfig
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.assets.ingest_config import IngestConfig, apply_config
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
+from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 from lance_pipelines.settings import Settings
 
 TRIPS = DatasetDeclaration(

@@ -14,7 +14,7 @@ from lance_core.errors import CommitOutcomeUnknownError, NotFoundError, StorageE
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ops import commit_fragments as commit_module
 from lance_pipelines.ops import write_fragments as write_module
-from lance_pipelines.staging import Staging
+from lance_pipelines.spark.staging import Staging
 
 EVENTS = dg.AssetKey("events")
 
@@ -104,7 +104,7 @@ def test_a_run_without_new_rows_keeps_the_data_version(project, instance) -> Non
 
 
 def test_a_commit_that_failed_after_it_landed_is_repeated_once(project, instance, monkeypatch) -> None:
-    real, calls = commit_module.report_commit, []
+    real, calls = commit_module.report_write, []
 
     def report_and_fail_once(staged, landing):
         calls.append(landing)
@@ -112,7 +112,7 @@ def test_a_commit_that_failed_after_it_landed_is_repeated_once(project, instance
             raise StorageError("connection reset", retryable=True)
         return real(staged, landing)
 
-    monkeypatch.setattr(commit_module, "report_commit", report_and_fail_once)
+    monkeypatch.setattr(commit_module, "report_write", report_and_fail_once)
     result = project.run(instance)
     assert result.success
     assert [landing.repeated for landing in calls] == [False, True]
@@ -169,11 +169,11 @@ def test_an_unknown_outcome_is_not_retried(project, instance, monkeypatch) -> No
 
     def fail(staged, discard):
         calls.append(staged)
-        raise CommitOutcomeUnknownError("whether version 1 is this commit's could not be found out")
+        raise CommitOutcomeUnknownError("could not determine whether this commit created version 1")
 
     monkeypatch.setattr(commit_module, "commit_staged", fail)
     data = failure(project.run(instance))
-    assert "could not be found out" in data.user_failure_data.description
+    assert "could not determine" in data.user_failure_data.description
     assert len(calls) == 1
     assert list(Path(project.uri, "data").iterdir())
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 OPEN_WHEN_TOLD = """
@@ -17,6 +19,7 @@ with DagsterInstance.get() as instance:
 """
 
 
+@pytest.mark.slow
 def test_the_first_processes_of_a_new_instance_do_not_disturb_each_other(tmp_path) -> None:
     for attempt in range(2):
         home = tmp_path / f"home{attempt}"

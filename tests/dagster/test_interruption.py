@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lance_pipelines.interruption import run_interruptibly
+from lance_pipelines.spark.interruption import run_interruptibly
 
 
 class Session:

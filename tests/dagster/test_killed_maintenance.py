@@ -5,24 +5,22 @@ from __future__ import annotations
 import random
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import lance
-import psutil
 import pytest
 import yaml
 
 import lance_core
-from lance_pipelines.dead_runs import PROCESS_TAG
 from lance_pipelines.jobs import request_config
+from lance_pipelines.runs.dead_runs import PROCESS_TAG
 from tests.support.local_rewriting import ids, write_fragments
+from tests.support.processes import DEADLINE_SECONDS, kill, kill_when
 
 pytestmark = pytest.mark.spark
 
-DEADLINE_SECONDS = 600
 FRAGMENTS = 12
 SPARK = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 LEFT = [number for number in range(10 * FRAGMENTS) if number % 7]
@@ -76,29 +74,6 @@ def lake(command_line, tmp_path) -> Lake:
     lake = Lake(command_line, tmp_path)
     lake.write()
     return lake
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    """SIGKILL the run, its JVM and its workers."""
-    try:
-        children = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        children = []
-    process.kill()
-    for child in children:
-        child.kill()
-    process.communicate()
-    _, alive = psutil.wait_procs(children, timeout=60)
-    assert not alive, f"left running: {alive}"
-
-
-def kill_when(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-    kill(process)
 
 
 @pytest.mark.slow

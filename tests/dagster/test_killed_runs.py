@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
@@ -17,42 +16,12 @@ import psutil
 import pytest
 
 import lance_core
-from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
+from tests.support.processes import DEADLINE_SECONDS, kill, kill_when, wait_until
 
 pytestmark = pytest.mark.spark
 
 ROWS_PER_RUN = 10
-DEADLINE_SECONDS = 300
-
-
-def kill(process: subprocess.Popen[str], *, whole_tree: bool) -> None:
-    """SIGKILL the run, with or without its JVM and workers, and see that those end too."""
-    try:
-        children = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        children = []
-    process.kill()
-    if whole_tree:
-        for child in children:
-            child.kill()
-    process.communicate()
-    _, alive = psutil.wait_procs(children, timeout=60)
-    assert not alive, f"left running: {alive}"
-
-
-def wait_until(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
-    """Poll a condition that the run will bring about."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
-def kill_when(process: subprocess.Popen[str], condition: Callable[[], bool], *, whole_tree: bool) -> None:
-    """Kill the run as soon as the condition holds."""
-    wait_until(process, condition)
-    kill(process, whole_tree=whole_tree)
 
 
 def committed_versions(uri: Path) -> int:
@@ -74,6 +43,7 @@ def assert_dead_runs_are_marked(home: Path) -> None:
     assert {run.status for run in noted} <= {dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE}
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_it_writes_and_one_killed_while_it_commits(
     command_line, run_config, ten_rows, tmp_path
 ) -> None:

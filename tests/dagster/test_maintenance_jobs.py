@@ -18,13 +18,13 @@ import pytest
 import lance_core
 from lance_core.errors import StorageError
 from lance_pipelines.build import build_definitions
-from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.jobs import job_name, request_config
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, MaintenancePolicy
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.ops import commit_fragments, commit_rewrites, delete_rows, remove_old_versions, rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
 from lance_pipelines.settings import Settings
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 
@@ -315,7 +315,7 @@ def test_rows_that_are_gone_before_the_delete_are_no_change(lake, capsys, monkey
     assert not result.get_asset_materialization_events()
     assert lake.version() == 6
     assert capsys.readouterr().out == (
-        f"events: {lake.uri} version 6: nothing to do (none of 24 rows matches id < 15 any more)\n"
+        f"events: {lake.uri} version 6: nothing to do (none of 24 rows matches id < 15 any longer)\n"
     )
 
 
@@ -354,9 +354,9 @@ def test_a_cleanup_that_can_remove_only_some_files_says_which_are_left(lake, mon
     result = lake.run("cleanup")
     assert result.success
     assert numbers(observation(result))["lance/failed_deletes"] == 2
-    assert "2 files could not be removed, left to the next run" in capsys.readouterr().out
+    assert "2 files could not be removed; the next run tries again" in capsys.readouterr().out
     warnings = [entry.user_message for entry in lake.instance.all_logs(result.run_id) if entry.level == logging.WARNING]
-    assert f"{lake.uri}: 2 files could not be removed: {', '.join(left)}; left to the next run" in warnings
+    assert f"{lake.uri}: 2 files could not be removed: {', '.join(left)}; the next run tries again" in warnings
     monkeypatch.undo()
     assert {ref["version"] for ref in lance_core.dataset(lake.uri).version_refs()} > {lake.version()}
 
@@ -391,8 +391,8 @@ def test_only_the_group_that_lost_is_rewritten_by_the_commit_step(lake, monkeypa
 
 
 REPORTS = {
-    "compact": (commit_rewrites, "maintenance_observation"),
-    "cleanup": (remove_old_versions, "maintenance_observation"),
+    "compact": (commit_rewrites, "dataset_observation"),
+    "cleanup": (remove_old_versions, "dataset_observation"),
     "delete_rows": (delete_rows, "dataset_materialization"),
 }
 
@@ -470,6 +470,7 @@ def test_a_broken_manifest_is_one_clear_failure(lake, operation) -> None:
         ("delete_rows", {"predicate": "nowhere = 1"}, "nowhere"),
     ],
 )
+@pytest.mark.sampled(5)
 def test_a_wrong_configuration_names_the_value(lake, operation, config, expected) -> None:
     before = files(lake.uri)
     assert expected in headline(lake.run(operation, **config))
@@ -491,7 +492,7 @@ def test_a_dry_run_that_is_neither_true_nor_false_is_refused(lake, operation) ->
 def test_a_limit_that_leaves_nothing_is_named(lake, capsys, operation) -> None:
     result = lake.run(operation, max_source_bytes=1)
     assert executed(result) == STEPS[operation][:1]
-    assert ", none within max_source_bytes, 1)" in capsys.readouterr().out
+    assert ", but none fits max_source_bytes, 1)" in capsys.readouterr().out
 
 
 def test_the_launchpad_shows_a_short_duration_as_it_is(lake, monkeypatch) -> None:

@@ -14,7 +14,7 @@ import lance
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy, plan_cleanup
+from lance_core.cleanup import CleanupPolicy, plan_cleanup
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.jobs import request_config
@@ -107,7 +107,9 @@ def race(uri: str, instance: dg.DagsterInstance, seconds: float, resources: dict
     assert [file.path for file in plan.protected if file.path.startswith("data/")] == []
 
 
-@pytest.mark.parametrize("seconds", [8, pytest.param(120, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "seconds", [3, pytest.param(8, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.soak)]
+)
 def test_no_row_is_lost_and_none_comes_back(tmp_path, instance, monkeypatch, seconds) -> None:
     uri = str(tmp_path / "events.lance")
     write_fragments(uri, START_IDS // 10)
@@ -122,7 +124,7 @@ def test_no_row_is_lost_and_none_comes_back(tmp_path, instance, monkeypatch, sec
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe")
-def test_nor_when_spark_rewrites(tmp_path, instance) -> None:
+def test_no_row_is_lost_and_none_comes_back_when_spark_rewrites(tmp_path, instance) -> None:
     uri = str(tmp_path / "events.lance")
     write_fragments(uri, START_IDS // 10)
     session = start_session({"spark.master": "local[2,2]"})

@@ -55,10 +55,10 @@ def test_compaction_waits_for_the_ingest_of_another_process_and_takes_in_its_row
     said = []
     for line in compact.stderr:
         said.append(line)
-        if "waits for run" in line:
+        if "waiting for run" in line:
             break
-    assert "events: waits for run " in said[-1], "".join(said)
-    assert "(ingest, last heard of " in said[-1]
+    assert "events: waiting for run " in said[-1], "".join(said)
+    assert "(ingest, last event at " in said[-1]
     assert (compact.poll(), lance_core.dataset(uri).version) == (None, 4)
     (dagster.directory / "go-on").touch()
     _, errors = ingest.communicate(timeout=300)

@@ -12,7 +12,7 @@ import pytest
 from dagster._core.system_config.objects import ResolvedRunConfig
 
 import lance_core
-from lance_pipelines.data_version import data_version_at
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, MaintenancePolicy
 
 EAGER = MaintenancePolicy(
@@ -86,7 +86,7 @@ def test_the_jobs_tags_are_what_sensors_look_for(eager, instance) -> None:
     run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=job.tags)
     result = tick(defs, "compaction_sensor", instance)
     assert result.run_requests == []
-    assert f"waits for run {run.run_id} (materialize_deletions, last heard of " in result.skip_reason.skip_message
+    assert f"waiting for run {run.run_id} (materialize_deletions, last event at " in result.skip_reason.skip_message
 
 
 def test_after_the_requested_cleanup_nothing_is_due(eager, instance) -> None:
@@ -100,4 +100,4 @@ def test_after_the_requested_cleanup_nothing_is_due(eager, instance) -> None:
     assert result.success
     second = tick(defs, "cleanup_sensor", instance, first.cursor)
     assert second.run_requests == []
-    assert second.skip_reason.skip_message == "events: 1 version, 0 may go < 1 (the newest 1 stay)"
+    assert second.skip_reason.skip_message == "events: 1 version, 0 removable < 1 (the newest 1 are kept)"

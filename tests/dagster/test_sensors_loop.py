@@ -15,7 +15,7 @@ import pytest
 
 import lance_core
 from lance_pipelines.automation import on_new_data
-from lance_pipelines.data_version import data_version_at
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.jobs import request_config
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
 from lance_pipelines.ops import rewrite_fragments
@@ -151,7 +151,7 @@ def test_a_worn_table_comes_to_rest(daemon, project) -> None:
         "deletion_sensor": (
             f"events: version {dataset.version} as before: no fragment with more than 0 of its rows deleted, 0 in all"
         ),
-        "cleanup_sensor": "events: 2 versions, 0 may go < 1 (the newest 1 stay; 1 are tagged or have a branch)",
+        "cleanup_sensor": "events: 2 versions, 0 removable < 1 (the newest 1 are kept; 1 are tagged or have a branch)",
     }
 
 

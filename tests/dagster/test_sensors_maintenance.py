@@ -20,10 +20,10 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 import lance_core
-from lance_pipelines import silent_runs
-from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.runs import silent_runs
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG
 from lance_pipelines.sensors import run_requests
 from lance_pipelines.sensors.cleanup_sensor import CLEANUP
 from lance_pipelines.sensors.compaction_sensor import COMPACTION
@@ -79,7 +79,7 @@ class Watched:
         self.cursors[op], self.reason = data.cursor, data.skip_message or ""
         assert not data.asset_events
         new = [request for request in data.run_requests if request.run_key not in self.run_keys]
-        assert len(new) == len(data.run_requests), "a run was asked for twice"
+        assert len(new) == len(data.run_requests), "a run was requested twice"
         self.run_keys.update(request.run_key for request in new)
         return list(new)
 
@@ -144,13 +144,13 @@ def test_no_run_is_asked_for_twice(watched) -> None:
     watched.fill(4)
     assert len(watched.tick()) == 1
     for _ in range(3):
-        watched.skip("events: version 4 as before: a run was asked for, 4 small fragments >= 4")
+        watched.skip("events: version 4 as before: a run was requested, 4 small fragments >= 4")
 
 
 OUTCOMES = {
     dg.DagsterRunStatus.FAILURE: "failed",
-    dg.DagsterRunStatus.CANCELED: "was cancelled",
-    dg.DagsterRunStatus.SUCCESS: "left work behind",
+    dg.DagsterRunStatus.CANCELED: "was canceled",
+    dg.DagsterRunStatus.SUCCESS: "left work undone",
 }
 
 
@@ -190,7 +190,7 @@ def test_what_a_run_did_not_do_is_asked_for_again_after_a_pause(watched, clock, 
         for ahead in (0, pause - 100):
             clock.ahead = ahead
             assert watched.tick(op) == []
-            assert f"run {run_id} {OUTCOMES[status]}, the next is asked for after 2" in watched.reason
+            assert f"run {run_id} {OUTCOMES[status]}, the next is requested after 2" in watched.reason
             assert watched.reason.endswith(f", {request.tags['lance/reason']}")
         clock.ahead = pause + 100
         (request,) = watched.tick(op)
@@ -215,7 +215,7 @@ def test_a_run_that_was_asked_for_is_waited_for_without_a_look_at_the_dataset(wa
     (request,) = watched.tick()
     answer(watched, request, dg.DagsterRunStatus.STARTED)
     clock.ahead = 7200
-    watched.skip("events: version 4 as before: a run was asked for, 4 small fragments >= 4")
+    watched.skip("events: version 4 as before: a run was requested, 4 small fragments >= 4")
 
 
 def test_a_new_version_is_new_work_without_a_pause(watched) -> None:
@@ -264,7 +264,7 @@ def test_after_the_compaction_nothing_is_due(watched) -> None:
 def test_small_fragments_between_large_ones_are_left(watched) -> None:
     for rows in (8, 100, 8, 100, 8, 100, 8):
         watched.fill(1, rows)
-    watched.skip("events: 4 small fragments, of which 0 have small neighbours < 4")
+    watched.skip("events: 4 small fragments, of which 0 have small neighbors < 4")
 
 
 def test_a_plan_without_work_is_not_asked_for(watched) -> None:
@@ -273,7 +273,7 @@ def test_a_plan_without_work_is_not_asked_for(watched) -> None:
         compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4, max_source_bytes=1)
     )
     watched.fill(4)
-    watched.skip("events: 4 small fragments >= 4, but nothing that a plan would rewrite")
+    watched.skip("events: 4 small fragments >= 4, but a plan would rewrite nothing")
 
 
 @pytest.mark.parametrize("other", ["compact", "materialize_deletions"])
@@ -286,8 +286,8 @@ def test_rewrites_of_one_dataset_wait_for_each_other(watched, other) -> None:
         ("materialize_deletions", "4 fragments with more than 0.25 deleted, 16 deleted rows >= 2"),
     ):
         assert watched.tick(op) == []
-        heard_of = r"last heard of [-\d]+ [:\d]+ UTC"
-        assert re.fullmatch(rf"events: waits for run {run_id} \({other}, {heard_of}\), {figures}", watched.reason)
+        last_event = r"last event at [-\d]+ [:\d]+ UTC"
+        assert re.fullmatch(rf"events: waiting for run {run_id} \({other}, {last_event}\), {figures}", watched.reason)
     watched.end_run(run_id)
     assert len(watched.tick()) == 1
 
@@ -321,7 +321,7 @@ def test_running_ingest_of_the_dataset_is_waited_for(watched, op) -> None:
     lance.dataset(watched.uri()).delete("id > 0")
     ingest = watched.start_run("ingest")
     assert watched.tick(op) == []
-    assert f"waits for run {ingest} (ingest, last heard of " in watched.reason
+    assert f"waiting for run {ingest} (ingest, last event at " in watched.reason
     watched.end_run(ingest)
     assert len(watched.tick(op)) == 1
 
@@ -339,7 +339,7 @@ def test_running_materialization_of_the_asset_is_waited_for_whichever_job_it_bel
         job, asset_selection=frozenset({events.key}), status=dg.DagsterRunStatus.STARTED
     )
     assert watched.tick() == []
-    assert f"waits for run {run.run_id} " in watched.reason
+    assert f"waiting for run {run.run_id} " in watched.reason
     watched.end_run(run.run_id)
     assert len(watched.tick()) == 1
 
@@ -387,14 +387,14 @@ def test_too_few_deleted_rows_are_left(watched) -> None:
 
 def test_a_cleanup_is_asked_for_when_versions_may_go(watched) -> None:
     watched.fill(3)
-    watched.skip("events: 3 versions, 0 may go < 1 (the newest 3 stay)", "cleanup")
+    watched.skip("events: 3 versions, 0 removable < 1 (the newest 3 are kept)", "cleanup")
     watched.fill(2)
     (request,) = watched.tick("cleanup")
-    assert request.tags["lance/reason"] == "5 versions, 2 may go >= 1"
+    assert request.tags["lance/reason"] == "5 versions, 2 removable >= 1"
     for _ in range(2):
-        watched.skip("events: a run was asked for, 5 versions, 2 may go >= 1", "cleanup")
+        watched.skip("events: a run was requested, 5 versions, 2 removable >= 1", "cleanup")
     lance.dataset(watched.uri()).cleanup_old_versions(older_than=timedelta(0), retain_versions=3)
-    watched.skip("events: 3 versions, 0 may go < 1 (the newest 3 stay)", "cleanup")
+    watched.skip("events: 3 versions, 0 removable < 1 (the newest 3 are kept)", "cleanup")
 
 
 def test_versions_ripen_without_a_commit(watched) -> None:
@@ -403,13 +403,13 @@ def test_versions_ripen_without_a_commit(watched) -> None:
     watched.policy = MaintenancePolicy(cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(days=1)))
     watched.fill(4)
     assert watched.tick("cleanup") == []
-    assert "3 are younger than 1 day" in watched.reason
+    assert "3 are newer than 1 day" in watched.reason
     age(watched.uri(), 1, 2 * day)
     (first,) = watched.tick("cleanup")
     age(watched.uri(), 2, 2 * day)
     (second,) = watched.tick("cleanup")
     assert first.run_key != second.run_key
-    watched.skip("events: a run was asked for, 4 versions, 2 may go >= 1", "cleanup")
+    watched.skip("events: a run was requested, 4 versions, 2 removable >= 1", "cleanup")
 
 
 def test_tagged_versions_are_not_asked_for(watched) -> None:
@@ -417,7 +417,9 @@ def test_tagged_versions_are_not_asked_for(watched) -> None:
     reference = lance.dataset(watched.uri())
     for version in (1, 2):
         reference.tags.create(f"kept-{version}", version)
-    watched.skip("events: 5 versions, 0 may go < 1 (the newest 3 stay; 2 are tagged or have a branch)", "cleanup")
+    watched.skip(
+        "events: 5 versions, 0 removable < 1 (the newest 3 are kept; 2 are tagged or have a branch)", "cleanup"
+    )
     reference.tags.delete("kept-1")
     assert len(watched.tick("cleanup")) == 1
 
@@ -428,7 +430,7 @@ def test_what_is_switched_off_is_not_asked_for(watched, op) -> None:
     watched.fill(20)
     lance.dataset(watched.uri()).delete("id < 5")
     assert watched.tick(op) == []
-    assert watched.reason.endswith("is switched off")
+    assert watched.reason.endswith("is disabled")
 
 
 def test_each_dataset_gets_one_request_and_one_line(watched) -> None:
@@ -440,8 +442,8 @@ def test_each_dataset_gets_one_request_and_one_line(watched) -> None:
     assert [request.tags["lance/dataset"] for request in requests] == ["events", "users"]
     assert [request.job_name for request in requests] == ["compact_events", "compact_users"]
     watched.skip(
-        "events: version 4 as before: a run was asked for, 4 small fragments >= 4; "
-        "users: version 4 as before: a run was asked for, 4 small fragments >= 4; "
+        "events: version 4 as before: a run was requested, 4 small fragments >= 4; "
+        "users: version 4 as before: a run was requested, 4 small fragments >= 4; "
         "small: version 1 as before: 1 small fragment < 4"
     )
 

@@ -23,15 +23,15 @@ import lance_core
 from lance_core.errors import UnsupportedFeatureFlagError
 from lance_core.optimize import Compaction, commit_rewrites
 from lance_core.table.paths import manifest_name
-from lance_pipelines import silent_runs
-from lance_pipelines.data_version import data_version_at
-from lance_pipelines.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
-from lance_pipelines.events import maintenance_observation
+from lance_pipelines.events.commit_events import dataset_observation
+from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.maintenance.policy import MaintenancePolicy
+from lance_pipelines.runs import silent_runs
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
+from lance_pipelines.runs.silent_runs import is_silent
 from lance_pipelines.sensors import catch_up as catch_up_module
 from lance_pipelines.sensors.version_sensor import build_version_sensor
-from lance_pipelines.silent_runs import is_silent
 
 EVENTS = dg.AssetKey("events")
 
@@ -179,8 +179,8 @@ def test_an_operation_that_is_not_known_counts_as_a_change(followed, monkeypatch
     followed.append(1)
     followed.tick()
     lance.dataset(followed.uri()).update_config({"owner": "me"})
-    for module in ("data_version", "maintenance.found_version"):
-        monkeypatch.setattr(f"lance_pipelines.{module}.CHANGES_ROWS", {})
+    for module in ("data_version", "found_version"):
+        monkeypatch.setattr(f"lance_pipelines.events.{module}.CHANGES_ROWS", {})
     assert [event[0] for event in kinds(followed.tick())] == ["materialization"]
 
 
@@ -191,7 +191,7 @@ def test_a_commit_of_a_run_is_left_to_that_run(followed) -> None:
     followed.append(1, run_id=run_id)
     followed.append(2)
     followed.skip()
-    waits = rf"waits for run {run_id} \(work, last heard of [-\d]+ [:\d]+ UTC\), which made version 2"
+    waits = rf"waiting for run {run_id} \(work, last event at [-\d]+ [:\d]+ UTC\), which created version 2"
     assert re.fullmatch(f"events: version 1: 0 events, 2 more to come; {waits}", followed.reason)
     followed.instance.report_dagster_event(
         dg.DagsterEvent(
@@ -284,7 +284,7 @@ def test_the_first_tick_waits_for_a_run_too(followed) -> None:
     run_id = start_run(followed.instance)
     followed.append(1, run_id=run_id)
     followed.skip()
-    assert followed.reason.startswith(f"events: waits for run {run_id} (work, last heard of ")
+    assert followed.reason.startswith(f"events: waiting for run {run_id} (work, last event at ")
     end_run(followed.instance, run_id)
     assert [event.metadata["lance/version"].value for event in followed.tick()] == [2]
 
@@ -306,7 +306,7 @@ def test_an_event_of_a_run_elsewhere_does_not_count(followed, tmp_path) -> None:
     other = str(tmp_path / "other.lance")
     append(other, 1)
     append(other, 2)
-    observation = maintenance_observation(dataset="events", uri=other, op="compact", report_metadata={}, version=2)
+    observation = dataset_observation(dataset="events", uri=other, op="compact", report_metadata={}, version=2)
     followed.instance.report_dagster_event(
         dg.DagsterEvent(
             event_type_value=dg.DagsterEventType.ASSET_OBSERVATION.value,
@@ -373,7 +373,7 @@ def test_what_is_recorded_of_a_later_version_holds_for_those_before(followed) ->
     before = data_version_at(followed.uri(), 4)
     compact(followed.uri(), target_rows_per_fragment=2)
     compact(followed.uri(), target_rows_per_fragment=4)
-    observation = maintenance_observation(
+    observation = dataset_observation(
         dataset="events", uri=followed.uri(), op="compact", report_metadata={}, version=8, data_version=before
     )
     followed.instance.report_runless_asset_event(observation)
@@ -495,7 +495,7 @@ def test_a_change_that_cannot_be_read_is_reported_without_figures(followed, monk
     def refuse(*given: object, **named: object) -> None:
         raise UnsupportedFeatureFlagError("the table needs a feature that this library does not have")
 
-    monkeypatch.setattr("lance_pipelines.events.lance_core.dataset", refuse)
+    monkeypatch.setattr("lance_pipelines.events.commit_events.lance_core.dataset", refuse)
     (event,) = followed.tick()
     assert kinds([event]) == [("materialization", expected, "append")]
     assert "lance/fragments" not in event.metadata

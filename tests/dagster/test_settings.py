@@ -30,7 +30,7 @@ def test_a_home_directory_that_cannot_be_found_is_named() -> None:
 
 
 def test_an_unknown_executor_is_named() -> None:
-    with pytest.raises(InvalidInputError, match="LANCE_PIPELINES_EXECUTOR is 'celery'; expected one of"):
+    with pytest.raises(InvalidInputError, match="invalid LANCE_PIPELINES_EXECUTOR 'celery'; expected one of"):
         Settings.from_environment({"LANCE_PIPELINES_EXECUTOR": "celery"})
     chosen = Settings.from_environment({"LANCE_PIPELINES_EXECUTOR": "multiprocess"})
     assert chosen.executor is ExecutorKind.MULTIPROCESS

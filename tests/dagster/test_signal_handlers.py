@@ -31,11 +31,16 @@ def idle() -> None:
 def test_a_run_in_this_process_and_a_pool_of_forked_processes() -> None:
     """``Pool.terminate`` sends its workers SIGTERM and waits for their end."""
     assert idle.execute_in_process().success
-    with multiprocessing.get_context("fork").Pool(2) as pool:
+    fork = multiprocessing.get_context("fork")
+    begun = fork.Barrier(3)
+    with fork.Pool(2, initializer=begun.wait) as pool:
+        # A worker that is told to end while the fork is under way does not hear of it.
+        begun.wait()
         assert pool.map(abs, [-1, -2]) == [1, 2]
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+@pytest.mark.sampled(1)
 def test_a_pool_ends_when_the_tests_run_in_the_background(handler: signal.Handlers) -> None:
     """A shell without job control starts background commands with SIGINT ignored."""
     test = f"{Path(__file__).name}::{test_a_run_in_this_process_and_a_pool_of_forked_processes.__name__}"

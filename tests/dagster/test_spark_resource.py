@@ -76,7 +76,7 @@ def test_settings_may_be_dotted_or_nested(sessions) -> None:
 
 def test_a_session_that_does_not_start_fails_the_step_with_its_reason(project, instance, monkeypatch) -> None:
     def fail(settings):
-        raise NotFoundError("Spark needs Java 17 or newer and none was found")
+        raise NotFoundError("Spark needs Java 17 or newer, but none was found")
 
     monkeypatch.setattr(spark_module, "start_session", fail)
     defs = project.definitions()
@@ -86,4 +86,4 @@ def test_a_session_that_does_not_start_fails_the_step_with_its_reason(project, i
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     (event,) = result.get_step_failure_events()
     description = event.step_failure_data.user_failure_data.description
-    assert description == "events: Spark needs Java 17 or newer and none was found [NotFoundError]"
+    assert description == "events: Spark needs Java 17 or newer, but none was found [NotFoundError]"

@@ -1,7 +1,9 @@
-"""``dagster dev``: launch the job as the launchpad does, follow the run, and look at the asset in a real browser."""
+"""``dagster dev``: launch a job as the launchpad does, look at the asset in a real browser, and follow the guides."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,11 +16,7 @@ from tests.support.dev_server import DEADLINE_SECONDS, DevServer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.spark,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH (Debian: apt-get install chromium)"),
-]
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sensors.md").read_text()
 
 MATERIALIZATIONS = """
 query { assetOrError(assetKey: {path: ["installed_files"]}) { ... on Asset { assetMaterializations {
@@ -35,32 +33,42 @@ def materializations(server: DevServer) -> list[dict[str, Any]]:
     return server.query(MATERIALIZATIONS)["assetOrError"]["assetMaterializations"]
 
 
-def test_a_run_launched_from_the_web_interface_shows_its_version(web_server, run_config, ten_rows, tmp_path) -> None:
+@pytest.mark.ui
+@pytest.mark.spark
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH (Debian: apt-get install chromium)")
+@pytest.mark.parametrize("num_runs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_runs_launched_from_the_web_interface_show_their_versions(
+    web_server, run_config, ten_rows, tmp_path, num_runs
+) -> None:
     uri = str(tmp_path / "lake" / "events.lance")
     config = yaml.safe_load(run_config({"source": ten_rows, "uri": uri}).read_text())
-    for version in (1, 2):
-        run_id = web_server.launch("ingest", config)
-        assert web_server.wait_for_run(run_id) == "SUCCESS"
+    run_ids = []
+    for version in range(1, num_runs + 1):
+        run_ids.insert(0, web_server.launch("ingest", config))
+        assert web_server.wait_for_run(run_ids[0]) == "SUCCESS"
         assert lance_core.dataset(uri).version == version
 
-    newest, first = materializations(web_server)
-    entries = {entry.pop("label"): entry for entry in newest["metadataEntries"]}
-    assert newest["runId"] == run_id
-    assert entries["lance/version"] == {"intValue": 2}
-    assert entries["dagster/row_count"] == {"intValue": 20}
+    events = materializations(web_server)[:num_runs]
+    assert [event["runId"] for event in events] == run_ids
+    entries = {entry.pop("label"): entry for entry in events[0]["metadataEntries"]}
+    assert entries["lance/version"] == {"intValue": num_runs}
+    assert entries["dagster/row_count"] == {"intValue": 10 * num_runs}
     assert entries["dagster/uri"] == {"text": uri}
     assert entries["dagster/column_schema"]["schema"]["columns"] == [
         {"name": "id", "type": "int64", "constraints": {"nullable": True}},
         {"name": "name", "type": "string", "constraints": {"nullable": True}},
     ]
-    tags = [{tag["key"]: tag["value"] for tag in event["tags"]} for event in (newest, first)]
-    uuids = [lance_core.dataset(uri).read_transaction(version).uuid for version in (2, 1)]
-    assert [tag["dagster/data_version"] for tag in tags] == [f"2-{uuids[0][:8]}", f"1-{uuids[1][:8]}"]
+    tags = [{tag["key"]: tag["value"] for tag in event["tags"]} for event in events]
+    versions = range(num_runs, 0, -1)
+    uuids = [lance_core.dataset(uri).read_transaction(version).uuid for version in versions]
+    assert [tag["dagster/data_version"] for tag in tags] == [
+        f"{version}-{uuid[:8]}" for version, uuid in zip(versions, uuids, strict=True)
+    ]
 
-    look_at_the_asset(web_server.url, tmp_path / "asset.png")
+    look_at_the_asset(web_server.url, tmp_path / "asset.png", version=num_runs, num_rows=10 * num_runs)
 
 
-def look_at_the_asset(url: str, screenshot: Path) -> None:
+def look_at_the_asset(url: str, screenshot: Path, *, version: int, num_rows: int) -> None:
     """Open the asset's page in a browser and read what a person reads."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
@@ -77,6 +85,18 @@ def look_at_the_asset(url: str, screenshot: Path) -> None:
         text = page.inner_text("body")
         browser.close()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    assert lines[lines.index("lance/version") + 1] == "2"
-    assert lines[lines.index("dagster/row_count") + 1] == "20"
+    assert lines[lines.index("lance/version") + 1] == str(version)
+    assert lines[lines.index("dagster/row_count") + 1] == str(num_rows)
     assert screenshot.stat().st_size > 10_000
+
+
+def test_the_guides_command_switches_on_the_sensor_of_the_running_server(web_server, server_command_line) -> None:
+    """A sensor's state belongs to the name of its code location: another name is another sensor."""
+    (command,) = re.findall(r"`dagster (sensor start .*?)`", GUIDE)
+    *_, sensor = shlex.split(command)
+    before = web_server.sensors()
+    assert before[sensor] == "STOPPED"
+    process = server_command_line.start(*shlex.split(command))
+    _, stderr = process.communicate(timeout=300)
+    assert process.returncode == 0, stderr
+    assert web_server.sensors() == before | {sensor: "RUNNING"}

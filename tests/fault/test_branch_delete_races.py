@@ -9,12 +9,12 @@ from pathlib import Path
 from types import ModuleType
 
 import lance
-import pyarrow as pa
 import pytest
 
 import lance_core
 from lance_core.errors import RefAlreadyExistsError, RefConflictError, RefNotFoundError, VersionNotFoundError
 from lance_core.io.local_store import LocalStore
+from tests.support.numbered_rows import numbered_rows
 
 REFUSALS = (RefConflictError, RefAlreadyExistsError, RefNotFoundError, VersionNotFoundError)
 EACH = (lance, lance_core)
@@ -24,10 +24,6 @@ LAST_LOOK = (("delete", "_refs/branches/b.json"), ("put", "tree/b/_versions/.tmp
 """Calls of a delete that come between its first look at who needs the branch and its last one."""
 
 Verb = Callable[[str], object]
-
-
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
 
 
 def _delete(uri: str) -> None:
@@ -40,7 +36,7 @@ def _make(uri: str) -> None:
 
 def _make_and_append(uri: str) -> None:
     branch = lance_core.dataset(uri).create_branch("b", 1)
-    lance_core.write_dataset(_rows(90, 91), branch, mode="append")
+    lance_core.write_dataset(numbered_rows(90, 91), branch, mode="append")
 
 
 def _tag(uri: str, library: ModuleType = lance_core) -> None:
@@ -61,11 +57,11 @@ def _describe(uri: str) -> None:
 
 def _table(uri: str, *, grown: bool) -> str:
     """Three rows, tagged, and a branch, which has two rows of its own when it is grown."""
-    main = lance_core.write_dataset(_rows(0, 3), uri)
+    main = lance_core.write_dataset(numbered_rows(0, 3), uri)
     main.tags.create("main", 1)
     branch = main.create_branch("b")
     if grown:
-        lance_core.write_dataset(_rows(3, 5), branch, mode="append")
+        lance_core.write_dataset(numbered_rows(3, 5), branch, mode="append")
     return uri
 
 
@@ -186,6 +182,7 @@ USES = pytest.mark.parametrize(
 
 @USES
 @pytest.mark.parametrize("deletes_first", [True, False], ids=["delete stops", "use stops"])
+@pytest.mark.sampled(3)
 def test_what_needs_a_branch_is_refused_or_keeps_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api import branches, cloning
-from lance_core.api.compaction.plan import CompactionTask
+from lance_core.compaction.plan import CompactionTask
 from lance_core.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -27,19 +26,17 @@ from lance_core.errors import (
     RefNotFoundError,
     StorageError,
 )
+from lance_core.refs import branches, cloning
+from tests.support.numbered_rows import numbered_rows
 
 NUM_WRITERS = 8
-
-
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
 
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     uri = str(tmp_path / "table")
-    lance.write_dataset(_rows(0, 5), uri)
-    lance.write_dataset(_rows(5, 6), uri, mode="append")
+    lance.write_dataset(numbered_rows(0, 5), uri)
+    lance.write_dataset(numbered_rows(5, 6), uri, mode="append")
     return uri
 
 
@@ -80,7 +77,7 @@ def test_no_row_is_lost_on_a_branch(uri: str) -> None:
         barrier.wait()
         for row in range(3):
             start = 100 + 10 * number + row
-            library.write_dataset(_rows(start, start + 1), f"{uri}/tree/b", mode="append")
+            library.write_dataset(numbered_rows(start, start + 1), f"{uri}/tree/b", mode="append")
 
     with ThreadPoolExecutor(NUM_WRITERS) as pool:
         list(pool.map(append, range(NUM_WRITERS)))
@@ -126,7 +123,7 @@ def test_branch_that_others_go_on_with_at_once_is_kept(
         monkeypatch.setattr(branches, "create_ref", made)
         outcome = made(*arguments, **options)
         for number in range(num_appends):
-            module.write_dataset(_rows(100 + number, 101 + number), f"{uri}/tree/b", mode="append")
+            module.write_dataset(numbered_rows(100 + number, 101 + number), f"{uri}/tree/b", mode="append")
         module.dataset(f"{uri}/tree/b").cleanup_old_versions(older_than=timedelta(0))
         return outcome
 
@@ -147,7 +144,7 @@ def test_clone_that_others_go_on_with_at_once_is_kept_or_unknown(
     def go_on(*arguments: object, **options: object) -> object:
         manifest = commit(*arguments, **options)
         for number in range(num_appends):
-            lance_core.write_dataset(_rows(100 + number, 101 + number), target, mode="append")
+            lance_core.write_dataset(numbered_rows(100 + number, 101 + number), target, mode="append")
         if cleans_up:
             lance_core.dataset(target).cleanup_old_versions(older_than=timedelta(0))
         return manifest
@@ -165,19 +162,19 @@ def test_append_to_a_branch_that_is_made_again_meanwhile_is_refused(uri: str, op
     """The files that were written went with the old branch."""
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
-    lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+    lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield from _rows(60, 61).to_batches()
+        yield from numbered_rows(60, 61).to_batches()
         lance_core.dataset(uri).branches.delete("b")
         lance_core.dataset(uri).create_branch("b", 2)
         for number in range(num_appends):
-            lance_core.write_dataset(_rows(70 + number, 71 + number), branch, mode="append")
-        yield from _rows(61, 62).to_batches()
+            lance_core.write_dataset(numbered_rows(70 + number, 71 + number), branch, mode="append")
+        yield from numbered_rows(61, 62).to_batches()
 
-    reader = pa.RecordBatchReader.from_batches(_rows(0, 1).schema, batches())
+    reader = pa.RecordBatchReader.from_batches(numbered_rows(0, 1).schema, batches())
     target = branch if opened == "by uri" else lance_core.dataset(branch)
-    with pytest.raises(CommitConflictError, match="made again"):
+    with pytest.raises(CommitConflictError, match="created again"):
         lance_core.write_dataset(reader, target, mode="append", max_rows_per_file=1)
     for module in (lance, lance_core):
         rows = module.dataset(branch).to_table()["x"].to_pylist()
@@ -185,7 +182,7 @@ def test_append_to_a_branch_that_is_made_again_meanwhile_is_refused(uri: str, op
 
 
 CHANGES_OF_A_BRANCH = {
-    "append": lambda branch: lance_core.write_dataset(_rows(60, 61), branch, mode="append"),
+    "append": lambda branch: lance_core.write_dataset(numbered_rows(60, 61), branch, mode="append"),
     "delete": lambda branch: branch.delete("x = 0"),
     "config": lambda branch: branch.update_config({"a": "1"}),
     "overwrite": lambda branch: lance_core.LanceDataset.commit(
@@ -200,12 +197,12 @@ CHANGES_OF_A_BRANCH = {
 def test_handle_of_a_branch_that_was_made_again_changes_nothing(uri: str, change: str, num_appends: int) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
-    lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+    lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")
     stale = lance_core.dataset(branch)
     lance_core.dataset(uri).branches.delete("b")
     lance_core.dataset(uri).create_branch("b", 2)
     for number in range(num_appends):
-        lance_core.write_dataset(_rows(70 + number, 71 + number), branch, mode="append")
+        lance_core.write_dataset(numbered_rows(70 + number, 71 + number), branch, mode="append")
     version = lance_core.dataset(branch).version
     with pytest.raises((CommitConflictError, NotFoundError, InvalidInputError)):
         CHANGES_OF_A_BRANCH[change](stale)
@@ -222,7 +219,7 @@ def test_handle_of_a_branch_that_was_made_again_changes_nothing(uri: str, change
 def test_handle_of_a_branch_that_was_deleted_changes_nothing(uri: str, change: str, is_asked: bool) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
-    lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+    lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")
     stale = lance_core.dataset(branch)
     assert not is_asked or stale.line
     lance_core.dataset(uri).branches.delete("b")
@@ -236,8 +233,8 @@ HANDLES_OF_A_BRANCH = {
     "made": lambda made: made,
     "pickled": lambda made: pickle.loads(pickle.dumps(made)),
     "checked out": lambda made: made.checkout_version(made.version),
-    "written by uri": lambda made: lance_core.write_dataset(_rows(40, 41), made.uri, mode="append"),
-    "written by handle": lambda made: lance_core.write_dataset(_rows(40, 41), made, mode="append"),
+    "written by uri": lambda made: lance_core.write_dataset(numbered_rows(40, 41), made.uri, mode="append"),
+    "written by handle": lambda made: lance_core.write_dataset(numbered_rows(40, 41), made, mode="append"),
     "committed": lambda made: lance_core.LanceDataset.commit(
         made.uri, lance_core.LanceOperation.UpdateConfig(lance_core.LanceOperation.UpdateMap({})), made.version
     ),
@@ -249,7 +246,7 @@ HANDLES_OF_A_BRANCH = {
 def test_handle_that_knows_its_branch_goes_on_after_a_cleanup(uri: str, handle: str, change: str) -> None:
     kept = HANDLES_OF_A_BRANCH[handle](lance_core.dataset(uri).create_branch("b", 2))
     branch = f"{uri}/tree/b"
-    lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+    lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")
     lance_core.dataset(branch).cleanup_old_versions(older_than=timedelta(0))
     CHANGES_OF_A_BRANCH[change](kept)
     lance.dataset(branch).to_table()
@@ -260,16 +257,16 @@ def test_compaction_of_a_branch_ends_although_its_version_is_cleaned_up(
 ) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
-    execute = CompactionTask.execute
+    execute = CompactionTask.run
 
     def execute_then_clean_up(*arguments: object) -> object:
-        monkeypatch.setattr(CompactionTask, "execute", execute)
+        monkeypatch.setattr(CompactionTask, "run", execute)
         result = execute(*arguments)
-        lance_core.write_dataset(_rows(50, 51), branch, mode="append")
+        lance_core.write_dataset(numbered_rows(50, 51), branch, mode="append")
         lance_core.dataset(branch).cleanup_old_versions(older_than=timedelta(0))
         return result
 
-    monkeypatch.setattr(CompactionTask, "execute", execute_then_clean_up)
+    monkeypatch.setattr(CompactionTask, "run", execute_then_clean_up)
     lance_core.dataset(branch).optimize.compact_files()
     assert sorted(lance.dataset(branch).to_table()["x"].to_pylist()) == [*range(6), 50]
 
@@ -283,11 +280,11 @@ def test_writers_clock_does_not_make_one_branch_of_two(uri: str, change: str, mo
     with monkeypatch.context() as ahead:
         ahead.setattr(time, "time_ns", lambda: now() + 60 * 10**9)
         for number in (50, 51):
-            lance_core.write_dataset(_rows(number, number + 1), branch, mode="append")
+            lance_core.write_dataset(numbered_rows(number, number + 1), branch, mode="append")
         stale = lance_core.dataset(branch)
     lance_core.dataset(uri).branches.delete("b")
     lance_core.dataset(uri).create_branch("b", 2)
-    lance_core.write_dataset(_rows(70, 71), branch, mode="append")
+    lance_core.write_dataset(numbered_rows(70, 71), branch, mode="append")
     with pytest.raises((CommitConflictError, NotFoundError)):
         CHANGES_OF_A_BRANCH[change](stale)
     assert sorted(lance.dataset(branch).to_table()["x"].to_pylist()) == [*range(6), 70]
@@ -306,7 +303,7 @@ def test_maker_of_a_branch_that_gives_way_removes_no_version_of_others(
         lance_core.dataset(uri).branches.delete("b")
         lance_core.dataset(uri).create_branch("b", 1)
         for number in range(num_appends):
-            lance_core.write_dataset(_rows(50 + number, 51 + number), branch, mode="append")
+            lance_core.write_dataset(numbered_rows(50 + number, 51 + number), branch, mode="append")
         return find_rival(*arguments)
 
     monkeypatch.setattr(cloning, "_find_rival", find_late)

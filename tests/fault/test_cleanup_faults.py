@@ -6,10 +6,10 @@ import lance
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy
-from lance_core.api.cleanup.pacing import Stride
-from lance_core.api.cleanup.plan import plan_for
-from lance_core.api.cleanup.records import CleanupStats
+from lance_core.cleanup import CleanupPolicy
+from lance_core.cleanup.pacing import Stride
+from lance_core.cleanup.plan import plan_for
+from lance_core.cleanup.records import CleanupStats
 from lance_core.errors import LanceError
 from lance_core.io.local_store import LocalStore
 from lance_core.table.version_log import VersionLog
@@ -46,6 +46,7 @@ def _clean(table: AgedTable, fault: Fault = no_fault) -> tuple[FaultyStore, Clea
 
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("files_per_look", [1, 5, 512])
+@pytest.mark.sampled(2)
 def test_every_call_fails_once(
     table: AgedTable, when: When, files_per_look: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

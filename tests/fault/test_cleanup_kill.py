@@ -12,9 +12,9 @@ import lance
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy
-from lance_core.api.cleanup.pacing import Stride
-from lance_core.api.cleanup.plan import plan_for
+from lance_core.cleanup import CleanupPolicy
+from lance_core.cleanup.pacing import Stride
+from lance_core.cleanup.plan import plan_for
 from lance_core.io.local_store import LocalStore
 from lance_core.table.version_log import VersionLog
 from tests.support.aged_table import (

@@ -1,9 +1,5 @@
 """Several processes append to one table at once: every call succeeds, no version is skipped, no row lost or doubled."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
@@ -11,51 +7,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-
-ROOT = Path(__file__).parents[2]
-
-APPENDER = """
-import json, sys, pyarrow as pa
-library, uri, writer, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-module = __import__(library)
-print("ready", flush=True)
-sys.stdin.readline()
-versions = []
-for number in range(count):
-    rows = pa.table({"writer": pa.array([writer], pa.int64()), "number": pa.array([number], pa.int64())})
-    versions.append(module.write_dataset(rows, uri, mode="append").version)
-print(json.dumps(versions), flush=True)
-"""
-
-
-def _run_together(uri: Path, libraries: list[str], num_appends: int) -> list[list[int]]:
-    """Start one process per library name, let them go at once, and collect the versions each says it made."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", APPENDER, library, str(uri), str(writer), str(num_appends)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-        )
-        for writer, library in enumerate(libraries)
-    ]
-    try:
-        for process in processes:
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        answers = [process.communicate(timeout=300) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    for library, (_, errors), process in zip(libraries, answers, processes, strict=True):
-        assert process.returncode == 0, f"{library}: {errors}"
-    return [json.loads(output) for output, _ in answers]
+from tests.support.racing_writers import append_together
 
 
 def _check(uri: Path, versions: list[list[int]], num_appends: int) -> None:
@@ -79,14 +31,15 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.slow
 def test_two_of_ours_and_two_of_the_reference(table: Path) -> None:
-    versions = _run_together(table, ["lance_core", "lance", "lance_core", "lance"], 25)
+    versions = append_together(table, {}, ["lance_core", "lance", "lance_core", "lance"], 25)
     _check(table, versions, 25)
 
 
 def test_first_appends_at_once_keep_every_row(tmp_path: Path) -> None:
     uri = tmp_path / "absent"
-    versions = _run_together(uri, ["lance_core"] * 4, 2)
+    versions = append_together(uri, {}, ["lance_core"] * 4, 2)
     assert sorted(version for each in versions for version in each) == list(range(1, 9))
     rows = lance_core.dataset(uri).to_table()
     found = sorted(zip(rows["writer"].to_pylist(), rows["number"].to_pylist(), strict=True))
@@ -96,4 +49,4 @@ def test_first_appends_at_once_keep_every_row(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_six_of_ours(table: Path) -> None:
-    _check(table, _run_together(table, ["lance_core"] * 6, 40), 40)
+    _check(table, append_together(table, {}, ["lance_core"] * 6, 40), 40)

@@ -15,13 +15,14 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core import LanceOperation
-from lance_core.api.commit import CommitOptions, commit
-from lance_core.api.fragment_conversion import fragment_to_record
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import CommitOutcomeUnknownError, DatasetNotFoundError, LanceError
-from lance_core.io import uri as uri_module
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import ObjectStore
+from lance_core.io.uri import register_store, unregister_store
+from lance_core.public.fragment_conversion import fragment_to_record
 from lance_core.table.paths import HOLD_PREFIX
 from lance_core.transactions.operations.update import Update
 from tests.support.deletes import planned_delete
@@ -113,7 +114,7 @@ class Bench:
         inner: ObjectStore = MemoryStore() if self.kind == "memory" else LocalStore()
         shutil.rmtree(self.directory / "table", ignore_errors=True)
         store = FaultyStore(inner)
-        uri_module._memory_stores["faulty"] = store
+        register_store("faulty", store)
         if exists:
             lance_core.write_dataset(OLD, URI)
         store.calls.clear()
@@ -125,7 +126,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     # Paths of the memory scheme are relative, so that a local store below it works in this directory.
     monkeypatch.chdir(tmp_path)
     yield Bench(request.param, tmp_path)
-    uri_module._memory_stores.pop("faulty", None)
+    unregister_store("faulty")
 
 
 def _check(operation: str, store: FaultyStore, raised: LanceError | None) -> None:
@@ -146,6 +147,7 @@ def _check(operation: str, store: FaultyStore, raised: LanceError | None) -> Non
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+@pytest.mark.sampled(16)
 def test_one_failure_anywhere(bench: Bench, operation: str, retryable: bool) -> None:
     store, raised = bench.run(operation, no_fault, retryable=False)
     assert raised is None
@@ -166,6 +168,7 @@ def test_one_failure_anywhere(bench: Bench, operation: str, retryable: bool) -> 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("when", list(When))
+@pytest.mark.sampled(16)
 def test_an_outcome_that_cannot_be_found_out_is_unknown(bench: Bench, operation: str, when: When) -> None:
     created: list[str] = []
 
@@ -184,6 +187,7 @@ def test_an_outcome_that_cannot_be_found_out_is_unknown(bench: Bench, operation:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.sampled(12)
 def test_everything_after_any_call_fails(bench: Bench, operation: str) -> None:
     """The network goes away for good at some call."""
     store, _ = bench.run(operation, no_fault, retryable=False)
@@ -201,6 +205,7 @@ def _removed(calls: list[Call]) -> list[str]:
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+@pytest.mark.sampled(2)
 def test_a_transaction_that_is_committed_until_it_succeeds_lands_once(bench: Bench, retryable: bool) -> None:
     """What a step that is retried from outside does, with a failure at each call of its first run."""
     dry = bench._fresh(exists=True)

@@ -1,10 +1,7 @@
 """A writer that is killed at any moment leaves a table that opens, and nothing that blocks the next writer."""
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,8 +11,7 @@ import pytest
 
 import lance_core
 from lance_core.table.paths import manifest_name
-
-ROOT = Path(__file__).parents[2]
+from tests.support.processes import start_python
 
 WRITER = """
 import sys, pyarrow as pa, lance_core
@@ -29,27 +25,18 @@ while True:
 """
 
 
-def _start(uri: Path) -> subprocess.Popen:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(uri)], stdout=subprocess.PIPE, env=environment, text=True
-    )
-
-
 def _kill_after(uri: Path, num_commits: int, seconds: float) -> int:
     """Start a writer, let it make some commits, kill it a moment later; the rows that it said it had committed."""
-    writer = _start(uri)
-    try:
-        assert writer.stdout.readline() == "ready\n"
-        for _ in range(num_commits):
-            writer.stdout.readline()
-        # Not a synchronisation: any moment will do, and another one each time.
-        time.sleep(seconds)
-    finally:
-        writer.send_signal(signal.SIGKILL)
-        said = [int(line) for line in writer.stdout.read().split()]
-        writer.wait()
-        writer.stdout.close()
+    with start_python("-c", WRITER, str(uri)) as writer:
+        try:
+            assert writer.stdout.readline() == "ready\n"
+            for _ in range(num_commits):
+                writer.stdout.readline()
+            # Not a synchronization: any moment will do, and another one each time.
+            time.sleep(seconds)
+        finally:
+            writer.send_signal(signal.SIGKILL)
+            said = [int(line) for line in writer.stdout.read().split()]
     return said[-1] if said else 0
 
 
@@ -73,9 +60,11 @@ def test_kills_at_random_moments(tmp_path: Path) -> None:
     _kill_repeatedly(tmp_path / "t", num_kills=3, seed=1)
 
 
-@pytest.mark.slow
-def test_many_kills_at_random_moments(tmp_path: Path) -> None:
-    _kill_repeatedly(tmp_path / "t", num_kills=100, seed=2)
+@pytest.mark.parametrize(
+    "num_kills", [pytest.param(25, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)]
+)
+def test_many_kills_at_random_moments(tmp_path: Path, num_kills: int) -> None:
+    _kill_repeatedly(tmp_path / "t", num_kills=num_kills, seed=2)
 
 
 def test_staging_files_of_dead_writers_block_nobody(tmp_path: Path) -> None:

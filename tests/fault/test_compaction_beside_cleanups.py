@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.compaction import landing
-from lance_core.api.compaction.plan import CompactionTask
+from lance_core.compaction import commit_rewrites
+from lance_core.compaction.plan import CompactionTask
 from lance_core.errors import RetryableCommitConflictError
 from lance_core.io.local_store import LocalStore
 from lance_core.optimize import Compaction
@@ -34,7 +34,7 @@ def test_a_compaction_whose_files_were_cleaned_up_is_planned_again(
 ) -> None:
     uri = str(tmp_path / "table")
     lance_core.write_dataset(pa.table({"a": range(40)}), uri, max_rows_per_file=10)
-    execute, left = CompactionTask.execute, [times]
+    execute, left = CompactionTask.run, [times]
 
     def execute_late(task: CompactionTask, *arguments: object) -> object:
         if left[0]:
@@ -42,7 +42,7 @@ def test_a_compaction_whose_files_were_cleaned_up_is_planned_again(
             _replace_all(uri)
         return execute(task, *arguments)
 
-    monkeypatch.setattr(CompactionTask, "execute", execute_late)
+    monkeypatch.setattr(CompactionTask, "run", execute_late)
     dataset = lance_core.dataset(uri)
     if times == 100:
         with pytest.raises(RetryableCommitConflictError):
@@ -98,17 +98,17 @@ def test_ids_are_reserved_again_beside_a_cleanup(tmp_path: Path, monkeypatch: py
     def append(number: int) -> None:
         lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="append")
 
-    create, read_manifest = VersionLog.create, landing.read_manifest
+    create, read_manifest = VersionLog.create, commit_rewrites.read_manifest
 
     def create_then_append(log: VersionLog, *arguments: object) -> object:
         monkeypatch.setattr(VersionLog, "create", create)
         outcome = create(log, *arguments)
         append(20)
-        monkeypatch.setattr(landing, "read_manifest", read_then_clean_up)
+        monkeypatch.setattr(commit_rewrites, "read_manifest", read_then_clean_up)
         return outcome
 
     def read_then_clean_up(*arguments: object) -> object:
-        monkeypatch.setattr(landing, "read_manifest", read_manifest)
+        monkeypatch.setattr(commit_rewrites, "read_manifest", read_manifest)
         manifest = read_manifest(*arguments)
         append(21)
         append(22)

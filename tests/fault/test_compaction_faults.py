@@ -117,6 +117,7 @@ def referenced(root: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("when", list(When))
+@pytest.mark.sampled(1)
 def test_every_call_fails_once(source: Path, when: When) -> None:
     calls = calls_of(source)
     assert {"create", "write", "commit", "put", "put_if_absent", "get", "get_ranges", "list_names"} <= {
@@ -151,6 +152,7 @@ def test_every_call_fails_once(source: Path, when: When) -> None:
 
 
 @pytest.mark.parametrize("when", list(When))
+@pytest.mark.sampled(1)
 def test_every_call_fails_once_after_a_group_was_lost(source: Path, when: When) -> None:
     """Other groups are committed then; whatever fails afterwards, their files stay."""
     calls, acted_at = calls_with_rival(source)
@@ -231,6 +233,7 @@ def test_killed_at_every_call(source: Path) -> None:
         check(root)
 
 
+@pytest.mark.slow
 def test_killed_at_every_call_after_a_group_was_lost(source: Path) -> None:
     calls, acted_at = calls_with_rival(source)
     for index in range(acted_at + 1, len(calls) + 1):

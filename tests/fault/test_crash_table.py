@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPlan, CleanupPolicy, plan_cleanup
+from lance_core.cleanup import CleanupPlan, CleanupPolicy, plan_cleanup
 from lance_core.table.paths import manifest_name
 from tests.support.kill_points import Step, kill_in
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy, plan_cleanup
+from lance_core.cleanup import CleanupPolicy, plan_cleanup
 from lance_core.table.commit_protocols.external import ExternalCommit
 from lance_core.table.manifest_stores.sql import SqlManifests
 from lance_core.table.paths import manifest_name

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.commit import CommitOptions
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, LanceError
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 
@@ -98,6 +98,7 @@ def test_uris_with_secrets_are_refused_and_not_repeated(logged: pytest.LogCaptur
         {"unknown": CANARY},
     ],
 )
+@pytest.mark.sampled(5)
 def test_a_server_that_does_not_answer(logged: pytest.LogCaptureFixture, changes: dict[str, str]) -> None:
     options = {**NOWHERE, **changes}
     assert CANARY not in failure(lambda: lance_core.dataset("s3://bucket/x", storage_options=options))

@@ -1,11 +1,9 @@
 """Processes of both implementations delete and append at once: each row that was to go is gone, no other one is."""
 
 import json
-import os
 import random
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import lance
@@ -13,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
+from tests.support.processes import let_go, run_together, start_python
 
-ROOT = Path(__file__).parents[2]
 NUM_ROWS = 400
 
 WORKER = """
@@ -36,33 +34,12 @@ print(json.dumps(answers), flush=True)
 """
 
 
-def _start(library: str, uri: str, task: str, first: int, step: int, count: int) -> subprocess.Popen:
-    arguments = [library, uri, task, str(first), str(step), str(count)]
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        text=True,
-    )
+def _start(library: str, uri: str, task: str, first: int, step: int, count: int) -> subprocess.Popen[str]:
+    return start_python("-c", WORKER, library, uri, task, str(first), str(step), str(count))
 
 
-def _run_together(processes: list[subprocess.Popen]) -> list[list[int]]:
-    try:
-        for process in processes:
-            assert process.stdout.readline() == "ready\n"
-        for process in processes:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        answers = [process.communicate(timeout=900) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    for (_, errors), process in zip(answers, processes, strict=True):
-        assert process.returncode == 0, errors
-    return [json.loads(output) for output, _ in answers]
+def _run_together(processes: list[subprocess.Popen[str]]) -> list[list[int]]:
+    return [json.loads(output) for output in run_together(processes, timeout=900)]
 
 
 def _race(uri: str, num_writers: int, num_each: int, num_appends: int) -> None:
@@ -85,6 +62,7 @@ def _race(uri: str, num_writers: int, num_each: int, num_appends: int) -> None:
     assert lance_core.dataset(uri).version == 1 + num_writers * num_each + 2 * num_appends
 
 
+@pytest.mark.slow
 def test_writers_of_both_kinds(tmp_path: Path) -> None:
     _race(str(tmp_path / "t"), num_writers=2, num_each=6, num_appends=4)
 
@@ -112,9 +90,7 @@ def _kill_repeatedly(uri: str, num_kills: int, seed: int) -> None:
     for _ in range(num_kills):
         process = _start("lance_core", uri, "delete", gone, 1, NUM_ROWS)
         try:
-            assert process.stdout.readline() == "ready\n"
-            process.stdin.write("go\n")
-            process.stdin.flush()
+            let_go([process])
             said = 0
             for _ in range(randomness.randint(1, 4)):
                 said += bool(process.stderr.readline())
@@ -135,10 +111,11 @@ def _kill_repeatedly(uri: str, num_kills: int, seed: int) -> None:
     assert lance.dataset(uri).delete(f"id = {gone}") == {"num_deleted_rows": 1}
 
 
-def test_kills_at_random_moments(tmp_path: Path) -> None:
-    _kill_repeatedly(str(tmp_path / "t"), num_kills=3, seed=1)
-
-
 @pytest.mark.slow
+def test_kills_at_random_moments(tmp_path: Path) -> None:
+    _kill_repeatedly(str(tmp_path / "t"), num_kills=6, seed=1)
+
+
+@pytest.mark.soak
 def test_many_kills_at_random_moments(tmp_path: Path) -> None:
     _kill_repeatedly(str(tmp_path / "t"), num_kills=25, seed=2)

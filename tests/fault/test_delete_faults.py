@@ -15,8 +15,8 @@ import pytest
 
 import lance_core
 from lance_core.errors import CommitOutcomeUnknownError, LanceError
-from lance_core.io import uri as uri_module
 from lance_core.io.local_store import LocalStore
+from lance_core.io.uri import register_store, unregister_store
 from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at, no_fault
 
 URI = "memory://faulty/table"
@@ -39,7 +39,7 @@ class Bench:
     def fresh(self) -> tuple[FaultyStore, lance_core.LanceDataset]:
         shutil.rmtree(self.path, ignore_errors=True)
         store = FaultyStore(LocalStore())
-        uri_module._memory_stores["faulty"] = store
+        register_store("faulty", store)
         lance_core.write_dataset(ROWS, URI, max_rows_per_file=4)
         dataset = lance_core.dataset(URI)
         dataset.delete("a = 5")
@@ -81,7 +81,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     # Paths of the memory scheme are relative, so that a local store below it works in this directory.
     monkeypatch.chdir(tmp_path)
     yield Bench(tmp_path)
-    uri_module._memory_stores.pop("faulty", None)
+    unregister_store("faulty")
 
 
 def _calls(bench: Bench) -> list[Call]:
@@ -93,6 +93,7 @@ def _calls(bench: Bench) -> list[Call]:
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+@pytest.mark.sampled(1)
 def test_one_failure_anywhere(bench: Bench, retryable: bool) -> None:
     for call in _calls(bench):
         for when in When:

@@ -13,9 +13,9 @@ import pytest
 
 import lance_core
 from lance_core import cli
-from lance_core.api.doctor import Ailment, Finding, diagnose, mend
-from lance_core.api.location import open_log
 from lance_core.errors import InvalidInputError
+from lance_core.places.location import open_log
+from lance_core.repair import Problem, ProblemKind, diagnose, repair
 from lance_core.table.manifest_stores.sql import SqlManifests
 from lance_core.table.paths import manifest_name
 from tests.fault.test_crash_table_external import Table, _killed
@@ -40,35 +40,35 @@ def _empty_manifest(uri: str) -> None:
     (Path(uri) / "_versions" / manifest_name(3)).touch()
 
 
-ILL: dict[str, tuple[Ailment, str, Callable[[str], None]]] = {
+ILL: dict[str, tuple[ProblemKind, str, Callable[[str], None]]] = {
     "row 2t, transaction": (
-        Ailment.TEMPORARY_FILE,
+        ProblemKind.TEMPORARY_FILE,
         "_transactions/.tmp",
         _dies("write", "_transactions/.tmp", _append),
     ),
     "row 2t, deletion": (
-        Ailment.TEMPORARY_FILE,
+        ProblemKind.TEMPORARY_FILE,
         "_deletions/.tmp",
         _dies("write", "_deletions/.tmp", lambda uri: lance_core.dataset(uri).delete("a = 1")),
     ),
-    "row 4": (Ailment.STAGED_MANIFEST, f"_versions/{manifest_name(3)}#1", _dies("link", "_versions", _append)),
+    "row 4": (ProblemKind.STAGED_MANIFEST, f"_versions/{manifest_name(3)}#1", _dies("link", "_versions", _append)),
     "row 5": (
-        Ailment.STAGED_MANIFEST,
+        ProblemKind.STAGED_MANIFEST,
         f"_versions/{manifest_name(3)}#1",
         _dies("link", "_versions", _append, after=True),
     ),
-    "row 7": (Ailment.TEMPORARY_FILE, "_versions/.tmp", _dies("write", "latest_version_hint", _append)),
+    "row 7": (ProblemKind.TEMPORARY_FILE, "_versions/.tmp", _dies("write", "latest_version_hint", _append)),
     "row 16": (
-        Ailment.UNRECORDED_BRANCH,
+        ProblemKind.UNRECORDED_BRANCH,
         "x/b",
         _dies("open", "_refs/branches/", lambda uri: lance_core.dataset(uri).create_branch("x/b")),
     ),
     "row 18": (
-        Ailment.TEMPORARY_FILE,
+        ProblemKind.TEMPORARY_FILE,
         "_refs/tags/.tmp",
         _dies("rename", "_refs/tags/", lambda uri: lance_core.dataset(uri).tags.update("t", 2)),
     ),
-    "row 20": (Ailment.EMPTY_MANIFEST, f"_versions/{manifest_name(3)}", _empty_manifest),
+    "row 20": (ProblemKind.EMPTY_MANIFEST, f"_versions/{manifest_name(3)}", _empty_manifest),
 }
 
 
@@ -82,14 +82,14 @@ def uri(tmp_path: Path) -> str:
     return uri
 
 
-def _found(uri: str, days: float = 8) -> list[Finding]:
+def _found(uri: str, days: float = 8) -> list[Problem]:
     """What the doctor finds, that many days from now."""
     return diagnose(open_log(uri, None), now=time.time() + days * DAY)
 
 
 def _mended(uri: str) -> None:
     for finding in _found(uri):
-        mend(open_log(uri, None), finding)
+        repair(open_log(uri, None), finding)
     assert _found(uri) == []
 
 
@@ -112,14 +112,14 @@ def test_nothing_is_found_in_a_healthy_table(uri: str) -> None:
 
 @pytest.mark.parametrize("row", ILL)
 def test_what_is_left_is_found_and_mended(uri: str, row: str) -> None:
-    ailment, place, make = ILL[row]
+    kind, place, make = ILL[row]
     make(uri)
     (young,) = _found(uri, days=6.9)
-    assert (young.ailment, young.is_ripe) == (ailment, False)
-    with pytest.raises(InvalidInputError, match="too young"):
-        mend(open_log(uri, None), young)
+    assert (young.kind, young.is_repairable) == (kind, False)
+    with pytest.raises(InvalidInputError, match="not old enough"):
+        repair(open_log(uri, None), young)
     (found,) = _found(uri)
-    assert (found.ailment, found.is_ripe) == (ailment, True)
+    assert (found.kind, found.is_repairable) == (kind, True)
     assert found.place.startswith(place)
     assert found.advice
     _mended(uri)
@@ -132,7 +132,7 @@ def test_row_17_what_is_left_of_a_branch_is_found_and_mended(uri: str, part: str
     lance_core.write_dataset(ROWS, branch, mode="append")
     _dies("unlink", part, lambda uri: lance_core.dataset(uri).branches.delete("x/b"), after=True)(uri)
     (found,) = _found(uri)
-    assert (found.ailment, found.place, found.is_ripe) == (Ailment.UNRECORDED_BRANCH, "x/b", True)
+    assert (found.kind, found.place, found.is_repairable) == (ProblemKind.UNRECORDED_BRANCH, "x/b", True)
     _mended(uri)
     assert lance.dataset(uri).create_branch("x/b").count_rows() == 6
     _goes_on(uri, 2)
@@ -144,7 +144,7 @@ def test_row_19_half_a_migration_is_found_and_finished(tmp_path: Path) -> None:
     _append(uri)
     _dies("unlink", "_versions/1.manifest", lance_core.migrate_manifest_paths_v2, after=True)(uri)
     (found,) = _found(uri)
-    assert (found.ailment, found.place) == (Ailment.MIXED_NAMES, "1 of 2 manifests")
+    assert (found.kind, found.place) == (ProblemKind.MIXED_NAMES, "1 of 2 manifests")
     _mended(uri)
     assert lance.dataset(uri).count_rows() == lance_core.dataset(uri).count_rows() == 6
 
@@ -154,7 +154,7 @@ def test_an_empty_manifest_below_the_newest_is_not_removed(uri: str) -> None:
     shutil.copy(Path(uri) / "_versions" / manifest_name(1), Path(uri) / "_versions" / manifest_name(4))
     (Path(uri) / "_versions" / manifest_name(3)).touch()
     (found,) = _found(uri, days=1000)
-    assert (found.ailment, found.is_ripe) == (Ailment.EMPTY_MANIFEST, False)
+    assert (found.kind, found.is_repairable) == (ProblemKind.EMPTY_MANIFEST, False)
 
 
 @pytest.mark.parametrize(("method", "after"), [("reserve", False), ("finish", True)], ids=["row 10", "row 13"])
@@ -163,8 +163,8 @@ def test_abandoned_manifests_are_found_and_removed(tmp_path: Path, method: str, 
     table.append()
     _killed(table, SqlManifests, method, after=after)
     (found,) = diagnose(table.open().log, now=time.time() + 8 * DAY)
-    assert (found.ailment, found.is_ripe) == (Ailment.ABANDONED_MANIFEST, True)
-    mend(table.open().log, found)
+    assert (found.kind, found.is_repairable) == (ProblemKind.ABANDONED_MANIFEST, True)
+    repair(table.open().log, found)
     assert table.staged() == []
     table.open().validate()
 
@@ -175,14 +175,14 @@ def test_row_21_a_lost_version_is_found_and_its_row_removed(tmp_path: Path) -> N
     log = table.open().log
     _killed(table, SqlManifests, "reserve", after=True)
     # As long as the staged manifest is there, readers finish it: nothing to mend.
-    assert [each.ailment for each in diagnose(log)] == []
+    assert [each.kind for each in diagnose(log)] == []
     (table.root / "_versions" / table.staged()[0]).unlink()
     with pytest.raises(lance_core.CorruptDataError):
         table.open()
     (found,) = diagnose(log)
-    assert (found.ailment, found.place, found.is_ripe) == (Ailment.LOST_VERSION, "2", True)
-    mend(log, found)
-    mend(log, found)
+    assert (found.kind, found.place, found.is_repairable) == (ProblemKind.LOST_VERSION, "2", True)
+    repair(log, found)
+    repair(log, found)
     assert table.row(2) is None
     assert table.append() == 2
 
@@ -195,13 +195,13 @@ def test_the_command_tells_first_and_mends_when_told(uri: str, capsys: pytest.Ca
     _empty_manifest(uri)
     path = Path(uri) / "_versions" / manifest_name(3)
     place = f"empty manifest _versions/{path.name}, 0.0 days old:"
-    assert shown("--apply") == f"{place} not to be touched yet (remove it; nothing was committed)\n"
+    assert shown("--apply") == f"{place} not old enough to repair (remove it; nothing was committed)\n"
     os.utime(path, (0, 0))
     assert shown().endswith("days old: remove it; nothing was committed\n")
     assert path.exists()
-    assert shown("--apply").endswith("days old: mended\n")
+    assert shown("--apply").endswith("days old: repaired\n")
     assert not path.exists()
-    assert shown() == "nothing was found\n"
+    assert shown() == "no problems found\n"
 
 
 def test_the_command_refuses_an_age_without_a_unit(uri: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import lance_core
 from lance_core import cli
-from lance_core.api.doctor import Ailment, Finding, diagnose, mend
-from lance_core.api.location import open_log
 from lance_core.errors import DatasetNotFoundError, InvalidInputError, RefConflictError
+from lance_core.places.location import open_log
+from lance_core.repair import Problem, ProblemKind, diagnose, repair
 from lance_core.table.paths import manifest_name
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
@@ -32,7 +32,7 @@ def _put(path: Path) -> Path:
     return path
 
 
-def _found(uri: str) -> list[Finding]:
+def _found(uri: str) -> list[Problem]:
     return diagnose(open_log(uri, None), now=time.time() + 8 * DAY)
 
 
@@ -80,7 +80,7 @@ def test_files_of_unknown_kinds_stay(uri: str) -> None:
     _forget(uri, "x")
     notes = [_put(Path(uri) / "tree/x" / name) for name in ("notes.txt", "data/notes.txt")]
     (found,) = _found(uri)
-    assert mend(open_log(uri, None), found)
+    assert repair(open_log(uri, None), found)
     assert sorted(path for path in (Path(uri) / "tree").rglob("*") if path.is_file()) == sorted(
         notes, key=lambda path: str(path)
     )
@@ -104,7 +104,7 @@ def test_a_branch_whose_name_begins_like_a_temporary_file_is_one(uri: str, libra
     branch = _grown_branch(uri, ".tmp-experiment", library)
     unfinished = _put(Path(uri) / "_refs/branches/.tmp0123456789abcdef-.tmp-experiment.json#")
     (found,) = _found(uri)
-    assert (found.ailment, found.place) == (Ailment.TEMPORARY_FILE, f"_refs/branches/{unfinished.name}")
+    assert (found.kind, found.place) == (ProblemKind.TEMPORARY_FILE, f"_refs/branches/{unfinished.name}")
     for path in (Path(uri) / "_refs/branches").iterdir():
         os.utime(path, (0, 0))
     lance_core.dataset(uri).cleanup_old_versions()
@@ -130,10 +130,10 @@ def test_an_unrecorded_branch_that_somebody_needs_stays(uri: str, use: str) -> N
     else:
         _forget(uri, "x")
     (found,) = (each for each in _found(uri) if each.place == "x")
-    assert (found.ailment, found.is_ripe) == (Ailment.UNRECORDED_BRANCH, False)
+    assert (found.kind, found.is_repairable) == (ProblemKind.UNRECORDED_BRANCH, False)
     assert "is used by" in found.reason
     with pytest.raises(InvalidInputError, match="is used by"):
-        mend(open_log(uri, None), found)
+        repair(open_log(uri, None), found)
     with pytest.raises(RefConflictError):
         lance_core.dataset(uri).branches.delete("x")
 
@@ -145,16 +145,16 @@ def test_what_has_changed_since_is_not_mended(uri: str) -> None:
     empty = Path(uri) / "_versions" / manifest_name(2)
     empty.touch()
     findings = _found(uri)
-    assert [each.ailment for each in findings] == [
-        Ailment.UNRECORDED_BRANCH,
-        Ailment.EMPTY_MANIFEST,
-        Ailment.TEMPORARY_FILE,
+    assert [each.kind for each in findings] == [
+        ProblemKind.UNRECORDED_BRANCH,
+        ProblemKind.EMPTY_MANIFEST,
+        ProblemKind.TEMPORARY_FILE,
     ]
     empty.write_bytes((Path(uri) / "_versions" / manifest_name(1)).read_bytes())
     temporary.write_bytes(b"more")
     empty.unlink()
     grown = _grown_branch(uri, "x").count_rows()
-    assert [mend(open_log(uri, None), each) for each in findings] == [False] * 3
+    assert [repair(open_log(uri, None), each) for each in findings] == [False] * 3
     assert temporary.exists()
     assert lance.dataset(uri).checkout_version(("x", None)).count_rows() == grown
 
@@ -167,7 +167,7 @@ def test_links_are_followed_as_readers_do(uri: str, tmp_path: Path, part: str) -
     place.symlink_to(tmp_path / "elsewhere")
     assert _found(uri) == []
     _put(Path(uri) / "_refs/branches/.tmp0123456789abcdef-y.json#")
-    assert [each.ailment for each in _found(uri)] == [Ailment.TEMPORARY_FILE]
+    assert [each.kind for each in _found(uri)] == [ProblemKind.TEMPORARY_FILE]
 
 
 def test_a_migration_whose_names_change_is_not_finished(tmp_path: Path) -> None:
@@ -178,9 +178,9 @@ def test_a_migration_whose_names_change_is_not_finished(tmp_path: Path) -> None:
     versions = Path(uri) / "_versions"
     (versions / "1.manifest").rename(versions / manifest_name(1))
     (found,) = _found(uri)
-    assert (found.ailment, found.is_ripe) == (Ailment.MIXED_NAMES, True)
+    assert (found.kind, found.is_repairable) == (ProblemKind.MIXED_NAMES, True)
     (versions / "2.manifest").rename(versions / manifest_name(2))
-    assert not mend(open_log(uri, None), found)
+    assert not repair(open_log(uri, None), found)
     assert (versions / "3.manifest").exists()
 
 
@@ -190,11 +190,11 @@ def test_branches_are_looked_at_too(uri: str) -> None:
     (root / "_versions" / manifest_name(3)).touch()
     _put(root / "_transactions/.tmpabcdef")
     findings = _found(uri)
-    assert [(each.branch, each.ailment) for each in findings] == [
-        ("x", Ailment.EMPTY_MANIFEST),
-        ("x", Ailment.TEMPORARY_FILE),
+    assert [(each.branch, each.kind) for each in findings] == [
+        ("x", ProblemKind.EMPTY_MANIFEST),
+        ("x", ProblemKind.TEMPORARY_FILE),
     ]
-    assert all(mend(open_log(uri, None), each) for each in findings)
+    assert all(repair(open_log(uri, None), each) for each in findings)
     assert lance_core.dataset(uri).checkout_version(("x", None)).version == 2
 
 

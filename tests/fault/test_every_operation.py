@@ -63,6 +63,7 @@ def test_every_operation_is_driven() -> None:
 
 
 @pytest.mark.parametrize("operation", OF_EACH_KIND)
+@pytest.mark.sampled(3)
 def test_a_lost_answer_at_the_last_change(bucket: StoreBench, operation: str) -> None:
     """The request that makes the version, or the last that changes anything."""
     _, _, requests = bucket.ends(operation)

@@ -143,6 +143,7 @@ def test_the_intact_table_has_blobs_everywhere(table: Table) -> None:
         assert len(table.objects) == 2
 
 
+@pytest.mark.sampled(2)
 def test_damaged_data_files(table: Table) -> None:
     [path] = table.ending(".lance")
     outcomes = _sweep(table, path, NUM_BITS, NUM_CUTS)

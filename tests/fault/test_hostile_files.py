@@ -71,11 +71,13 @@ def target(written_by: str, name: str, tmp_path: Path) -> Target:
     return target_of(data, TABLES[name])
 
 
+@pytest.mark.sampled(10)
 def test_damaged_metadata_sampled(target: Target) -> None:
     outcomes = sweep(target, sampled(metadata_bits(target), 50), sampled(range(len(target.data)), 10))
     assert outcomes["corrupt"] > 0
 
 
+@pytest.mark.sampled(10)
 def test_damaged_values_sampled(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 20), range(0))
 
@@ -102,6 +104,7 @@ def test_damaged_values_twenty_thousand_bits(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 20_000), range(0))
 
 
+@pytest.mark.sampled(5)
 def test_damaged_values_with_compiled_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANCE_CORE_COMPILED", "1")
     target = target_of(written_by_us(name), TABLES[name])  # Loads the kernels, which take memory of their own.

@@ -293,7 +293,7 @@ def test_two_fragments_of_one_id_are_refused_before_a_file_is_read(
 
     store = CountingStore(plain.with_changes(repeat).store)
     changed = replace(plain, store=store)
-    with pytest.raises(CorruptDataError, match=f"two fragments of id {position}"):
+    with pytest.raises(CorruptDataError, match=f"two fragments with id {position}"):
         OPERATIONS[operation](changed.open())
     assert not [call for call in store.calls if call.method in ("get", "get_ranges") and "_versions" not in call.path]
 

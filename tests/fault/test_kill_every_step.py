@@ -16,7 +16,7 @@ import lance
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy, plan_cleanup
+from lance_core.cleanup import CleanupPolicy, plan_cleanup
 from lance_core.errors import CorruptDataError
 from tests.support.kill_points import Step, kill_at, steps_of
 from tests.support.store_operations import NEW, OPERATIONS, StoreOperation, beside, state
@@ -122,7 +122,7 @@ def _cleanup(table: Table) -> None:
         policy, later = CleanupPolicy.of(retain_versions=1), time.time_ns() + 30 * DAY_NS
         plan_cleanup(handle, policy, now_ns=later).execute()
         plan = plan_cleanup(handle, policy, now_ns=later)
-        assert [*plan.removable, *plan.protected, *plan.residue] == []
+        assert [*plan.removable, *plan.protected, *plan.possibly_needed] == []
     assert [path for path in table.files() if RESIDUE.search(path)] == []
 
 

@@ -6,8 +6,6 @@ versions are contiguous, every manifest has the number of its name, and every ve
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import lance
@@ -17,8 +15,8 @@ import pytest
 import lance_core
 from lance_core.table.manifest_file import parse_manifest_file
 from lance_core.table.paths import parse_manifest_name
+from tests.support.processes import run_together, start_python
 
-ROOT = Path(__file__).parents[2]
 LIBRARIES = ("lance_core", "lance", "lance_core", "lance")
 EMPTY = pa.schema([("writer", pa.int64()), ("number", pa.int64()), ("value", pa.int64())]).empty_table()
 
@@ -33,32 +31,13 @@ TABLES = {
 def _work_together(uri: str, num_commits: int) -> dict[tuple[int, int], int]:
     """Let all processes go at once; the value of each row by its writer and number."""
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.mixed_writer", library, uri, str(writer), str(num_commits), "7"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT)])},
-            text=True,
-        )
+        start_python("-m", "tests.support.mixed_writer", library, uri, str(writer), str(num_commits), "7")
         for writer, library in enumerate(LIBRARIES)
     ]
-    try:
-        for process in processes:
-            assert process.stdout.readline() == "ready\n", process.stderr.read()
-        for process in processes:
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        answers = [process.communicate(timeout=550) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    for library, (_, errors), process in zip(LIBRARIES, answers, processes, strict=True):
-        assert process.returncode == 0, f"{library}: {errors}"
+    answers = run_together(processes, timeout=550)
     return {
         (writer, int(number)): value
-        for writer, (output, _) in enumerate(answers)
+        for writer, output in enumerate(answers)
         for number, value in json.loads(output).items()
     }
 

@@ -23,6 +23,7 @@ from lance_core.errors import (
     IncompatibleTransactionError,
     SchemaMismatchError,
 )
+from lance_core.schema.projection import project
 from lance_core.table.version_log import VersionLog
 
 REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransactionError, SchemaMismatchError)
@@ -51,7 +52,7 @@ def _drop_b(module: ModuleType, uri: str) -> None:
     if module is lance:
         dataset.drop_columns(["b"])
     else:
-        operation = lance_core.LanceOperation.Project(dataset.lance_schema.project(["a"]))
+        operation = lance_core.LanceOperation.Project(project(dataset.lance_schema, ["a"]))
         lance_core.LanceDataset.commit(uri, operation, read_version=dataset.version)
 
 
@@ -147,6 +148,7 @@ def _make(length: int) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
 @pytest.mark.parametrize("ours", OURS)
+@pytest.mark.sampled(3)
 def test_a_late_commit_is_in_the_table_or_refused(
     ours: str, stable: bool, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,8 +158,10 @@ def test_a_late_commit_is_in_the_table_or_refused(
         _check(ours, changes, lance_core, f"{tmp_path}/{number}", monkeypatch, stable)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
+@pytest.mark.parametrize(
+    "stable",
+    [pytest.param(False, marks=pytest.mark.slow, id="plain"), pytest.param(True, marks=pytest.mark.soak, id="stable")],
+)
 @pytest.mark.parametrize("module", [lance_core, lance], ids=["ours", "pylance"])
 @pytest.mark.parametrize("ours", OURS)
 def test_a_late_commit_is_in_the_table_or_refused_whatever_the_others_do(

@@ -191,6 +191,7 @@ def test_every_operation_has_an_effect_to_look_for() -> None:
 
 
 @pytest.mark.parametrize("name", EFFECTS)
+@pytest.mark.sampled(8)
 def test_overtaken_commit_on_local_disk_is_kept_or_refused(name: str, tmp_path) -> None:
     for num_commits in (1, 2, 4):
         _check(name, "plain", str(tmp_path / f"table-of-{num_commits}-commits"), {}, num_commits, lance_core)
@@ -240,6 +241,7 @@ def _on_store(server: S3Server, tmp_path: object, store: str, name: str, layout:
 
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("name", ["append", "delete", "config"])
+@pytest.mark.sampled(5)
 def test_overtaken_commit_on_every_store_is_kept_or_refused(
     server: S3Server, store: str, name: str, tmp_path: object
 ) -> None:

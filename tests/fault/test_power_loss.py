@@ -124,6 +124,7 @@ def _lose_power(name: str, directory: Path, *, every: int) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.sampled(12)
 def test_acknowledged_operation_survives_a_power_loss(operation: str, tmp_path: Path) -> None:
     _lose_power(operation, tmp_path, every=1000)
 
@@ -140,6 +141,7 @@ def test_power_loss_at_any_step_of_every_operation_leaves_the_table_whole(operat
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.sampled(12)
 def test_operation_leaves_no_descriptor_open(operation: str, tmp_path: Path) -> None:
     numbers = iter(range(100))
 

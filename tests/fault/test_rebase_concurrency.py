@@ -9,7 +9,8 @@ import pytest
 from pyroaring import BitMap
 
 import lance_core
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from tests.support.deletes import planned_delete
 
 NUM_WRITERS = 3

@@ -13,11 +13,12 @@ import pytest
 from pyroaring import BitMap
 
 import lance_core
-from lance_core.api.commit import CommitOptions, commit
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import CommitOutcomeUnknownError, LanceError
-from lance_core.io import uri as uri_module
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
+from lance_core.io.uri import register_store, unregister_store
 from lance_core.transactions.transaction import Transaction
 from tests.support.deletes import planned_delete
 from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at, no_fault
@@ -42,7 +43,7 @@ class Bench:
         """Version 2, and the stale delete that is to be committed on top of it."""
         shutil.rmtree(self.directory / "table", ignore_errors=True)
         self.store = FaultyStore(MemoryStore() if self.kind == "memory" else LocalStore())
-        uri_module._memory_stores["faulty"] = self.store
+        register_store("faulty", self.store)
         lance_core.write_dataset(ROWS, URI, max_rows_per_file=4)
         log = lance_core.dataset(URI).log
         stale = planned_delete(log, 1, MINE)
@@ -84,7 +85,7 @@ class Bench:
 def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.chdir(tmp_path)
     yield Bench(request.param, tmp_path)
-    uri_module._memory_stores.pop("faulty", None)
+    unregister_store("faulty")
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])

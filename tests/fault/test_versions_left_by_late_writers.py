@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api import commit as api_commit
-from lance_core.api.cleanup.guard import Guard
+from lance_core.cleanup.guard import Guard
+from lance_core.commit import commit as api_commit
 from lance_core.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -114,6 +114,7 @@ FIFTH: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("opened", ["before", "on it"])
 @pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "stable"])
 @pytest.mark.parametrize(("late", "fourth", "fifth"), list(itertools.product(LATE, FOURTH, FIFTH)))
+@pytest.mark.sampled(24)
 def test_a_version_left_by_a_late_writer_is_judged_by_nobody(
     late: str, fourth: str, fifth: str, stable: bool, opened: str, tmp_path: Path
 ) -> None:
@@ -144,7 +145,7 @@ def test_a_version_left_by_a_late_writer_is_judged_by_nobody(
 
 
 @pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("recreated", [False, True], ids=["deleted", "made again"])
+@pytest.mark.parametrize("recreated", [False, True], ids=["deleted", "created again"])
 @pytest.mark.parametrize("verb", ["append", "delete", "config", "overwrite"])
 def test_a_late_commit_to_a_branch_that_was_deleted_is_in_no_other_one(
     verb: str, recreated: bool, times: int, tmp_path: Path
@@ -175,7 +176,7 @@ def test_a_late_commit_to_a_branch_that_was_deleted_is_in_no_other_one(
         except (*REFUSALS, StorageError):
             pass
         else:
-            assert (verb, recreated) == ("delete", True), "only what is planned anew has the new branch"
+            assert (verb, recreated) == ("delete", True), "only what is planned again has the new branch"
             expected.remove(1)
     if recreated:
         again = lance_core.dataset(uri).checkout_version(("b", None))

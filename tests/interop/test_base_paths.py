@@ -5,19 +5,15 @@ from pathlib import Path
 from types import ModuleType
 
 import lance
-import pyarrow as pa
 import pytest
 
 import lance_core
 from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError, NotFoundError
 from lance_core.table.manifest_draft import ManifestDraft
+from tests.support.numbered_rows import numbered_rows
 
 BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
 EACH = (lance, lance_core)
-
-
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
 
 
 def _values(uri: str, reader: ModuleType) -> list[int]:
@@ -42,11 +38,11 @@ def _base_ids(uri: str) -> list[int | None]:
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
 def test_files_go_to_the_bases_in_turn(tmp_path: Path, maker: ModuleType, writer: ModuleType) -> None:
     uri = str(tmp_path / "t")
-    maker.write_dataset(_rows(0, 3), uri, initial_bases=_bases(tmp_path, maker), target_bases=["hot"])
-    writer.write_dataset(_rows(3, 9), uri, mode="append", target_bases=["cold", "hot"], max_rows_per_file=2)
-    writer.write_dataset(_rows(9, 17), uri, mode="append", target_all_bases=True, max_rows_per_file=2)
-    writer.write_dataset(_rows(17, 18), uri, mode="append")
-    writer.write_dataset(_rows(18, 19), uri, mode="append", target_bases=[str(tmp_path / "hot")])
+    maker.write_dataset(numbered_rows(0, 3), uri, initial_bases=_bases(tmp_path, maker), target_bases=["hot"])
+    writer.write_dataset(numbered_rows(3, 9), uri, mode="append", target_bases=["cold", "hot"], max_rows_per_file=2)
+    writer.write_dataset(numbered_rows(9, 17), uri, mode="append", target_all_bases=True, max_rows_per_file=2)
+    writer.write_dataset(numbered_rows(17, 18), uri, mode="append")
+    writer.write_dataset(numbered_rows(18, 19), uri, mode="append", target_bases=[str(tmp_path / "hot")])
     assert _base_ids(uri) == [1, 2, 1, 2, None, 1, 2, None, None, 1]
     assert len(list((tmp_path / "hot").glob("*.lance"))) == 4
     assert len(list((tmp_path / "cold/data").glob("*.lance"))) == 3
@@ -70,19 +66,19 @@ def test_files_go_to_the_bases_in_turn(tmp_path: Path, maker: ModuleType, writer
 def test_unknown_target_base_is_refused_with_what_the_table_has(tmp_path: Path) -> None:
     hot = lance_core.DatasetBasePath(str(tmp_path / "hot"), "hot")
     cold = lance_core.DatasetBasePath(str(tmp_path / "cold"))
-    dataset = lance_core.write_dataset(_rows(0, 3), str(tmp_path / "t"), initial_bases=[hot, cold])
+    dataset = lance_core.write_dataset(numbered_rows(0, 3), str(tmp_path / "t"), initial_bases=[hot, cold])
     known = re.escape(str(sorted(["hot", cold.path])))
-    with pytest.raises(InvalidInputError, match=f"'warm' is none of the table's bases: {known}"):
-        lance_core.write_dataset(_rows(3, 5), dataset, mode="append", target_bases=["warm"])
+    with pytest.raises(InvalidInputError, match=f"unknown target base 'warm'; the table has: {known}"):
+        lance_core.write_dataset(numbered_rows(3, 5), dataset, mode="append", target_bases=["warm"])
     for name in ("".join(["h", "ot"]), cold.path, f"file://{cold.path}"):
-        dataset = lance_core.write_dataset(_rows(3, 5), dataset, mode="append", target_bases=[name])
+        dataset = lance_core.write_dataset(numbered_rows(3, 5), dataset, mode="append", target_bases=[name])
     assert _base_ids(dataset.uri) == [None, 1, 2, 2]
 
 
 @BOTH
 def test_bases_that_are_added_later(tmp_path: Path, maker: ModuleType) -> None:
     uri = str(tmp_path / "t")
-    maker.write_dataset(_rows(0, 3), uri)
+    maker.write_dataset(numbered_rows(0, 3), uri)
     handle = maker.dataset(uri)
     assert handle.add_bases(_bases(tmp_path, maker), {"why": "tiers"}).version == 2
     for reader in EACH:
@@ -92,7 +88,7 @@ def test_bases_that_are_added_later(tmp_path: Path, maker: ModuleType) -> None:
             2: (2, "cold", str(tmp_path / "cold"), True),
         }
         assert reader.dataset(uri).read_transaction(2).transaction_properties["why"] == "tiers"
-        reader.write_dataset(_rows(3, 4), uri, mode="append", target_bases=["cold"])
+        reader.write_dataset(numbered_rows(3, 4), uri, mode="append", target_bases=["cold"])
     for reader in EACH:
         assert _values(uri, reader) == [0, 1, 2, 3, 3]
     for taken in (("hot", "elsewhere"), ("new", "hot")):
@@ -103,7 +99,7 @@ def test_bases_that_are_added_later(tmp_path: Path, maker: ModuleType) -> None:
 def test_fragments_for_bases_are_committed_later(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     first = lance_core.write_fragments(
-        _rows(0, 4),
+        numbered_rows(0, 4),
         uri,
         mode="create",
         initial_bases=_bases(tmp_path, lance_core),
@@ -111,7 +107,7 @@ def test_fragments_for_bases_are_committed_later(tmp_path: Path) -> None:
         return_transaction=True,
     )
     lance_core.LanceDataset.commit(uri, first)
-    fragments = lance_core.write_fragments(_rows(4, 6), uri, target_bases=["hot"])
+    fragments = lance_core.write_fragments(numbered_rows(4, 6), uri, target_bases=["hot"])
     lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append(fragments), read_version=1)
     assert _base_ids(uri) == [2, 1]
     for reader in EACH:
@@ -121,10 +117,10 @@ def test_fragments_for_bases_are_committed_later(tmp_path: Path) -> None:
 @BOTH
 def test_an_index_below_a_base_answers(tmp_path: Path, maker: ModuleType) -> None:
     uri, branch = str(tmp_path / "t"), f"{tmp_path / 't'}/tree/b"
-    lance.write_dataset(_rows(0, 100), uri).create_scalar_index("x", "BTREE")
+    lance.write_dataset(numbered_rows(0, 100), uri).create_scalar_index("x", "BTREE")
     maker.dataset(uri).create_branch("b")
     maker.dataset(branch).delete("x = 7")
-    maker.write_dataset(_rows(200, 210), branch, mode="append")
+    maker.write_dataset(numbered_rows(200, 210), branch, mode="append")
     dataset = lance.dataset(branch)
     assert dataset.to_table(filter="x = 42").num_rows == 1
     assert dataset.to_table(filter="x in (7, 203)").num_rows == 1
@@ -133,15 +129,15 @@ def test_an_index_below_a_base_answers(tmp_path: Path, maker: ModuleType) -> Non
 
 def test_files_of_a_write_that_fails_are_removed_from_every_base(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    lance_core.write_dataset(_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
+    lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
 
     def failing():  # a generator of batches
-        yield from _rows(0, 8).to_batches(max_chunksize=2)
+        yield from numbered_rows(0, 8).to_batches(max_chunksize=2)
         raise RuntimeError("gone")
 
     with pytest.raises(RuntimeError, match="gone"):
         lance_core.write_dataset(
-            failing(), uri, schema=_rows(0, 1).schema, mode="append", target_all_bases=True, max_rows_per_file=2
+            failing(), uri, schema=numbered_rows(0, 1).schema, mode="append", target_all_bases=True, max_rows_per_file=2
         )
     assert len(list(tmp_path.rglob("*.lance"))) == 1
 
@@ -154,22 +150,22 @@ def test_what_is_refused(tmp_path: Path) -> None:
         [base("/a"), base("/a", "n")],
         [base("/a", id=3), base("/b", "n", id=3)],
     ):
-        with pytest.raises(InvalidInputError, match="two of the new bases"):
-            lance_core.write_dataset(_rows(0, 1), uri, initial_bases=bases)
+        with pytest.raises(InvalidInputError, match="two of the new base paths"):
+            lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=bases)
     for wrong in ("x", ["/a"], 5):
         with pytest.raises(InvalidTypeError):
-            lance_core.write_dataset(_rows(0, 1), uri, initial_bases=wrong)
+            lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=wrong)
     with pytest.raises(InvalidInputError, match="nope"):
-        lance_core.write_dataset(_rows(0, 1), uri, target_bases=["nope"])
+        lance_core.write_dataset(numbered_rows(0, 1), uri, target_bases=["nope"])
     assert not Path(uri).exists()
-    lance_core.write_dataset(_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
+    lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
     for mode in ("append", "overwrite"):
         with pytest.raises(InvalidInputError, match="initial_bases"):
-            lance_core.write_dataset(_rows(0, 1), uri, mode=mode, initial_bases=[base("/a")])
+            lance_core.write_dataset(numbered_rows(0, 1), uri, mode=mode, initial_bases=[base("/a")])
     with pytest.raises(InvalidInputError, match="together"):
-        lance_core.write_dataset(_rows(0, 1), uri, mode="append", target_bases=["hot"], target_all_bases=True)
+        lance_core.write_dataset(numbered_rows(0, 1), uri, mode="append", target_bases=["hot"], target_all_bases=True)
     with pytest.raises(InvalidTypeError, match="target_bases"):
-        lance_core.write_dataset(_rows(0, 1), uri, mode="append", target_bases="hot")
+        lance_core.write_dataset(numbered_rows(0, 1), uri, mode="append", target_bases="hot")
 
 
 HOSTILE = [
@@ -191,7 +187,7 @@ HOSTILE = [
 def test_t55_no_path_of_a_manifest_leaves_its_base(tmp_path: Path, path: str, base_id: int | None) -> None:
     """A manifest that names a file elsewhere is refused when the file is read, and no such file is committed."""
     uri = str(tmp_path / "t")
-    dataset = lance_core.write_dataset(_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
+    dataset = lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
     draft = ManifestDraft(dataset.manifest)
     file = draft.message.fragments[0].files[0]
     file.path = path
@@ -203,7 +199,7 @@ def test_t55_no_path_of_a_manifest_leaves_its_base(tmp_path: Path, path: str, ba
     for read in (opened.to_table, opened.validate, lambda: opened.deep_clone(str(tmp_path / "d"), 2)):
         with pytest.raises(CorruptDataError, match="relative path"):
             read()
-    fragment = lance_core.write_fragments(_rows(0, 1), uri)[0]
+    fragment = lance_core.write_fragments(numbered_rows(0, 1), uri)[0]
     fragment.files[0].path = path
     with pytest.raises(InvalidInputError):
         lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append([fragment]), read_version=2)
@@ -213,7 +209,7 @@ def test_t55_no_path_of_a_manifest_leaves_its_base(tmp_path: Path, path: str, ba
 @pytest.mark.parametrize("name", ["../../secret", "/etc/passwd", "%2e%2e/x.txn"])
 def test_a_transaction_file_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     uri = str(tmp_path / "t")
-    dataset = lance_core.write_dataset(_rows(0, 1), uri)
+    dataset = lance_core.write_dataset(numbered_rows(0, 1), uri)
     sealed = ManifestDraft(dataset.manifest).seal(transaction=b"", transaction_file=name, timestamp_ns=1)
     (Path(uri) / "_versions" / f"{2**64 - 1 - 2:020d}.manifest").write_bytes(sealed.data)
     with pytest.raises(CorruptDataError, match="transaction file"):
@@ -222,8 +218,8 @@ def test_a_transaction_file_elsewhere_is_refused(tmp_path: Path, name: str) -> N
 
 def test_a_base_that_is_not_listed_is_named(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
-    lance_core.write_dataset(_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
-    missing = lance_core.write_fragments(_rows(0, 1), uri, target_bases=["hot"])
+    lance_core.write_dataset(numbered_rows(0, 1), uri, initial_bases=_bases(tmp_path, lance_core))
+    missing = lance_core.write_fragments(numbered_rows(0, 1), uri, target_bases=["hot"])
     for path in (tmp_path / "hot").iterdir():
         path.unlink()
     with pytest.raises(NotFoundError):

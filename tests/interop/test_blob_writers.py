@@ -230,7 +230,7 @@ def test_tables_take_no_descriptors_of_other_files(tmp_path: Path) -> None:
     builder.append_dedicated(1, 5)
     schema = pa.schema([builder.field])
     rows = pa.table([builder.finish()], schema=schema)
-    with pytest.raises(NotSupportedError, match="data file whose name is known"):
+    with pytest.raises(NotSupportedError, match="data file with a known name"):
         lance_core.write_dataset(rows, str(tmp_path / "t"), data_storage_version="2.2")
     for version in ("0.1", "2.0", "2.1"):
         with pytest.raises(NotSupportedError, match=r"2\.2"):
@@ -249,7 +249,7 @@ WRONG = {
     "empty uri": {"kind": 3, "uri": ""},
     "id of a base path": {"kind": 4, "blob_id": 1, "uri": "a", "position": 0, "blob_size": 1},
     "is 5 and has no blob_id|kind 5 and has no blob_id": {"kind": 5, "uri": "a", "position": 0, "blob_size": 1},
-    "no path below": {"kind": 4, "uri": "../a", "position": 0, "blob_size": 1},
+    "not a path below": {"kind": 4, "uri": "../a", "position": 0, "blob_size": 1},
     "beyond 2\\^64": {"kind": 1, "blob_id": 1, "blob_size": 2, "position": 2**64 - 1},
 }
 
@@ -263,7 +263,7 @@ def test_descriptors_that_name_nothing_are_refused(tmp_path: Path, problem: str)
         batch = pa.record_batch([array], schema=pa.schema([field]))
         with pytest.raises(InvalidInputError, match=problem):
             writer.write_batch(batch)
-        raise_later = pytest.raises(InvalidInputError, match="failed before")
+        raise_later = pytest.raises(InvalidInputError, match="earlier write failed")
         with raise_later:
             writer.write_batch(batch)
         writer._writer.abort()
@@ -300,9 +300,9 @@ def test_what_is_no_blob_is_refused(tmp_path: Path, who: str) -> None:
     assert packed.finish() == []
     dedicated.finish()
     for call in (packed.finish, lambda: packed.finish_array("b"), lambda: packed.write_blob(b""), dedicated.finish):
-        with pytest.raises(ValueError, match=r"finished already|already finished"):
+        with pytest.raises(ValueError, match=r"already finished"):
             call()
-    with pytest.raises(ValueError, match=r"finished already|already finished"):
+    with pytest.raises(ValueError, match=r"already finished"):
         packed.write_blobs(pa.array([b"a"]))
     builder = blob.BlobDescriptorArrayBuilder("b")
     for uri in ("", "/a", "../a", "a/../b", "a//b", "a/", ".", "s3://b/a", "a\\b", "a\0b", "a\nb"):
@@ -319,7 +319,7 @@ def test_what_is_no_blob_is_refused(tmp_path: Path, who: str) -> None:
         with pytest.raises(TypeError):
             call()
     assert len(builder.finish()) == 0
-    with pytest.raises(ValueError, match=r"finished already|already finished"):
+    with pytest.raises(ValueError, match=r"already finished"):
         builder.append_null()
     assert builder.field.name == "b"
 

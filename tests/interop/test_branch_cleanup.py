@@ -5,18 +5,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import lance
-import pyarrow as pa
 import pytest
 
 import lance_core
 from lance_core.errors import InvalidCleanupError, NotFoundError, NotSupportedError
+from tests.support.numbered_rows import numbered_rows
 
 NOW = timedelta(0)
 EACH = (lance, lance_core)
-
-
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
 
 
 def _values(uri: str) -> list[int]:
@@ -31,10 +27,10 @@ def _values(uri: str) -> list[int]:
 def uri(tmp_path: Path) -> str:
     """A branch of four versions, each of them an overwrite; nothing of it is the main line's any more."""
     uri = str(tmp_path / "table")
-    lance.write_dataset(_rows(0, 10), uri)
+    lance.write_dataset(numbered_rows(0, 10), uri)
     lance.dataset(uri).create_branch("a")
     for number in range(3):
-        lance.write_dataset(_rows(100 * number, 100 * number + 5), f"{uri}/tree/a", mode="overwrite")
+        lance.write_dataset(numbered_rows(100 * number, 100 * number + 5), f"{uri}/tree/a", mode="overwrite")
     return uri
 
 
@@ -87,7 +83,7 @@ def test_roots_below_a_branch_are_not_its_own(uri: str) -> None:
     """The reference takes ``tree/a/data/data/….lance`` for a file of branch ``a``."""
     for name in ("a/data", "a/b/_indices"):
         lance.dataset(uri).create_branch(name)
-        lance.write_dataset(_rows(50, 55), f"{uri}/tree/{name}", mode="append")
+        lance.write_dataset(numbered_rows(50, 55), f"{uri}/tree/{name}", mode="append")
     lance_core.dataset(f"{uri}/tree/a").cleanup_old_versions(NOW, delete_unverified=True)
     for name in ("a/data", "a/b/_indices"):
         assert _values(f"{uri}/tree/{name}") == [*range(10), *range(50, 55)]
@@ -95,7 +91,7 @@ def test_roots_below_a_branch_are_not_its_own(uri: str) -> None:
 
 def test_t39_a_cleanup_of_the_main_line_knows_branches_of_branches(uri: str) -> None:
     lance.dataset(uri).create_branch("one", 1).create_branch("two").create_branch("three")
-    lance_core.write_dataset(_rows(0, 1), uri, mode="overwrite")
+    lance_core.write_dataset(numbered_rows(0, 1), uri, mode="overwrite")
     lance_core.dataset(uri).branches.delete("three")
     lance_core.dataset(uri).cleanup_old_versions(NOW, delete_unverified=True)
     assert _values(f"{uri}/tree/two") == list(range(10))
@@ -111,7 +107,7 @@ def test_t39_clones_are_not_known(uri: str, tmp_path: Path) -> None:
     lance_core.dataset(uri).shallow_clone(shallow, 1)
     lance_core.dataset(uri).deep_clone(deep, 1)
     lance_core.dataset(uri).branches.delete("a")
-    lance_core.write_dataset(_rows(0, 1), uri, mode="overwrite")
+    lance_core.write_dataset(numbered_rows(0, 1), uri, mode="overwrite")
     lance_core.dataset(uri).cleanup_old_versions(NOW)
     with pytest.raises(NotFoundError):
         lance_core.dataset(shallow).to_table()
@@ -121,7 +117,7 @@ def test_t39_clones_are_not_known(uri: str, tmp_path: Path) -> None:
 def test_a_cleanup_of_a_clone_leaves_the_source(uri: str, tmp_path: Path) -> None:
     clone = str(tmp_path / "clone")
     lance_core.dataset(uri).shallow_clone(clone, 1)
-    lance_core.write_dataset(_rows(0, 1), clone, mode="overwrite")
+    lance_core.write_dataset(numbered_rows(0, 1), clone, mode="overwrite")
     stats = lance_core.dataset(clone).cleanup_old_versions(NOW, delete_unverified=True)
     assert (stats.old_versions, stats.data_files_removed) == (1, 0)
     assert _values(uri) == list(range(10))
@@ -130,8 +126,8 @@ def test_a_cleanup_of_a_clone_leaves_the_source(uri: str, tmp_path: Path) -> Non
 def test_files_in_other_bases_are_left(tmp_path: Path) -> None:
     uri, hot = str(tmp_path / "table"), tmp_path / "hot"
     base = lance_core.DatasetBasePath(str(hot), "hot")
-    lance_core.write_dataset(_rows(0, 3), uri, initial_bases=[base], target_bases=["hot"])
-    lance_core.write_dataset(_rows(0, 1), uri, mode="overwrite")
+    lance_core.write_dataset(numbered_rows(0, 3), uri, initial_bases=[base], target_bases=["hot"])
+    lance_core.write_dataset(numbered_rows(0, 1), uri, mode="overwrite")
     lance_core.dataset(uri).cleanup_old_versions(NOW, delete_unverified=True)
     assert _versions(uri) == [2]
     assert len(list(hot.iterdir())) == 1
@@ -152,10 +148,10 @@ def test_main_line_keeps_files_of_a_branch_whose_way_is_not_recorded(
     tmp_path: Path, document: dict[str, object] | None
 ) -> None:
     uri = str(tmp_path / "table")
-    lance.write_dataset(_rows(0, 10), uri)
+    lance.write_dataset(numbered_rows(0, 10), uri)
     lance_core.dataset(uri).create_branch("b")
     for number in (1, 2):
-        lance.write_dataset(_rows(100 * number, 100 * number + 5), uri, mode="overwrite")
+        lance.write_dataset(numbered_rows(100 * number, 100 * number + 5), uri, mode="overwrite")
     record = Path(uri, "_refs", "branches", "b.json")
     record.unlink() if document is None else record.write_text(json.dumps(document))
     lance_core.dataset(uri).cleanup_old_versions(NOW, delete_unverified=True)
@@ -165,7 +161,7 @@ def test_main_line_keeps_files_of_a_branch_whose_way_is_not_recorded(
 
 @pytest.mark.parametrize("line", ["", "/tree/a"])
 def test_t37_files_of_writes_in_flight_stay(uri: str, line: str) -> None:
-    fragments = lance_core.write_fragments(_rows(70, 75), uri + line)
+    fragments = lance_core.write_fragments(numbered_rows(70, 75), uri + line)
     lance_core.dataset(uri + line).cleanup_old_versions(NOW)
     version = lance_core.dataset(uri + line).version
     lance_core.LanceDataset.commit(uri + line, lance_core.LanceOperation.Append(fragments), read_version=version)

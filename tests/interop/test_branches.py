@@ -7,7 +7,6 @@ from pathlib import Path
 from types import ModuleType
 
 import lance
-import pyarrow as pa
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
 
@@ -21,13 +20,10 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.io.local_store import LocalStore
+from tests.support.numbered_rows import numbered_rows
 
 BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
 EACH = (lance, lance_core)
-
-
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
 
 
 def _values(dataset: object) -> list[int]:
@@ -38,8 +34,8 @@ def _values(dataset: object) -> list[int]:
 def uri(tmp_path: Path) -> str:
     """Three versions: two fragments, the first with a deleted row; an index."""
     uri = str(tmp_path / "table")
-    lance.write_dataset(_rows(0, 10), uri)
-    dataset = lance.write_dataset(_rows(10, 20), uri, mode="append")
+    lance.write_dataset(numbered_rows(0, 10), uri)
+    dataset = lance.write_dataset(numbered_rows(10, 20), uri, mode="append")
     dataset.create_scalar_index("x", "BTREE")
     dataset.delete("x = 3")
     return uri
@@ -122,11 +118,11 @@ def test_t23_what_both_list(uri: str, maker: ModuleType) -> None:
 def test_a_branch_goes_its_own_way(uri: str, maker: ModuleType, writer: ModuleType) -> None:
     maker.dataset(uri).create_branch("b")
     place = f"{uri}/tree/b"
-    writer.write_dataset(_rows(50, 53), place, mode="append")
+    writer.write_dataset(numbered_rows(50, 53), place, mode="append")
     writer.dataset(place).delete("x = 1")
     writer.dataset(place).update_config({"k": "v"})
     writer.dataset(place).optimize.compact_files()
-    maker.write_dataset(_rows(60, 61), uri, mode="append")
+    maker.write_dataset(numbered_rows(60, 61), uri, mode="append")
     expected = sorted({*range(20), 50, 51, 52} - {1, 3})
     for reader in EACH:
         branch = reader.dataset(uri).checkout_version(("b", None))
@@ -144,7 +140,7 @@ def test_a_branch_goes_its_own_way(uri: str, maker: ModuleType, writer: ModuleTy
 def test_the_handle_of_a_branch(uri: str) -> None:
     branch = lance_core.dataset(uri).create_branch("b")
     assert branch.uri == f"{uri}/tree/b"
-    made = lance_core.write_dataset(_rows(50, 53), branch, mode="append")
+    made = lance_core.write_dataset(numbered_rows(50, 53), branch, mode="append")
     assert (made.uri, made.version) == (branch.uri, 5)
     branch.checkout_latest()
     assert (branch.version, branch.latest_version) == (5, 5)
@@ -155,7 +151,7 @@ def test_the_handle_of_a_branch(uri: str) -> None:
 @BOTH
 def test_branches_of_branches_know_every_root(uri: str, maker: ModuleType) -> None:
     first = maker.dataset(uri).create_branch("one")
-    first = maker.write_dataset(_rows(50, 53), f"{uri}/tree/one", mode="append")
+    first = maker.write_dataset(numbered_rows(50, 53), f"{uri}/tree/one", mode="append")
     second = maker.dataset(f"{uri}/tree/one").create_branch("two", 5)
     bases = lance_core.dataset(f"{uri}/tree/two").manifest.base_paths
     assert {(base.id, base.name, base.path) for base in bases} == {(0, None, uri), (1, "one", f"{uri}/tree/one")}
@@ -167,7 +163,7 @@ def test_branches_of_branches_know_every_root(uri: str, maker: ModuleType) -> No
 @BOTH
 def test_tags_of_branches_lie_in_the_main_root(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("b", 2)
-    maker.write_dataset(_rows(50, 53), f"{uri}/tree/b", mode="append")
+    maker.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
     branch = maker.dataset(f"{uri}/tree/b")
     branch.tags.create("number", 2)
     branch.tags.create("here")
@@ -214,7 +210,7 @@ def test_deleting_spares_the_branches_below(uri: str) -> None:
     for name in ("a", "a/data", "a/b/c"):
         # Ours makes no branch in a directory of another.
         lance.dataset(uri).create_branch(name)
-        lance_core.write_dataset(_rows(0, 1), f"{uri}/tree/{name}", mode="append")
+        lance_core.write_dataset(numbered_rows(0, 1), f"{uri}/tree/{name}", mode="append")
     lance_core.dataset(uri).branches.delete("a")
     assert sorted(path.name for path in (Path(uri) / "tree/a").iterdir()) == ["b", "data"]
     assert sorted(path.name for path in (Path(uri) / "tree/a/data").iterdir()) == ["_transactions", "_versions", "data"]
@@ -244,7 +240,7 @@ def test_row_16_making_a_branch_again_completes_it(uri: str) -> None:
 def _half_deleted(uri: str) -> None:
     """What a writer leaves that dies between the record and the files."""
     _half_created(uri)
-    lance.write_dataset(_rows(50, 53), f"{uri}/tree/b", mode="append")
+    lance.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
 
 
 @pytest.mark.parametrize("leave", [_half_created, _half_deleted], ids=["row 16", "row 17"])
@@ -265,7 +261,7 @@ def test_rows_16_and_17_a_writer_may_die_anywhere(
 ) -> None:
     """Whatever call of the store is the last: the main line is whole, and making or deleting the branch again works."""
     uri = str(tmp_path / "table")
-    lance_core.write_dataset(_rows(0, 3), uri)
+    lance_core.write_dataset(numbered_rows(0, 3), uri)
     for verb in (
         lambda: lance_core.dataset(uri).create_branch("b"),
         lambda: lance_core.dataset(uri).branches.delete("b"),
@@ -299,12 +295,12 @@ def _dying(call: Callable[..., object], left: Iterator[int]) -> Callable[..., ob
 def test_t55_nothing_is_kept_where_the_reference_drops_it(uri: str) -> None:
     """Unknown fields and fragment metadata do not outlive a commit of the reference; ours has none."""
     lance_core.dataset(uri).create_branch("b")
-    lance_core.write_dataset(_rows(50, 53), f"{uri}/tree/b", mode="append")
+    lance_core.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
     message = lance_core.dataset(f"{uri}/tree/b").manifest.message
     for each in (message, *message.fragments, *message.base_paths):
         assert len(UnknownFieldSet(each)) == 0
     assert not any(fragment.metadata for fragment in message.fragments)
-    lance.write_dataset(_rows(60, 61), f"{uri}/tree/b", mode="append")
+    lance.write_dataset(numbered_rows(60, 61), f"{uri}/tree/b", mode="append")
     after = lance_core.dataset(f"{uri}/tree/b").manifest.message
     assert after.base_paths == message.base_paths
     assert after.branch == "b"

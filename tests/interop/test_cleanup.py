@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.cleanup import CleanupPolicy, plan_cleanup
-from lance_core.api.cleanup.ownership import owners_of
-from lance_core.api.cleanup.reachability import KeepReason
+from lance_core.cleanup import CleanupPolicy, plan_cleanup
+from lance_core.cleanup.ownership import owners_of
+from lance_core.cleanup.reachability import KeepReason
 from tests.support.aged_table import (
     AgedTable,
     append,
@@ -231,6 +231,7 @@ def table_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], AgedTa
 
 
 @pytest.mark.parametrize(("name", "policy"), CASES)
+@pytest.mark.sampled(18)
 def test_the_same_files_are_left(table_of: Callable[[str], AgedTable], name: str, policy: dict[str, Any]) -> None:
     table, story = table_of(name), STORIES[name]
     left, their_left = _both(table, story.version, policy)
@@ -268,6 +269,7 @@ BRANCHES = {
     ],
 )
 @pytest.mark.parametrize("name", BRANCHES)
+@pytest.mark.sampled(6)
 def test_what_branches_use_is_left(tmp_path: Path, name: str, policy: dict[str, Any]) -> None:
     policy = {**policy, "error_if_tagged_old_versions": False}
     steps = [(40, create), (30, append), (20, delete), (16, index), (14, overwrite), (12, append), *BRANCHES[name]]
@@ -296,7 +298,7 @@ def test_a_branch_without_a_record_is_respected(tmp_path: Path) -> None:
     plan = plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0)))
     assert plan.kept_versions[1] is KeepReason.BRANCH
     assert plan.removable == []
-    assert {path.path.split("/")[1] for path in plan.residue} == {"x"}
+    assert {path.path.split("/")[1] for path in plan.possibly_needed} == {"x"}
     plan.execute()
     assert lance.dataset(str(table.root / "tree/x")).count_rows() == 20
 
@@ -375,7 +377,7 @@ def test_negative_numbers_are_refused(tmp_path: Path) -> None:
             dataset.cleanup_old_versions(**arguments)
 
 
-def test_max_files(tmp_path: Path) -> None:
+def test_listed_candidates_are_cut_at_max_files(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     for dataset in (lance.dataset(table.uri), lance_core.dataset(table.uri)):
         with pytest.raises(ValueError, match="max_files must be positive"):
@@ -430,7 +432,7 @@ def test_files_in_other_roots_stay(tmp_path: Path) -> None:
 
 
 def test_a_copied_table_is_cleaned_by_reachability(tmp_path: Path) -> None:
-    """All files are younger than all versions; the reference would not look at them and lose sight of them for good."""
+    """All files are newer than all versions; the reference would not look at them and lose sight of them for good."""
     table = _build(tmp_path / "table", Story(LIFE))
     for path in table.files():
         (table.root / path).touch()

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.cleanup.branches import Line
-from lance_core.api.cleanup.guard import Guard
+from lance_core.cleanup.branches import Line
+from lance_core.cleanup.guard import Guard
 from lance_core.table.inner_bases import inner_directories
 
 NOW = {"older_than": timedelta(0), "error_if_tagged_old_versions": False}
@@ -46,11 +46,11 @@ def test_files_of_a_base_inside_the_table_stay(tmp_path: Path, directory: str, i
 def test_such_a_base_is_refused_when_it_is_declared(tmp_path: Path, directory: str) -> None:
     root = tmp_path / "t"
     bases = [lance_core.DatasetBasePath(str(root / directory), "h")]
-    with pytest.raises(lance_core.InvalidInputError, match=r"table at .* itself"):
+    with pytest.raises(lance_core.InvalidInputError, match="is inside a directory of the table at"):
         lance_core.write_dataset(_rows(5), root, initial_bases=bases, target_bases=["h"])
     assert not root.exists()
     dataset = lance_core.write_dataset(_rows(5), root)
-    with pytest.raises(lance_core.InvalidInputError, match=r"table at .* itself"):
+    with pytest.raises(lance_core.InvalidInputError, match="is inside a directory of the table at"):
         dataset.add_bases(bases)
     dataset.add_bases([lance_core.DatasetBasePath(str(root / "of my own"), "h")])
 

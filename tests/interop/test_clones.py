@@ -17,14 +17,11 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.proto import pb_table
+from tests.support.numbered_rows import numbered_rows
 
 BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
 EACH = (lance, lance_core)
 ROWS = [x for x in range(20) if x != 3]
-
-
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
 
 
 def _values(uri: str, reader: ModuleType) -> list[int]:
@@ -37,8 +34,8 @@ def _values(uri: str, reader: ModuleType) -> list[int]:
 def uri(tmp_path: Path) -> str:
     """Four versions: two fragments, an index, and a deleted row in the first fragment."""
     uri = str(tmp_path / "table")
-    lance.write_dataset(_rows(0, 10), uri)
-    dataset = lance.write_dataset(_rows(10, 20), uri, mode="append")
+    lance.write_dataset(numbered_rows(0, 10), uri)
+    dataset = lance.write_dataset(numbered_rows(10, 20), uri, mode="append")
     dataset.create_scalar_index("x", "BTREE")
     dataset.delete("x = 3")
     dataset.tags.create("two", 2)
@@ -63,7 +60,7 @@ def _comparable(uri: str) -> tuple[object, object]:
 def test_clones_of_both_are_alike(uri: str, tmp_path: Path, kind: str) -> None:
     first = str(tmp_path / "first")
     lance.dataset(uri).shallow_clone(first, (None, None))
-    lance.write_dataset(_rows(30, 33), first, mode="append")
+    lance.write_dataset(numbered_rows(30, 33), first, mode="append")
     for source, reference in ((uri, 4), (uri, "two"), (first, (None, None)), (first, 4)):
         places = [str(tmp_path / f"{maker.__name__}-{reference}-{Path(source).name}") for maker in EACH]
         for maker, place in zip(EACH, places, strict=True):
@@ -111,7 +108,7 @@ def test_t21_a_clone_starts_with_the_number_of_its_source(uri: str, tmp_path: Pa
 def test_a_clone_goes_its_own_way(uri: str, tmp_path: Path, maker: ModuleType, writer: ModuleType) -> None:
     clone, second = str(tmp_path / "clone"), str(tmp_path / "second")
     maker.dataset(uri).shallow_clone(clone, 4)
-    writer.write_dataset(_rows(50, 53), clone, mode="append")
+    writer.write_dataset(numbered_rows(50, 53), clone, mode="append")
     writer.dataset(clone).delete("x in (1, 51)")
     maker.dataset(clone).shallow_clone(second, (None, None))
     writer.dataset(second).delete("x = 2")
@@ -127,7 +124,7 @@ def test_a_clone_goes_its_own_way(uri: str, tmp_path: Path, maker: ModuleType, w
 def test_clones_of_branches_know_the_branch_by_name(uri: str, tmp_path: Path, maker: ModuleType) -> None:
     clone, deep = str(tmp_path / "clone"), str(tmp_path / "deep")
     maker.dataset(uri).create_branch("b")
-    maker.write_dataset(_rows(50, 53), f"{uri}/tree/b", mode="append")
+    maker.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
     maker.dataset(uri).shallow_clone(clone, ("b", None))
     maker.dataset(uri).deep_clone(deep, ("b", 5))
     manifest = lance_core.dataset(clone).manifest
@@ -150,7 +147,7 @@ def test_a_deep_clone_depends_on_nothing(uri: str, tmp_path: Path, maker: Module
     shutil.rmtree(first)
     shutil.copytree(deep, moved)
     for place in (deep, moved):
-        lance_core.write_dataset(_rows(50, 51), place, mode="append")
+        lance_core.write_dataset(numbered_rows(50, 51), place, mode="append")
         for reader in EACH:
             assert _values(place, reader) == [*ROWS, 50]
             assert reader.dataset(place).base_paths() == {}
@@ -160,7 +157,7 @@ def test_a_dataset_copied_elsewhere_works_unchanged(uri: str, tmp_path: Path) ->
     moved = str(tmp_path / "moved")
     shutil.copytree(uri, moved)
     shutil.rmtree(uri)
-    lance_core.write_dataset(_rows(50, 51), moved, mode="append")
+    lance_core.write_dataset(numbered_rows(50, 51), moved, mode="append")
     for reader in EACH:
         assert _values(moved, reader) == [*ROWS, 50]
         assert reader.dataset(moved, version="two").count_rows() == 20
@@ -176,7 +173,7 @@ def test_relative_paths_are_recorded_absolute(uri: str, tmp_path: Path, monkeypa
 
 def test_old_naming_ends_with_a_clone(tmp_path: Path) -> None:
     uri = str(tmp_path / "old")
-    lance.write_dataset(_rows(0, 3), uri, enable_v2_manifest_paths=False)
+    lance.write_dataset(numbered_rows(0, 3), uri, enable_v2_manifest_paths=False)
     lance_core.dataset(uri).shallow_clone(str(tmp_path / "clone"), 1)
     lance_core.dataset(uri).create_branch("b")
     for place in (tmp_path / "clone", tmp_path / "old/tree/b"):
@@ -240,7 +237,7 @@ def test_blobs_in_base_paths_are_copied_unless_they_refer_to_others(tmp_path: Pa
     referring = lance_core.blob_array([lance_core.Blob.from_uri((outside / "value.bin").as_uri())])
     dataset = lance_core.write_dataset(pa.table({"b": referring}, schema=schema), uri, mode="append")
     assert dataset.take_blobs("b", indices=[6])[0].readall() == b"outside"
-    with pytest.raises(NotSupportedError, match="column 'b' refer to files below"):
+    with pytest.raises(NotSupportedError, match="column 'b' refer to files there"):
         dataset.deep_clone(str(tmp_path / "other"), 3)
     assert not (tmp_path / "other").exists()
     for place in ("blobs", "hot", "bank"):

@@ -9,11 +9,6 @@ import lance_core
 STRUCTS = pa.array([{"a": i, "b": -i} for i in range(50)], pa.struct([("a", pa.int32()), ("b", pa.int32())]))
 
 
-@pytest.fixture
-def uri(tmp_path) -> str:
-    return str(tmp_path / "table")
-
-
 def _structs(metadata: dict[str, str]) -> pa.Table:
     return pa.table([STRUCTS], schema=pa.schema([pa.field("s", STRUCTS.type, metadata=metadata)]))
 

@@ -133,10 +133,10 @@ def test_transactions_of_the_line_and_of_a_detached_version(uri: str, wanted: in
 
 def test_a_fragment_is_appended_once(uri: str) -> None:
     fragments = lance_core.write_fragments(pa.table({"a": [9]}), uri)
-    with pytest.raises(InvalidInputError, match="would be there twice"):
+    with pytest.raises(InvalidInputError, match="would be duplicated"):
         lance_core.LanceDataset.commit(uri, LanceOperation.Append(fragments * 2), read_version=1)
     transaction = lance_core.Transaction(1, LanceOperation.Append(fragments))
-    with pytest.raises(InvalidInputError, match="would be there twice"):
+    with pytest.raises(InvalidInputError, match="would be duplicated"):
         lance_core.LanceDataset.commit_batch(uri, [transaction, transaction])
     lance_core.LanceDataset.commit_batch(uri, [transaction])
     assert lance.dataset(uri).to_table()["a"].to_pylist() == [1, 2, 3, 9]
@@ -167,5 +167,5 @@ def test_an_overwrite_gives_no_row_id_twice(tmp_path: Path) -> None:
     (first,) = (fragment.metadata for fragment in dataset.get_fragments())
     (second,) = lance_core.write_fragments(pa.table({"a": [3, 4]}), uri)
     second.row_id_meta = first.row_id_meta
-    with pytest.raises(InvalidInputError, match="carry one row id"):
+    with pytest.raises(InvalidInputError, match="have the same row id"):
         lance_core.LanceDataset.commit(uri, LanceOperation.Overwrite(dataset.schema, [first, second]), read_version=1)

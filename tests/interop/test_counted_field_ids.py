@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.location import open_log
 from lance_core.errors import LanceError
+from lance_core.places.location import open_log
 from lance_core.proto import pb_table
 from lance_core.table.feature_flags import FeatureFlag
 from lance_core.table.manifest_file import serialize_manifest_file

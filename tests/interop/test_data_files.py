@@ -152,6 +152,7 @@ def _check_reads(reader_class: Any, path: Path, table: pa.Table) -> None:
 
 @every_filling
 @every_type
+@pytest.mark.sampled(80)
 def test_ours_is_read_by_pylance(tmp_path: Path, dtype: pa.DataType, filling: str) -> None:
     table = _table(dtype, filling)
     _write(LanceFileWriter, tmp_path / "f.lance", table)
@@ -162,6 +163,7 @@ def test_ours_is_read_by_pylance(tmp_path: Path, dtype: pa.DataType, filling: st
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @every_filling
 @every_type
+@pytest.mark.sampled(110)
 def test_pylance_is_read_by_ours(tmp_path: Path, dtype: pa.DataType, filling: str, version: str) -> None:
     if pa.types.is_map(dtype) and version == "2.1":
         pytest.skip("maps exist from 2.2 on")
@@ -172,6 +174,7 @@ def test_pylance_is_read_by_ours(tmp_path: Path, dtype: pa.DataType, filling: st
 
 @pytest.mark.parametrize("filling", ["no_nulls", "nulls"])
 @every_type
+@pytest.mark.sampled(20)
 def test_many_pages(tmp_path: Path, dtype: pa.DataType, filling: str) -> None:
     table = _table(dtype, filling)
     ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"

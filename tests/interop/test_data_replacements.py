@@ -76,6 +76,7 @@ def _state(uri: str) -> Any:
         (_replace_a, {"b": [8, 8, 8], "c": [9, 9, 9]}, [1, 2]),
     ],
 )
+@pytest.mark.sampled(8)
 def test_both_make_the_same_fragment(
     tmp_path: Path,
     before: Callable[[str], None],

@@ -33,7 +33,7 @@ def _same(uri: str) -> list[int]:
 
 
 @BOTH
-def test_in_turns(tmp_path: Path, first: ModuleType, second: ModuleType) -> None:
+def test_both_delete_in_turns_and_find_the_same_rows(tmp_path: Path, first: ModuleType, second: ModuleType) -> None:
     uri = _write(tmp_path / "t")
     left = set(range(100))
     steps: list[tuple[str, Callable[[int], bool]]] = [
@@ -79,7 +79,7 @@ def test_the_transaction_is_the_same(tmp_path: Path, predicate: str) -> None:
 @pytest.mark.parametrize(
     ("num_rows", "more"), [(1, 1), (4999, 1), (4999, 2), (10, 4990), (10, 4991), (1, 5000), (5000, 1), (8000, 100)]
 )
-def test_flavours(tmp_path: Path, num_rows: int, more: int) -> None:
+def test_deletion_files_have_the_flavor_of_the_reference(tmp_path: Path, num_rows: int, more: int) -> None:
     names = []
     for library in (lance, lance_core):
         uri = str(tmp_path / library.__name__)

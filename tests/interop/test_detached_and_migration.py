@@ -7,7 +7,6 @@ from pathlib import Path
 from types import ModuleType
 
 import lance
-import pyarrow as pa
 import pytest
 
 import lance_core
@@ -18,26 +17,23 @@ from lance_core.errors import (
     NotSupportedError,
     VersionNotFoundError,
 )
+from tests.support.numbered_rows import numbered_rows
 
 BOTH = pytest.mark.parametrize("maker", [lance, lance_core], ids=["theirs", "ours"])
 EACH = (lance, lance_core)
 WRITERS = {lance: lance.fragment.write_fragments, lance_core: lance_core.write_fragments}
 
 
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
-
-
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
     uri = str(tmp_path / "table")
-    lance.write_dataset(_rows(0, 10), uri)
-    lance.write_dataset(_rows(10, 12), uri, mode="append")
+    lance.write_dataset(numbered_rows(0, 10), uri)
+    lance.write_dataset(numbered_rows(10, 12), uri, mode="append")
     return uri
 
 
 def _detached(uri: str, maker: ModuleType, read_version: int = 2, **arguments: object) -> object:
-    fragments = WRITERS[maker](_rows(50, 53), uri)
+    fragments = WRITERS[maker](numbered_rows(50, 53), uri)
     operation = maker.LanceOperation.Append(fragments)
     return maker.LanceDataset.commit(uri, operation, read_version=read_version, detached=True, **arguments)
 
@@ -73,7 +69,7 @@ def test_only_another_detached_version_is_made_of_one(uri: str, maker: ModuleTyp
         assert reader.dataset(uri).count_rows() == 12
     with pytest.raises(OSError, match="detached"):
         writer.LanceDataset.commit(
-            uri, writer.LanceOperation.Append(WRITERS[writer](_rows(0, 1), uri)), read_version=first.version
+            uri, writer.LanceOperation.Append(WRITERS[writer](numbered_rows(0, 1), uri)), read_version=first.version
         )
     handle = writer.dataset(uri, version=first.version)
     handle.restore()
@@ -88,7 +84,7 @@ def test_what_cannot_be_done_with_a_detached_version(uri: str, tmp_path: Path) -
     refused: list[Callable[[], object]] = [
         lambda: made.delete("x = 1"),
         lambda: made.update_config({"a": "b"}),
-        lambda: lance_core.write_dataset(_rows(0, 1), made, mode="append"),
+        lambda: lance_core.write_dataset(numbered_rows(0, 1), made, mode="append"),
         lambda: made.create_branch("b"),
         lambda: made.shallow_clone(str(tmp_path / "c"), made.version),
         lambda: _detached(str(tmp_path / "new"), lance_core, 0),
@@ -122,7 +118,7 @@ def test_a_detached_version_is_built_on_the_version_it_was_planned_on(uri: str) 
 def _old(tmp_path: Path, maker: ModuleType = lance) -> str:
     uri = str(tmp_path / "old")
     for number in range(3):
-        maker.write_dataset(_rows(number, number + 1), uri, mode="append", enable_v2_manifest_paths=False)
+        maker.write_dataset(numbered_rows(number, number + 1), uri, mode="append", enable_v2_manifest_paths=False)
     return uri
 
 
@@ -140,7 +136,7 @@ def test_t59_a_table_of_old_names_is_continued_and_migrated(
 ) -> None:
     uri = _old(tmp_path, maker)
     assert _manifests(uri) == V1
-    other.write_dataset(_rows(3, 4), uri, mode="append")
+    other.write_dataset(numbered_rows(3, 4), uri, mode="append")
     assert _manifests(uri) == [*V1, "4.manifest"]
     contents = {version: (Path(uri) / "_versions" / f"{version}.manifest").read_bytes() for version in (1, 2, 3, 4)}
     handle = maker.dataset(uri)
@@ -150,7 +146,7 @@ def test_t59_a_table_of_old_names_is_continued_and_migrated(
             contents[version] for version in (4, 3, 2, 1)
         ]
     for number, writer in enumerate((maker, other), 5):
-        assert writer.write_dataset(_rows(number, number + 1), uri, mode="append").version == number
+        assert writer.write_dataset(numbered_rows(number, number + 1), uri, mode="append").version == number
     for reader in EACH:
         assert reader.dataset(uri).count_rows() == 6
         assert reader.dataset(uri, version=2).count_rows() == 2
@@ -188,7 +184,7 @@ def test_two_manifests_of_one_version_stop_a_migration(tmp_path: Path) -> None:
     uri = _old(tmp_path)
     directory = Path(uri) / "_versions"
     (directory / V2[1]).write_bytes(b"other")
-    with pytest.raises(CorruptDataError, match="two manifests"):
+    with pytest.raises(CorruptDataError, match="two different manifests"):
         lance_core.migrate_manifest_paths_v2(uri)
     assert (directory / "2.manifest").exists()
     assert (directory / V2[1]).read_bytes() == b"other"

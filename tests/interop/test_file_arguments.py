@@ -93,7 +93,7 @@ def test_at_least_one_column_is_read(path: str) -> None:
     for reader in (LanceFileReader, TheirReader):
         with pytest.raises(ValueError, match=r"columns? "):
             reader(path, columns=[]).read_all().to_table()
-    with pytest.raises(InvalidInputError, match="columns is empty"):
+    with pytest.raises(InvalidInputError, match="columns must not be empty"):
         LanceFileReader(path, columns=[])
 
 

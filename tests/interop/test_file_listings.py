@@ -10,10 +10,7 @@ import pytest
 
 import lance_core
 from lance_core.errors import DatasetNotFoundError, InvalidInputError
-
-
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
+from tests.support.numbered_rows import numbered_rows
 
 
 @pytest.fixture
@@ -24,10 +21,12 @@ def uri(tmp_path: Path) -> str:
         lance.DatasetBasePath(str(tmp_path / "hot"), "hot"),
         lance.DatasetBasePath(str(tmp_path / "cold"), "cold", is_dataset_root=True),
     ]
-    lance.write_dataset(_rows(0, 20), uri, max_rows_per_file=10, initial_bases=bases)
+    lance.write_dataset(numbered_rows(0, 20), uri, max_rows_per_file=10, initial_bases=bases)
     lance.dataset(uri).create_scalar_index("x", "BTREE")
     lance_core.dataset(uri).delete("x = 3")
-    lance_core.write_dataset(_rows(20, 24), uri, mode="append", target_bases=["hot", "cold"], max_rows_per_file=2)
+    lance_core.write_dataset(
+        numbered_rows(20, 24), uri, mode="append", target_bases=["hot", "cold"], max_rows_per_file=2
+    )
     lance.dataset(uri).create_branch("b")
     return uri
 

@@ -113,6 +113,7 @@ def test_with_metadata(tmp_path, name, version, metadata):
 
 @pytest.mark.parametrize("num_rows", [20_000, 50_000, 100_000, 200_000])
 @pytest.mark.parametrize("name", PERIODIC)
+@pytest.mark.sampled(10)
 def test_values_that_repeat_in_step_with_a_sample(tmp_path, name, num_rows):
     column = periodic(num_rows)[name]
     for version in ("2.1", "2.2"):

@@ -156,12 +156,12 @@ def _theirs(uri: str, predicate: object) -> list[int]:
 
 
 @pytest.mark.parametrize("predicate", PREDICATES)
-def test_same_rows(uri: str, predicate: str) -> None:
+def test_filter_finds_the_rows_of_the_reference(uri: str, predicate: str) -> None:
     assert _ours(uri, predicate) == _theirs(uri, predicate)
 
 
 @pytest.mark.parametrize("predicate", BOTH_REFUSE)
-def test_both_refuse(uri: str, predicate: str) -> None:
+def test_filter_that_the_reference_refuses_is_refused(uri: str, predicate: str) -> None:
     with pytest.raises((ValueError, OSError, pa.ArrowException)):
         _theirs(uri, predicate)
     with pytest.raises((InvalidInputError, NotSupportedError)):
@@ -226,7 +226,8 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
     "predicate", ["id = 17", "id < 5", "id % 2 = 0", "id >= 0", "id < 0", "true", "s.x > 2500", "s is null"]
 )
 @pytest.mark.parametrize("columns", [None, ["v"], ["id"], ["text", "s.y"], []], ids=str)
-def test_scans(wide: str, predicate: str, columns: list[str] | None) -> None:
+@pytest.mark.sampled(14)
+def test_scan_with_a_filter_equals_the_reference(wide: str, predicate: str, columns: list[str] | None) -> None:
     ours, theirs = lance_core.dataset(wide), lance.dataset(wide)
     for more in (
         {},
@@ -257,7 +258,7 @@ def test_row_columns_of_a_plain_scan(wide: str) -> None:
     assert scanner.count_rows() == 1500
 
 
-def test_fragments(wide: str) -> None:
+def test_filter_on_fragments_equals_the_reference(wide: str) -> None:
     for ours, theirs in zip(lance_core.dataset(wide).get_fragments(), lance.dataset(wide).get_fragments(), strict=True):
         assert ours.count_rows("id < 100") == theirs.count_rows("id < 100")
         arguments = {"filter": "id < 100", "columns": ["text"], "with_row_address": True}

@@ -118,6 +118,7 @@ def test_all_columns_in_one_file_of_any_batch_size(tmp_path: Path, group_rows: i
 
 
 @pytest.mark.parametrize("batch_rows", [1, 700, 1_024, 1_500])
+@pytest.mark.sampled(2)
 def test_groups_do_not_follow_the_batches_that_come(batch_rows: int) -> None:
     table = pa.table(COLUMNS)
     pieces = pa.Table.from_batches(table.slice(0, ROWS).to_batches(max_chunksize=batch_rows))
@@ -290,7 +291,7 @@ def test_batches_of_null_decimals_have_unknown_bounds(tmp_path: Path, dtype: pa.
 @pytest.mark.parametrize("dtype", [pa.date32(), pa.date64()], ids=str)
 def test_batches_of_null_dates_are_described(tmp_path: Path, dtype: pa.DataType) -> None:
     path = theirs(pa.table({"d": pa.nulls(3, dtype)}), tmp_path / "t")
-    assert f"min_value={-(2 ** (dtype.bit_width - 1))} since 1970" in describe_file(
+    assert f"min_value={dtype} value {-(2 ** (dtype.bit_width - 1))}" in describe_file(
         FileReader.open(LocalStore(), str(path))
     )
 
@@ -391,7 +392,7 @@ def test_dictionaries_of_every_other_type(tmp_path: Path, values: pa.Array) -> N
 def test_more_values_than_keys_can_name_are_refused() -> None:
     batches = [pa.array([f"{number} {row}" for row in range(100)]) for number in range(2)]
     chunks = [pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), batch) for batch in batches]
-    with pytest.raises(LanceError, match=r"200 values, keys of type int8 can number 128"):
+    with pytest.raises(LanceError, match=r"200 values, but keys of type int8 can address only 128"):
         ours(pa.table({"d": pa.chunked_array(chunks)}))
 
 
@@ -483,6 +484,7 @@ def long_table(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("predicate", [*PREDICATES, *UNPRUNED])
+@pytest.mark.sampled(6)
 def test_statistics_leave_out_batches_and_no_rows(
     long_table: str, predicate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

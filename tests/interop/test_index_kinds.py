@@ -232,6 +232,7 @@ QUICK = {
     ],
     indirect=["base"],
 )
+@pytest.mark.sampled(3)
 def test_queries_stay_right(change: str, uri: str) -> None:
     check(CHANGES[change](uri))
 

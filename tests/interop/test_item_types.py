@@ -10,8 +10,7 @@ from lance.arrow import bfloat16_array
 
 import lance_core
 from lance_core.errors import NotSupportedError
-from lance_core.schema.convert import schema_from_arrow
-from lance_core.schema.item_types import bfloat16_list_name
+from lance_core.schema.convert import bfloat16_list_name, schema_from_arrow
 
 VERSIONS = ["0.1", "2.0", "2.1", "2.2"]
 
@@ -69,7 +68,7 @@ def test_bfloat16_in_nested_vectors(tmp_path, name, version):
         assert ours == theirs
 
 
-def test_names():
+def test_only_nested_bfloat16_lists_have_a_name():
     assert bfloat16_list_name(VECTORS.type) == "fixed_size_list:fixed_size_list:lance.bfloat16:3:2"
     assert bfloat16_list_name(pa.list_(pa.binary(2), 2)) is None
     assert bfloat16_list_name(pa.int8()) is None

@@ -31,7 +31,8 @@ CASES = {
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("writer", [lance, lance_core])
-def test_both_ways(tmp_path: Path, name: str, version: str, writer: object) -> None:
+@pytest.mark.sampled(16)
+def test_lists_of_nulls_are_read_by_both(tmp_path: Path, name: str, version: str, writer: object) -> None:
     table = pa.table({"f": CASES[name], "k": range(len(CASES[name]))})
     uri = str(tmp_path / "t")
     writer.write_dataset(table, uri, data_storage_version=version)  # type: ignore[attr-defined]

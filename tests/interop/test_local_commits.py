@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from tests.support.racing_writers import ROOT
+from tests.support.processes import ROOT
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 LIBRARIES = {"lance_core": lance_core, "lance": lance}
@@ -44,6 +44,7 @@ lance_core.write_dataset(rows, {uri!r}, mode="append")
 
 
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.sampled(2)
 def test_t28_a_killed_writer_never_leaves_half_a_manifest(tmp_path: Path, step: str) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(ROWS, uri)

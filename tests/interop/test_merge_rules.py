@@ -175,7 +175,7 @@ def test_a_name_gets_a_new_id_only_with_its_values(tmp_path: Path) -> None:
     dataset = lance_core.dataset(uri)
     a, b = dataset.lance_schema.fields
     schema = dataclasses.replace(dataset.lance_schema, fields=(dataclasses.replace(a, id=7), b))
-    with pytest.raises(SchemaMismatchError, match="'a' has id 0 and would get id 7, under which fragment 0 stores no"):
+    with pytest.raises(SchemaMismatchError, match="'a' has id 0 and would get id 7, but fragment 0 stores no values"):
         _merge(lance_core, uri, schema)
     # The reference does so when it casts a column.
     lance.dataset(uri).alter_columns({"path": "a", "data_type": pa.int32()})

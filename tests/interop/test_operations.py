@@ -94,6 +94,7 @@ def _same_tables(left: str, right: str) -> None:
 
 @pytest.mark.parametrize("committed", COLUMNS)
 @pytest.mark.parametrize("operation", PLANNED)
+@pytest.mark.sampled(64)
 def test_both_judge_every_pair_alike(operation: str, committed: str, twins: tuple[str, str]) -> None:
     left, right = twins
     dataset = lance.dataset(left)

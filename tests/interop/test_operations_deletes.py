@@ -12,18 +12,14 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core import LanceOperation as Ours
-from lance_core.api.commit import CommitOptions, commit
-from lance_core.api.fragment_conversion import fragment_from_record
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, NotFoundError, RetryableCommitConflictError
+from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.transactions.transaction import Transaction
 from tests.support.deletes import deleted_rows, planned_delete
 
 Rows = dict[int, BitMap]
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table")
 
 
 def _create(uri: str, num_rows: int = 40, rows_per_fragment: int = 10, **options: object) -> None:
@@ -119,7 +115,7 @@ def test_two_stale_deletes_of_one_row_do_not_merge(uri: str, first: str) -> None
     stale = lance.dataset(uri)
     if first == "theirs":
         stale.delete("a in (4, 5)")
-        with pytest.raises(RetryableCommitConflictError, match="both hide row 4 of fragment 0"):
+        with pytest.raises(RetryableCommitConflictError, match="both delete row 4 of fragment 0"):
             _commit(uri, planned, {0: BitMap([3, 4])})
         assert _left(uri) == _without(4, 5)
     else:
@@ -162,7 +158,7 @@ def test_a_row_that_was_updated_meanwhile_is_a_conflict(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     lance.dataset(uri).update({"s": "'new'"}, where="a = 5")
-    with pytest.raises(RetryableCommitConflictError, match="both hide row 5"):
+    with pytest.raises(RetryableCommitConflictError, match="both delete row 5"):
         _commit(uri, planned, {0: BitMap([5])})
     assert sorted(_left(uri)) == list(range(40))
 
@@ -254,7 +250,7 @@ def test_a_rewrite_that_would_lose_or_bring_back_rows_is_refused(uri: str) -> No
     lance.dataset(uri).delete("a = 3")
     hidden = lance_core.dataset(uri).get_fragments()[0].metadata
     new = _written_by_theirs(uri)
-    for old, match in ((hidden, "old fragments have 9 rows, the new ones 39"), (whole, "other rows in version 2")):
+    for old, match in ((hidden, "9 rows, but the new fragments have 39"), (whole, "in version 2 are not those that")):
         operation = Ours.Rewrite([Ours.RewriteGroup([old], [new])], [])
         with pytest.raises(InvalidInputError, match=match):
             lance_core.LanceDataset.commit(uri, operation, read_version=2)
@@ -272,7 +268,7 @@ def test_a_deletion_file_is_looked_at_before_it_counts(uri: str) -> None:
         spoil(metadata)
         lance_core.LanceDataset.commit(uri, Ours.Delete([metadata], [], "x"), read_version=2)
 
-    with pytest.raises(InvalidInputError, match="row 4 is deleted in version 2 and would come back"):
+    with pytest.raises(InvalidInputError, match="row 4 is deleted in version 2 and would reappear"):
         attempt({0: BitMap([3, 5])})
     with pytest.raises(NotFoundError):
         attempt({0: BitMap([3, 4, 5])}, lambda metadata: setattr(metadata.deletion_file, "id", 1))

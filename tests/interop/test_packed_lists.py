@@ -48,7 +48,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", list(TABLES))
 @pytest.mark.parametrize("writer", [LanceFileWriter, TheirWriter])
-def test_both_ways(tmp_path: Path, name: str, writer: type) -> None:
+def test_packed_lists_are_read_by_both(tmp_path: Path, name: str, writer: type) -> None:
     table, path = TABLES[name], str(tmp_path / "f.lance")
     with writer(path, table.schema, version="2.2") as out:
         for batch in table.to_batches():

@@ -7,19 +7,15 @@ from pathlib import Path
 from types import ModuleType
 
 import lance
-import pyarrow as pa
 import pytest
 
 import lance_core
 from lance_core.errors import InvalidTypeError, NotSupportedError, StorageError
+from tests.support.numbered_rows import numbered_rows
 from tests.support.s3_servers import S3Server, moto_server
 
 EACH = (lance, lance_core)
 CHAINS = pytest.mark.parametrize(("maker", "other"), [(lance, lance_core), (lance_core, lance)], ids=["theirs", "ours"])
-
-
-def _rows(start: int, stop: int) -> pa.Table:
-    return pa.table({"x": list(range(start, stop))})
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +27,11 @@ def server() -> Iterator[S3Server]:
 @CHAINS
 def test_branches_and_clones_on_s3(server: S3Server, maker: ModuleType, other: ModuleType) -> None:
     uri, options = server.uri(), server.options()
-    maker.write_dataset(_rows(0, 5), uri, storage_options=options)
+    maker.write_dataset(numbered_rows(0, 5), uri, storage_options=options)
     dataset = maker.dataset(uri, storage_options=options)
     dataset.create_branch("team/a")
     branch = f"{uri}/tree/team/a"
-    other.write_dataset(_rows(5, 8), branch, mode="append", storage_options=options)
+    other.write_dataset(numbered_rows(5, 8), branch, mode="append", storage_options=options)
     other.dataset(branch, storage_options=options).delete("x = 1")
     clone = server.uri()
     dataset.shallow_clone(clone, ("team/a", None))
@@ -61,9 +57,14 @@ def test_branches_and_clones_on_s3(server: S3Server, maker: ModuleType, other: M
 def test_bases_on_s3(server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType) -> None:
     uri, hot, cold, options = server.uri(), server.uri(), str(tmp_path / "cold"), server.options()
     bases = [maker.DatasetBasePath(hot, "hot"), maker.DatasetBasePath(cold, "cold", is_dataset_root=True)]
-    maker.write_dataset(_rows(0, 2), uri, storage_options=options, initial_bases=bases, target_bases=["hot"])
+    maker.write_dataset(numbered_rows(0, 2), uri, storage_options=options, initial_bases=bases, target_bases=["hot"])
     other.write_dataset(
-        _rows(2, 8), uri, mode="append", storage_options=options, target_bases=["cold", "hot"], max_rows_per_file=2
+        numbered_rows(2, 8),
+        uri,
+        mode="append",
+        storage_options=options,
+        target_bases=["cold", "hot"],
+        max_rows_per_file=2,
     )
     assert len(server.keys(hot)) == 2
     assert len(list((tmp_path / "cold/data").iterdir())) == 2
@@ -75,7 +76,7 @@ def test_bases_on_s3(server: S3Server, tmp_path: Path, maker: ModuleType, other:
 
 def test_a_clone_from_s3_to_a_disk(server: S3Server, tmp_path: Path) -> None:
     uri, options = server.uri(), server.options()
-    lance_core.write_dataset(_rows(0, 5), uri, storage_options=options)
+    lance_core.write_dataset(numbered_rows(0, 5), uri, storage_options=options)
     deep, shallow = str(tmp_path / "deep"), str(tmp_path / "shallow")
     lance_core.dataset(uri, storage_options=options).deep_clone(deep, 1)
     lance_core.dataset(uri, storage_options=options).shallow_clone(shallow, 1)
@@ -86,10 +87,10 @@ def test_a_clone_from_s3_to_a_disk(server: S3Server, tmp_path: Path) -> None:
 
 def test_branches_and_clones_in_memory() -> None:
     uri = "memory://places/t"
-    lance_core.write_dataset(_rows(0, 5), uri)
+    lance_core.write_dataset(numbered_rows(0, 5), uri)
     branch = lance_core.dataset(uri).create_branch("a/b")
     assert branch.uri == f"{uri}/tree/a/b"
-    lance_core.write_dataset(_rows(5, 6), branch, mode="append")
+    lance_core.write_dataset(numbered_rows(5, 6), branch, mode="append")
     lance_core.dataset(uri).shallow_clone("memory://elsewhere/c", ("a/b", None))
     assert lance_core.dataset("memory://elsewhere/c").to_table().num_rows == 6
     assert {base.path for base in lance_core.dataset("memory://elsewhere/c").manifest.base_paths} == {uri, branch.uri}
@@ -101,10 +102,10 @@ def test_branches_and_clones_in_memory() -> None:
 def test_a_branch_with_an_external_manifest_store(tmp_path: Path) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path / 'versions.db'}"}
     uri = f"file+sql://{tmp_path / 'table'}?sqlTableName=t"
-    lance_core.write_dataset(_rows(0, 5), uri, storage_options=options)
+    lance_core.write_dataset(numbered_rows(0, 5), uri, storage_options=options)
     branch = lance_core.dataset(uri, storage_options=options).create_branch("b")
     assert branch.uri == f"file+sql://{tmp_path / 'table'}/tree/b?sqlTableName=t"
-    lance_core.write_dataset(_rows(5, 6), branch, mode="append")
+    lance_core.write_dataset(numbered_rows(5, 6), branch, mode="append")
     assert lance_core.dataset(uri, storage_options=options).checkout_version(("b", None)).count_rows() == 6
     assert lance.dataset(str(tmp_path / "table")).checkout_version(("b", None)).count_rows() == 6
     with pytest.raises(NotSupportedError, match="external manifest store"):
@@ -122,12 +123,14 @@ def test_a_base_has_storage_options_of_its_own(
     uri, cold, options = str(tmp_path / "t"), server.uri(), server.options()
     bases = [maker.DatasetBasePath(cold, "cold")]
     own = {cold: options}
-    maker.write_dataset(_rows(0, 4), uri, initial_bases=bases, target_bases=["cold"], base_store_params=own)
+    maker.write_dataset(numbered_rows(0, 4), uri, initial_bases=bases, target_bases=["cold"], base_store_params=own)
     by_id = {f"base_1.{name}": value for name, value in options.items()}
-    appended = other.write_dataset(_rows(4, 6), uri, mode="append", target_bases=["cold"], base_store_params=own)
+    appended = other.write_dataset(
+        numbered_rows(4, 6), uri, mode="append", target_bases=["cold"], base_store_params=own
+    )
     # The handle keeps them.
-    other.write_dataset(_rows(6, 8), appended, mode="append", target_bases=["cold"])
-    maker.write_dataset(_rows(8, 9), uri, mode="append", storage_options=by_id)
+    other.write_dataset(numbered_rows(6, 8), appended, mode="append", target_bases=["cold"])
+    maker.write_dataset(numbered_rows(8, 9), uri, mode="append", storage_options=by_id)
     assert len(server.keys(cold)) == 3
     for reader in EACH:
         for arguments in ({"base_store_params": own}, {"storage_options": by_id}):
@@ -149,10 +152,10 @@ def test_a_dataset_copied_elsewhere_works_unchanged(
 ) -> None:
     """From a bucket to disk, and from disk to disk: versions, tags, indices and branches."""
     uri, options = server.uri(), server.options()
-    maker.write_dataset(_rows(0, 20), uri, storage_options=options, max_rows_per_file=8)
+    maker.write_dataset(numbered_rows(0, 20), uri, storage_options=options, max_rows_per_file=8)
     lance.dataset(uri, storage_options=options).create_scalar_index("x", "BTREE")
     other.dataset(uri, storage_options=options).delete("x = 3")
-    maker.write_dataset(_rows(20, 25), uri, storage_options=options, mode="append")
+    maker.write_dataset(numbered_rows(20, 25), uri, storage_options=options, mode="append")
     maker.dataset(uri, storage_options=options).tags.create("before", 2)
     key = uri.removeprefix(f"s3://{server.bucket}/")
     for path in server.keys(uri):
@@ -162,7 +165,7 @@ def test_a_dataset_copied_elsewhere_works_unchanged(
         target.write_bytes(body.read())
     first, second = str(tmp_path / "first"), str(tmp_path / "second")
     maker.dataset(first).create_branch("b")
-    other.write_dataset(_rows(25, 27), f"{first}/tree/b", mode="append")
+    other.write_dataset(numbered_rows(25, 27), f"{first}/tree/b", mode="append")
     shutil.copytree(first, second)
     for root in (first, second):
         for reader in EACH:
@@ -174,6 +177,6 @@ def test_a_dataset_copied_elsewhere_works_unchanged(
             assert [each["version"] for each in dataset.versions()] == [1, 2, 3, 4]
             assert list(dataset.branches.list()) == ["b"]
             assert reader.dataset(f"{root}/tree/b").count_rows() == 26
-        other.write_dataset(_rows(30, 31), root, mode="append")
+        other.write_dataset(numbered_rows(30, 31), root, mode="append")
         assert lance.dataset(root).count_rows() == lance_core.dataset(root).count_rows() == 25
     assert lance_core.dataset(uri, storage_options=options).count_rows() == 24

@@ -9,9 +9,10 @@ from lance.fragment import LanceFragment, RowIdSequence
 from pyroaring import BitMap
 
 import lance_core
-from lance_core.api.commit import CommitOptions, commit
-from lance_core.api.operation_conversion import transaction_to_core
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
 from lance_core.errors import RetryableCommitConflictError
+from lance_core.transactions.public_transaction import transaction_to_core
 from tests.support.matrix_operations import to_ours
 from tests.support.twin_operations import rows
 
@@ -78,7 +79,7 @@ def test_theirs_is_placed_on_ours(uri: str) -> None:
 def test_t50_one_row_is_updated_once(uri: str) -> None:
     planned = _planned(uri, 3)
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 3")
-    with pytest.raises(RetryableCommitConflictError, match="both hide row 3 of fragment 0"):
+    with pytest.raises(RetryableCommitConflictError, match="both delete row 3 of fragment 0"):
         _commit(uri, planned, 3)
     _check(uri, {3: "theirs"})
 

@@ -91,8 +91,8 @@ def test_scanned_descriptors_do_not_become_a_table(tmp_path, version):
 def test_fixed_size_lists_of_no_bytes(tmp_path, array, version):
     table = pa.table({"x": array})
     if version == "0.1":
-        with pytest.raises(NotSupportedError, match="no bytes"):
+        with pytest.raises(NotSupportedError, match="width 0"):
             lance_core.write_dataset(table, tmp_path / "x", data_storage_version=version)
         assert not os.listdir(tmp_path)
         return
-    assert_refused(table, tmp_path, version, "'x.*no bytes")
+    assert_refused(table, tmp_path, version, "'x.*width 0")

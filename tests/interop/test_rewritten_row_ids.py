@@ -41,9 +41,9 @@ def _rewrite(uri: str, row_ids: list[int]) -> None:
 @pytest.mark.parametrize(
     ("row_ids", "detail"),
     [
-        ([0, 3], "row id 2 is on one side only"),
-        ([0, 1], "row id 1 is on one side only"),
-        ([100, 101], "row id 0 is on one side only"),
+        ([0, 3], "row id 2 occurs only in the replaced rows"),
+        ([0, 1], "row id 1 occurs only in the new fragments"),
+        ([100, 101], "row id 0 occurs only in the replaced rows"),
         ([0], "have 1 row ids.*of the 2 rows"),
     ],
     ids=["of another fragment", "of a deleted row", "never given", "too few"],
@@ -91,7 +91,10 @@ def _update(uri: str, row_ids: list[int], *, deletes: str) -> None:
 
 @pytest.mark.parametrize(
     ("row_id", "detail"),
-    [(0, "row id 0, whose row stays in fragment 0"), (3, "row id 3, which no row of an updated or removed fragment")],
+    [
+        (0, "row id 0, which is still in use in fragment 0"),
+        (3, "row id 3, which no row of an updated or removed fragment"),
+    ],
 )
 def test_an_update_moves_rows_from_where_they_were(uri: str, row_id: int, detail: str) -> None:
     with pytest.raises(InvalidInputError, match=detail):

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api.location import open_log
+from lance_core.places.location import open_log
 from lance_core.proto import pb_table
 from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 from tests.support.fault_proxy import FaultProxy, fault_proxy
-from tests.support.racing_writers import ROOT
+from tests.support.processes import ROOT
 from tests.support.s3_servers import S3Server, ceph_server, moto_server
 
 ROWS = pa.table({"a": pa.array(range(100), pa.int64()), "s": [f"text {number}" for number in range(100)]})
@@ -139,6 +139,7 @@ def varied(server: S3Server) -> str:
         ("/tree/b/c", "there", 5),
     ],
 )
+@pytest.mark.sampled(3)
 def test_opening_by_any_name_costs_three_requests_at_most(
     server: S3Server, proxy: FaultProxy, varied: str, below: str, version: int | str | None, requests: int
 ) -> None:

@@ -6,11 +6,13 @@ import lance
 import pyarrow as pa
 import pytest
 from lance.optimize import RewriteResult as TheirResult
+from pyroaring import BitMap
 
 import lance_core
 from lance_core.errors import CorruptDataError
 from lance_core.optimize import Compaction
 from lance_core.table.manifest import Manifest
+from tests.support.matrix_operations import to_ours
 from tests.support.row_lineage import SPILL, assert_same_lineage, make, rows, update_by_ours
 
 SPILLED = 2048
@@ -116,7 +118,7 @@ def test_a_compaction_of_theirs_committed_by_ours(uri: str) -> None:
     assert is_flagged(uri)
 
 
-def test_deltas(uri: str) -> None:
+def test_delta_of_spilled_lineage_equals_the_reference(uri: str) -> None:
     update_by_ours(uri, 8, 28)
     lance_core.dataset(uri).delete("a in (4, 22)")
     theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
@@ -147,6 +149,48 @@ def test_a_new_column(uri: str) -> None:
     assert lance.dataset(uri).to_table().equals(lance_core.dataset(uri).to_table())
     lance.dataset(uri).drop_columns(["n"])
     assert_same_lineage(uri)
+
+
+def test_committing_a_merge_that_the_reference_computed(uri: str) -> None:
+    """Its new fragment brings the ids of moved rows in a hidden column of its own."""
+    merge = lance.dataset(uri).merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
+    transaction, _ = merge.execute_uncommitted(pa.concat_tables([rows(4, 9, "merged"), rows(75, 80, "merged")]))
+    assert any(field < 0 for file in transaction.operation.new_fragments[0].files for field in file.fields)
+    before = assert_same_lineage(uri)
+    lance_core.LanceDataset.commit(uri, to_ours(transaction.operation), read_version=transaction.read_version)
+    after = assert_same_lineage(uri)
+    assert {number: row[:2] for number, row in after.items() if number < 75} == {
+        number: row[:2] for number, row in before.items()
+    }
+    assert len(after) == len(before) + 5
+
+
+@pytest.mark.parametrize("is_first", [False, True], ids=["last", "first"])
+def test_a_column_stored_anew_beside_hidden_columns(uri: str, is_first: bool) -> None:
+    dataset = lance_core.dataset(uri)
+    fragment = dataset.get_fragments()[0].metadata
+    field = dataset.lance_schema.field("s").id
+    with lance_core.LanceFileWriter(f"{uri}/data/new.lance", pa.schema([("s", pa.string())])) as writer:
+        writer.write_batch(pa.table({"s": ["n"] * fragment.physical_rows}))
+    [old] = fragment.files
+    old.fields = [-2 if each == field else each for each in old.fields]
+    new = lance_core.DataFile("new.lance", [field], [0], 2, 2)
+    fragment.files = [new, old] if is_first else [old, new]
+    before = assert_same_lineage(uri)
+    update = lance_core.LanceOperation.Update(
+        removed_fragment_ids=[],
+        updated_fragments=[fragment],
+        new_fragments=[],
+        fields_modified=[field],
+        fields_for_preserving_frag_bitmap=[],
+        update_mode="rewrite_columns",
+        updated_fragment_offsets={fragment.id: BitMap([1, 2, 3]).serialize()},
+    )
+    made = lance_core.LanceDataset.commit(uri, update, read_version=dataset.version)
+    after = assert_same_lineage(uri)
+    changed = {number for number, row in after.items() if row != before[number]}
+    assert {after[number][2] for number in changed} == {made.version}
+    assert len(changed) <= 3
 
 
 def test_restoring_and_replacing(uri: str) -> None:

@@ -12,10 +12,10 @@ import pytest
 from lance import LanceOperation as TheirOperation
 
 import lance_core
-from lance_core.api.fragment_writer import FileLimits
 from lance_core.errors import IncompatibleTransactionError, RetryableCommitConflictError
 from lance_core.schema.convert import fields_to_proto
 from lance_core.table.index_metadata import parse_index_section
+from lance_core.write.request import WriteRequest
 
 ROWS = pa.table(
     {
@@ -25,11 +25,6 @@ ROWS = pa.table(
         "v": pa.array([[float(i), 0.5] for i in range(100)], pa.list_(pa.float32(), 2)),
     }
 )
-
-
-@pytest.fixture
-def uri(tmp_path) -> str:
-    return str(tmp_path / "table")
 
 
 def _same(uri: str, version: int | None = None) -> pa.Table:
@@ -253,7 +248,7 @@ def test_tables_with_the_old_naming(uri: str) -> None:
     assert _same(uri).num_rows == 400
 
 
-def test_tags(uri: str) -> None:
+def test_version_named_by_a_tag_is_opened(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     lance.dataset(uri).tags.create("good", 1)
     lance_core.write_dataset(ROWS, uri, mode="append")
@@ -435,10 +430,8 @@ def test_files_end_at_the_references_number_of_rows_by_default(tmp_path: Path, l
 
 
 def test_limits_that_are_not_given_are_the_references() -> None:
-    limits = FileLimits.of(
-        max_rows_per_file=None, max_bytes_per_file=None, data_cache_bytes=None, max_page_bytes=None, num_columns=1
-    )
+    limits = WriteRequest.of(mode="create").files
     reference = inspect.signature(lance.write_dataset).parameters
-    found = (limits.max_rows, limits.max_bytes, limits.max_rows_per_group)
+    found = (limits.max_rows_per_file, limits.max_bytes_per_file, limits.max_rows_per_group)
     names = ("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group")
     assert found == tuple(reference[name].default for name in names)

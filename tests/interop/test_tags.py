@@ -214,7 +214,7 @@ def test_no_temporary_file_looks_like_a_tag(uri: str, monkeypatch: pytest.Monkey
     assert _same(uri)["x"]["version"] == 1
 
 
-def test_branches(uri: str) -> None:
+def test_tag_of_a_branch_keeps_its_branch(uri: str) -> None:
     lance.dataset(uri).create_branch("b", 2).insert(ROWS)
     lance.dataset(uri).tags.create("of-branch", ("b", 3))
     tags = lance_core.dataset(uri).tags

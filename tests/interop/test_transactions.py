@@ -158,7 +158,7 @@ def test_only_appends_are_committed_as_a_batch(tmp_path: Path) -> None:
     lance_core.write_dataset(rows(0, 4), uri)
     with pytest.raises(NotSupportedError, match="Restore"):
         lance_core.LanceDataset.commit_batch(uri, [_append(uri, 10, 1), Transaction(1, LanceOperation.Restore(1))])
-    with pytest.raises(InvalidInputError, match="no transactions"):
+    with pytest.raises(InvalidInputError, match="transactions is empty"):
         lance_core.LanceDataset.commit_batch(uri, [])
     with pytest.raises(InvalidInputError, match="Transactions"):
         lance_core.LanceDataset.commit_batch(uri, [LanceOperation.Restore(1)])
@@ -239,7 +239,7 @@ def test_an_index_is_dropped_by_name(indexed: str) -> None:
     assert [each.name for each in dataset.describe_indices()] == ["words"]
     assert [each.name for each in lance.dataset(indexed).describe_indices()] == ["words"]
     assert lance.dataset(indexed).to_table(filter="a = 7").num_rows == 1
-    with pytest.raises(IndexNotFoundError, match=r"no index 'a_idx'; it has \['words'\]"):
+    with pytest.raises(IndexNotFoundError, match=r"no index 'a_idx'; its indices are \['words'\]"):
         dataset.drop_index("a_idx")
     with pytest.raises(RuntimeError):
         lance.dataset(indexed).drop_index("a_idx")

@@ -57,6 +57,7 @@ def _same(left: pa.Table, right: pa.Table) -> bool:
 
 
 @pytest.mark.parametrize(("name", "version"), HELD)
+@pytest.mark.sampled(100)
 def test_tables_of_both(tmp_path, name: str, version: str) -> None:
     rows = _rows(name)
     mine, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from lance.optimize import Compaction as TheirCompaction
 
 import lance_core
-from lance_core.api.compaction.options import CompactionSettings
-from lance_core.api.compaction.planning import plan_bins, plan_tasks, within_budget
-from lance_core.api.compaction.survey import survey
+from lance_core.compaction.grouping import plan_bins, plan_tasks, within_budget
+from lance_core.compaction.options import CompactionSettings
+from lance_core.compaction.plan import survey
 from lance_core.optimize import Compaction, CompactionMetrics
 
 FEW = settings(
@@ -228,7 +228,7 @@ def test_a_second_compaction_by_bytes_has_nothing_to_do(tmp_path: Path, drawn: D
 def test_plans_are_disjoint_and_settle(
     drawn: list[tuple[int, int, int]], target_rows: int, target_bytes: int | None
 ) -> None:
-    from lance_core.api.compaction.planning import FragmentFigures
+    from lance_core.compaction.grouping import FragmentFigures
 
     table = [
         FragmentFigures(id=3 * number, physical_rows=rows, deleted_rows=min(deleted, rows - 1), num_bytes=num_bytes)

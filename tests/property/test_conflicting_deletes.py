@@ -12,11 +12,11 @@ from pyroaring import BitMap
 
 from lance_core.io.memory_store import MemoryStore
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.outcomes import Committed, Conflicted
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
+from tests.support.commit_steps import commit_transaction
 from tests.support.deletes import deleted_rows, planned_delete
 from tests.support.records import fragment, overwrite
 

@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lance_core
-from lance_core.api.filtering.conditions import AllOf, AnyOf, Comparison, may_match
 from lance_core.encodings.v0_1.grouped_statistics import grouped_statistics
 from lance_core.encodings.v0_1.statistics import has_statistics, page_statistics, statistics_arrays
 from lance_core.file.v0_1.writer import LegacyFileWriter
 from lance_core.io.memory_store import MemoryStore
+from lance_core.predicate.column_bounds import may_match
+from lance_core.predicate.expressions import AllOf, AnyOf, Comparison
 from lance_core.schema.convert import schema_from_arrow
 from tests.support.random_tables import column_difference, whole
 

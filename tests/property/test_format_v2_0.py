@@ -48,6 +48,7 @@ def _check_seed(directory: Path, seed: int, longest: int | None = None) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.sampled(12)
 def test_random_tables(tmp_path: Path, seed: int) -> None:
     _check_seed(tmp_path, seed)
 

@@ -283,6 +283,7 @@ def test_timestamps_without_a_size_are_nanoseconds_in_arguments_of_functions(fra
 
 
 @pytest.mark.parametrize("left", INSTANTS)
+@pytest.mark.sampled(8)
 def test_fractions_of_seconds_compare_as_in_the_reference(fractions: Pair, left: str) -> None:
     for seed in range(40):
         _check_fractions(fractions, left, seed)
@@ -296,6 +297,7 @@ def test_many_fractions_of_seconds_compare_as_in_the_reference(fractions: Pair, 
 
 
 @pytest.mark.parametrize("left", NAMES)
+@pytest.mark.sampled(34)
 def test_columns_of_every_two_types_compare_as_in_the_reference(tables: Pair, left: str) -> None:
     choose = random.Random(left)
     always = INSTANTS if left in INSTANTS else []
@@ -344,6 +346,7 @@ EXPRESSIONS = {
 
 
 @pytest.mark.parametrize("left", INSTANTS)
+@pytest.mark.sampled(10)
 def test_arrow_expressions_of_dates_and_timestamps_find_the_rows_of_the_reference(instants: Pair, left: str) -> None:
     choose = random.Random(left)
     for right in INSTANTS:

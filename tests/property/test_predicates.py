@@ -219,14 +219,14 @@ def _check(uri: str, predicate: str) -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_same_rows(uri: str, predicate: str) -> None:
+def test_random_predicate_finds_the_rows_of_the_reference(uri: str, predicate: str) -> None:
     _check(uri, predicate)
 
 
 @pytest.mark.soak
 @settings(max_examples=2000, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_same_rows_at_length(uri: str, predicate: str) -> None:
+def test_random_predicate_finds_the_rows_of_the_reference_at_length(uri: str, predicate: str) -> None:
     _check(uri, predicate)
 
 

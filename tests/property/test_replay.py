@@ -20,6 +20,7 @@ from tests.support.replay.replay import replay
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(2)
 def test_short_sequences(seed: int, tmp_path: Path) -> None:
     replay(tmp_path, seed, 20, every=20)
 

@@ -159,7 +159,7 @@ def test_an_index_finds_the_rows_that_are_alive(holders: list[frozenset[int]], a
 def test_two_rows_that_are_alive_must_not_have_one_id() -> None:
     sequence = RowIdSequence.of(np.array([4, 9], np.uint64), "test")
     index = RowIdIndex([_fragment(0, 2), _fragment(3, 2)], lambda _: sequence)
-    with pytest.raises(CorruptDataError, match="row id 9 belongs to a row of fragment 0 and to one of fragment 3"):
+    with pytest.raises(CorruptDataError, match="row id 9 occurs in fragment 0 and in fragment 3"):
         index.find(np.array([9], np.uint64), _nothing_deleted)
 
 

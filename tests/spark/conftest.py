@@ -1,7 +1,8 @@
-"""One Spark session for all tests of this directory."""
+"""One Spark session for all tests of this directory, and a token for each write."""
 
 from __future__ import annotations
 
+import secrets
 import warnings
 from collections.abc import Iterator
 
@@ -27,3 +28,9 @@ def spark() -> Iterator[SparkSession]:
         session = start_session(settings)
     yield session
     stop_session(session)
+
+
+@pytest.fixture
+def token() -> str:
+    """What the names of the files of one write have in common."""
+    return secrets.token_hex(8)

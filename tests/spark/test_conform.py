@@ -1,4 +1,4 @@
-"""Batches made to fit: shared buffers, list lengths, nulls, slices."""
+"""Batches made to fit: shared buffers, list lengths, nulls, slices, and copies of small columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import SchemaMismatchError
-from lance_pipelines.spark.conform import conform_batch
+from lance_pipelines.spark.conform import conform_batch, detach_small_columns
 
 VECTOR = pa.schema([pa.field("v", pa.list_(pa.float32(), 2))])
 
@@ -17,7 +17,7 @@ def lists(values: list[list[float | None] | None]) -> pa.RecordBatch:
 
 
 def address(values: pa.Array) -> int:
-    return values.buffers()[1].address
+    return values.buffers()[-1].address
 
 
 def test_vectors_share_their_values() -> None:
@@ -127,7 +127,46 @@ def test_a_nested_null_is_refused_unless_its_parent_is_null() -> None:
 
 
 def test_a_column_that_cannot_be_converted_is_named() -> None:
-    with pytest.raises(SchemaMismatchError, match="'a': string cannot become int64"):
+    with pytest.raises(SchemaMismatchError, match="'a': string cannot be converted to int64"):
         conform_batch(pa.RecordBatch.from_pydict({"a": ["x"]}), pa.schema([("a", pa.int64())]))
     with pytest.raises(SchemaMismatchError, match="'b' is missing"):
         conform_batch(pa.RecordBatch.from_pydict({"a": ["x"]}), pa.schema([("b", pa.int64())]))
+
+
+def streamed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch as a worker gets it: all columns in one block of memory."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return pa.ipc.open_stream(sink.getvalue()).read_next_batch()
+
+
+def test_small_columns_are_copied_and_large_ones_are_not() -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(3200), pa.float32()), 32)
+    batch = streamed(pa.RecordBatch.from_arrays([pa.array(range(100)), vectors], names=["id", "v"]))
+    detached = detach_small_columns(batch)
+    assert detached.equals(batch)
+    assert detached.schema == batch.schema
+    assert address(detached["id"]) != address(batch["id"])
+    assert address(detached["v"]) == address(batch["v"])
+
+
+def test_columns_of_like_size_all_stay() -> None:
+    batch = streamed(pa.RecordBatch.from_pydict({name: list(range(100)) for name in "abc"}))
+    assert [address(column) for column in detach_small_columns(batch)] == [address(column) for column in batch]
+
+
+def test_every_kind_of_column_can_be_copied() -> None:
+    columns = {
+        "text": ["a", None],
+        "flag": [True, None],
+        "nothing": pa.nulls(2),
+        "list": [[1], None],
+        "struct": [{"x": 1}, None],
+        "map": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+        "large": ["x" * 10_000, "y"],
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    assert detach_small_columns(batch).equals(batch)
+    assert detach_small_columns(batch.slice(1)).equals(batch.slice(1))
+    assert detach_small_columns(batch.slice(0, 0)).num_rows == 0

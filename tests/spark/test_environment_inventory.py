@@ -14,8 +14,13 @@ from pyspark.sql import SparkSession
 
 from lance_core.errors import InvalidInputError, NotFoundError
 from lance_pipelines.ingest.declaration import SourceFormat, SourceSpec
-from lance_pipelines.spark.environment_inventory import INVENTORY_SCHEMA, MAX_SOURCE_BYTES, environment_inventory
-from lance_pipelines.spark.installed_records import InstalledRecord, find_records
+from lance_pipelines.spark.environment_inventory import (
+    INVENTORY_SCHEMA,
+    MAX_SOURCE_BYTES,
+    InstalledRecord,
+    environment_inventory,
+    find_records,
+)
 from lance_pipelines.spark.sources import read_source
 
 CAPTURED_AT = datetime(2026, 3, 1, 12, 30, 15, 123456, tzinfo=UTC)
@@ -99,7 +104,8 @@ RECORD = "\r\n".join(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata"])
-def test_rows(spark: SparkSession, site: Path, zone: str) -> None:
+@pytest.mark.sampled(1)
+def test_inventory_lists_every_recorded_file(spark: SparkSession, site: Path, zone: str) -> None:
     install(site, "pkg", "1.5", RECORD)
     records = find_records([str(site)])
     spark.conf.set("spark.sql.session.timeZone", zone)
@@ -137,6 +143,7 @@ def test_rows(spark: SparkSession, site: Path, zone: str) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_texts_come_in_batches_of_bounded_size(spark: SparkSession, tmp_path: Path) -> None:
     text = "#" * MAX_SOURCE_BYTES
     names = [f"f{number:03d}.py" for number in range(300)]
@@ -156,6 +163,7 @@ def test_texts_come_in_batches_of_bounded_size(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_running_environment(spark: SparkSession) -> None:
     frame = read_source(spark, SourceSpec(format=SourceFormat.ENVIRONMENT), captured_at=CAPTURED_AT).cache()
     try:

@@ -86,7 +86,7 @@ FULL = (
                 "File file:/data/a.parquet does not exist",
             ],
             NotFoundError,
-            "cannot do it: /data/a.parquet does not exist any more",
+            "cannot do it: /data/a.parquet no longer exists",
         ),
         (
             [
@@ -96,7 +96,8 @@ FULL = (
                 "column: [a], physicalType: BINARY, logicalType: bigint",
             ],
             SchemaMismatchError,
-            "cannot do it: /data/b.parquet does not have the declared or the other files' types: Data type mismatches "
+            "cannot do it: the types in /data/b.parquet differ from the declared types or from those of the other "
+            "files: Data type mismatches "
             "when reading Parquet column [a]. Expected Spark type bigint, actual Parquet type BINARY.",
         ),
         (
@@ -128,13 +129,12 @@ FULL = (
         (
             ["Job aborted due to stage failure: Task 0", "error while calling spill()", "No space left on device"],
             StorageError,
-            "cannot do it: Spark's working directory (spark.local.dir) cannot take more: No space left on device",
+            "cannot do it: Spark's working directory (spark.local.dir) is full: No space left on device",
         ),
         (
             ["Job aborted", "Python worker exited unexpectedly (crashed). Consider setting 'x'"],
             StorageError,
-            "cannot do it: a worker process ended unexpectedly, again and again; most often the system ended it for "
-            "lack of memory",
+            "cannot do it: a worker process repeatedly ended unexpectedly; the most common cause is lack of memory",
         ),
         (
             ["Job aborted", "java.lang.OutOfMemoryError: Java heap space"],
@@ -157,7 +157,7 @@ FULL = (
         (["something new\n\tat java.lang.Thread"], InternalError, "cannot do it: something new"),
     ],
 )
-def test_messages(messages: list[str], expected: type[LanceError], text: str) -> None:
+def test_failure_of_spark_becomes_a_typed_error(messages: list[str], expected: type[LanceError], text: str) -> None:
     failure = translate_failure(failed_with(*messages), "cannot do it")
     assert type(failure) is expected
     assert str(failure) == text

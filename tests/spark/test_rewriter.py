@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,23 +18,13 @@ from pyspark.sql import SparkSession
 import lance_core
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.optimize import Compaction, CompactionTask, RewriteResult, commit_rewrites
-from lance_pipelines import rewriting
 from lance_pipelines.spark import leftovers, rewriter
+from lance_pipelines.spark.leftovers import discard_files
 from lance_pipelines.spark.rewriter import execute_tasks
-from lance_pipelines.spark.writer import discard_files
+from lance_pipelines.spark.staging import rewrite_tasks
 from tests.support.local_rewriting import ids, write_fragments
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
-
-
-@pytest.fixture
-def token() -> str:
-    return secrets.token_hex(8)
 
 
 def plan(uri: str, **options: Any) -> list[str]:
@@ -119,6 +108,7 @@ def test_a_retried_task_counts_once_and_leaves_nothing(
     assert names(uri) - before == new_names(results)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_again_and_again_fails_the_job_and_its_files_go(
     spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,8 +121,8 @@ def test_a_worker_that_is_killed_again_and_again_fails_the_job_and_its_files_go(
             os._exit(137)
 
     in_workers(monkeypatch, die)
-    with pytest.raises(StorageError, match="a worker process ended unexpectedly"):
-        rewriting.rewrite_tasks(spark, uri, plan(uri))
+    with pytest.raises(StorageError, match="a worker process repeatedly ended unexpectedly"):
+        rewrite_tasks(spark, uri, plan(uri))
     assert names(uri) == before
 
 

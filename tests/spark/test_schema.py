@@ -45,7 +45,7 @@ def struct(**columns: T.DataType) -> T.StructType:
     ],
     ids=str,
 )
-def test_types(spark_type: T.DataType, arrow_type: pa.DataType) -> None:
+def test_spark_type_becomes_its_arrow_type(spark_type: T.DataType, arrow_type: pa.DataType) -> None:
     target = plan_target_schema(struct(c=spark_type), {}, None)
     assert target.field("c").type == arrow_type
     assert target.field("c").nullable

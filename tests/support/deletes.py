@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pyroaring import BitMap
 
 from lance_core.table.base_paths import FileLocator
-from lance_core.table.deletion_file import read_deletion_offsets, write_deletion_file
+from lance_core.table.deletion_file import write_deletion_file
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest import Manifest
 from lance_core.table.version_log import VersionLog

@@ -52,7 +52,7 @@ DECODED = {
 }
 """Arms that are read; further down, each is met in a file."""
 
-_UNSTABLE = r"PlanarLayout.*not read"
+_UNSTABLE = r"PlanarLayout.*not supported"
 REFUSED = {
     ARRAY_ENCODING: {arm: rf"{arm}.*not supported" for arm in v2_0.REFUSED},
     COMPRESSION: {arm: rf"{arm}.*not supported" for arm in COMPRESSIVE_NOT_YET},

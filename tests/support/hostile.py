@@ -21,9 +21,11 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
+from lance_core.file.families import open_writer
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.reader import FileReader
 from lance_core.file.v2_0.assignment import assigned_columns
-from lance_core.file.writer import open_file_writer
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.proto import pb_file
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
@@ -177,13 +179,10 @@ def version_of(name: str) -> str:
 @cache
 def written_by_us(name: str) -> bytes:
     store, table = MemoryStore(), TABLES[name]
-    writer = open_file_writer(
-        store.create(PATH),
-        schema_from_arrow(table.schema),
-        version=LanceFileVersion.parse(version_of(name)),
-        data_cache_bytes=0,
-        max_rows_per_group=NUM_ROWS // 2,
+    config = WriteConfig(
+        version=LanceFileVersion.parse(version_of(name)), data_cache_bytes=0, max_rows_per_group=NUM_ROWS // 2
     )
+    writer = open_writer(store.create(PATH), schema_from_arrow(table.schema), config)
     for batch in table.to_batches(max_chunksize=table.num_rows // 2):
         writer.write_batch(batch)
     writer.finish()
@@ -220,7 +219,7 @@ def read(data: bytes, target: Target) -> pa.Table:
     reader = _open(data, target.field_ids)
     fields, columns = target.schema.fields, target.columns
     found = reader.read_table(fields, column_indices=columns)
-    batches = reader.read_batches(fields, column_indices=columns, batch_rows=17)
+    batches = reader.read_batches(fields, column_indices=columns, config=ReadConfig(batch_rows=17))
     assert sum(batch.num_rows for batch in batches) == found.num_rows
     if reader.num_rows:
         rows = np.unique([0, reader.num_rows // 3, reader.num_rows - 1])

@@ -14,6 +14,7 @@ from lance_core.table.paths import ManifestNaming
 from lance_core.table.row_id_sequence import RowIdSequence
 from lance_core.table.row_ids import give_row_ids
 from lance_core.table.version_runs import VersionRuns
+from lance_core.transactions.operations.operation import ApplyContext
 from tests.support.records import SCHEMA, data_file
 
 STABLE = 2
@@ -104,6 +105,11 @@ def stable_table(*counts: int, indices: tuple[object, ...] = ()) -> Manifest:
         next_row_id = give_row_ids(fragment, first_row_id=next_row_id, version=number + 1)
     current.message.next_row_id = next_row_id
     return current
+
+
+def on(current: Manifest, restored: Manifest | None = None) -> ApplyContext:
+    """What an operation is applied to."""
+    return ApplyContext(current=current, restored=restored)
 
 
 def made(draft: ManifestDraft) -> Manifest:

@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 from lance.file import LanceFileReader, LanceFileWriter
 
+from lance_core.file.data_file_writer import WrittenFile
+from lance_core.file.families import open_writer
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.tail import FileTail
 from lance_core.file.v2_0.fields import v2_0_sources
-from lance_core.file.writer import FileWriter, WrittenFile
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.local_store import LocalStore
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.field import Field, Schema
@@ -141,9 +143,8 @@ def write_theirs(path: Path | str, batches: list[pa.Table], **options: object) -
 
 def write_ours(path: Path | str, batches: list[pa.Table], schema: Schema | None = None, **options: int) -> WrittenFile:
     with LocalStore().create(str(path)) as stream:
-        writer = FileWriter(
-            stream, schema or schema_from_arrow(batches[0].schema), version=LanceFileVersion.V2_0, **options
-        )
+        config = WriteConfig(version=LanceFileVersion.V2_0, **options)
+        writer = open_writer(stream, schema or schema_from_arrow(batches[0].schema), config)
         for table in batches:
             for batch in table.combine_chunks().to_batches():
                 writer.write_batch(batch)

@@ -117,13 +117,13 @@ def run_in_shell(arguments: str, redirection: str, **environment: str) -> subpro
 
 def test_output_that_is_closed_is_told(data_file: str) -> None:
     done = run_in_shell(f"describe {data_file}", ">&-")
-    assert (done.returncode, done.stderr) == (2, "lance-core: the standard output is closed\n")
+    assert (done.returncode, done.stderr) == (2, "lance-core: standard output is closed\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_output_that_does_not_fit_is_told(data_file: str) -> None:
     done = run_in_shell(f"describe {data_file}", "> /dev/full")
-    assert (done.returncode, done.stderr) == (2, "lance-core: the output cannot be written: No space left on device\n")
+    assert (done.returncode, done.stderr) == (2, "lance-core: cannot write the output: No space left on device\n")
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])

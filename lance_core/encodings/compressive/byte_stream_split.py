@@ -1,4 +1,4 @@
-"""byte_stream_split: the first bytes of all values, then the second bytes, and so on.
+"""byte_stream_split: the first byte of every value, then the second byte of every value, and so on.
 
 Used under ``general``: planes of similar bytes compress better than whole floats.
 
@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lance_core.encodings.api import (
-    Chunks,
-    Decoder,
-    EncodedChunks,
-    Encoder,
-    Encoding,
-    FixedWidthBlock,
-    MiniBlockForm,
-)
+from lance_core.encodings.api import Chunks, Decoder, EncodedChunks, Encoder, Encoding, FixedWidthBlock, MiniBlockForm
 from lance_core.encodings.kernels.byte_planes import merge_planes, split_planes
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.errors import InternalError, UnsupportedEncodingError
@@ -44,10 +36,10 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
             "byte_stream_split: only plain values of 16, 32 or 64 bits are supported", arm="byte_stream_split"
         )
     planes = chunks.exact_buffer("byte_stream_split", bits)
-    # Chunks of one size are merged together; all but the last usually have the same.
+    # Neighboring chunks of equal size are processed together; usually all chunks except the last have the same size.
     merged = [
         merge_planes(planes.select(slice(start, stop)).rows(size), bits // 8).reshape(-1)
-        for start, stop, size in _equal_neighbours(planes.sizes.tolist())
+        for start, stop, size in _equal_neighbors(planes.sizes.tolist())
     ]
     data = np.concatenate(merged) if merged else np.empty(0, np.uint8)
     return FixedWidthBlock(chunks.total_values, bits, data)
@@ -55,7 +47,7 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in _SUPPORTED_BITS:
-        raise InternalError("byte_stream_split: only values of 16, 32 or 64 bits are split")
+        raise InternalError("byte_stream_split: only values of 16, 32 or 64 bits can be split")
     width = block.bits_per_value // 8
     num_full, num_rest = divmod(block.num_values, values_per_chunk)
     full_bytes = num_full * values_per_chunk * width
@@ -68,8 +60,8 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
     return EncodedChunks(encoding, num_values, ((planes,),))
 
 
-def _equal_neighbours(sizes: list[int]) -> list[tuple[int, int, int]]:
-    """Runs of equal sizes as (start, stop, size)."""
+def _equal_neighbors(sizes: list[int]) -> list[tuple[int, int, int]]:
+    """Return runs of equal sizes as (start, stop, size)."""
     if not sizes:
         return []
     changes = (np.flatnonzero(np.diff(sizes)) + 1).tolist()

@@ -1,8 +1,8 @@
-"""constant: one scalar, or null, for every value; no bytes are stored.
+"""constant: a single scalar, or null, for all values; no bytes are stored.
 
-Pages of 2.1 and 2.2 use it only below fixed-size lists whose items are all null. As a block it is a scalar, its bytes
-in little-endian order, which no release writes and the reference reads. A whole page of one scalar is another thing:
-see ``structural/constant.py``.
+Pages of 2.1 and 2.2 use it only inside fixed-size lists whose items are all null. As a block it is a scalar in
+little-endian byte order; no release writes this form, but the reference reads it. For a whole page of one scalar, see
+``structural/constant.py``.
 
 Source: ``lance.encodings21.Constant``; checked against pylance 14.0.2.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ENCODING"]
 
 _MAX_BLOCK_BYTES: Final = 64 << 20
-"""A few bytes could otherwise stand for any number of them."""
+"""Maximum size of a decoded block. Without a limit, a few stored bytes could expand to any number of bytes."""
 
 
 def _describe(message: pb21.Constant, _child: object) -> str:
@@ -51,7 +51,7 @@ def _decode_chunks(message: pb21.Constant, chunks: Chunks, _decoder: Decoder) ->
 def _decode_rows(message: pb21.Constant, rows: FixedRows | VariableWidthBlock, _decoder: Decoder) -> NullBlock:
     _require_null(message)
     if not isinstance(rows, FixedRows) or rows.rows.shape[1]:
-        raise CorruptDataError("constant: the page stores bytes for values that need none")
+        raise CorruptDataError("constant: the page has bytes, but null values take no bytes")
     return NullBlock(rows.num_values)
 
 
@@ -59,11 +59,12 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
     if not message.value:
         raise UnsupportedEncodingError("constant: a block without a scalar is not supported", arm="constant")
     if any(int(buffer.sizes.sum()) for buffer in blocks.buffers):
-        raise CorruptDataError("constant: a block stores bytes for values that need none")
+        raise CorruptDataError("constant: a block has bytes, but constant values take no bytes")
     value, num_values = np.frombuffer(message.value, np.uint8), blocks.total_values
     if len(value) * num_values > _MAX_BLOCK_BYTES:
         raise UnsupportedEncodingError(
-            f"constant: {num_values} times {len(value)} bytes in one block, at most {_MAX_BLOCK_BYTES} are supported",
+            f"constant: a block of {num_values} values of {len(value)} bytes; at most {_MAX_BLOCK_BYTES} bytes are "
+            "supported",
             arm="constant",
         )
     return FixedWidthBlock(num_values, 8 * len(value), np.tile(value, num_values))
@@ -71,7 +72,7 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, NullBlock):
-        raise InternalError("constant: only nulls need no bytes")
+        raise InternalError("constant: only nulls can be encoded")
     num_values = np.full(-(-block.num_values // values_per_chunk), values_per_chunk, np.int64)
     num_values[-1:] = block.num_values - (len(num_values) - 1) * values_per_chunk
     return EncodedChunks(pb21.CompressiveEncoding(constant=pb21.Constant()), num_values, ())
@@ -81,7 +82,7 @@ def _encode_rows(
     block: Any, values_per_row: int, _encoder: Encoder
 ) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
     if not isinstance(block, NullBlock):
-        raise InternalError("constant: only nulls need no bytes")
+        raise InternalError("constant: only nulls can be encoded")
     rows = np.empty((block.num_values // values_per_row, 0), np.uint8)
     return pb21.CompressiveEncoding(constant=pb21.Constant()), FixedRows(rows, values_per_row)
 

@@ -1,13 +1,13 @@
-"""fixed_size_list: lists of one fixed length of primitive items, flattened; the items' validity in front of them.
+"""fixed_size_list: fixed-length lists of primitive items, flattened, preceded by the validity of the items.
 
 ::
 
     mini-block   bitmap of the chunk's items (if has_validity) | buffers of the items
     full zip     per row: bitmap of the row's items (if has_validity) | the items
-    block        the items, which are all valid; no release writes it
+    block        the items, all valid; no release writes this form
 
-In a row of nested lists all bitmaps come first, from the outside inwards; each covers the items of its layer in the
-row.
+In a row of nested lists, all bitmaps come first, from the outermost to the innermost list; each covers the items of
+its layer in the row.
 
 Source: ``lance.encodings21.FixedSizeList``; checked against pylance 14.0.2.
 """
@@ -31,11 +31,11 @@ from lance_core.encodings.api import (
     MiniBlockForm,
     NullBlock,
     PerValueForm,
+    Picks,
     VariableWidthBlock,
 )
 from lance_core.encodings.kernels.bits import bitmap_bytes, pack_mask
 from lance_core.encodings.kernels.segments import Segments
-from lance_core.encodings.picks import Picks
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
 
@@ -85,14 +85,14 @@ def _decode_rows(
 ) -> FixedSizeListBlock:
     dimension = _checked_dimension(message)
     if not isinstance(rows, FixedRows):
-        raise CorruptDataError("fixed_size_list: the page holds values of variable width")
+        raise CorruptDataError("fixed_size_list: expected values of fixed width, found variable width")
     items_per_row = rows.values_per_row * dimension
     item_rows, validity = rows.rows, None
     if message.has_validity:
         validity_bytes = bitmap_bytes(items_per_row)
         if validity_bytes > item_rows.shape[1]:
             raise CorruptDataError(
-                f"fixed_size_list: rows of {item_rows.shape[1]} bytes cannot hold the validity of {items_per_row} items"
+                f"fixed_size_list: {item_rows.shape[1]} bytes are too few for the validity of {items_per_row} items"
             )
         bits = np.unpackbits(item_rows[:, :validity_bytes], axis=1, count=items_per_row, bitorder="little")
         item_rows, validity = item_rows[:, validity_bytes:], bits.reshape(-1).view(np.bool_)
@@ -128,7 +128,7 @@ def _encode_rows(block: Any, values_per_row: int, encoder: Encoder) -> tuple[pb2
     items_per_row = values_per_row * block.dimension
     encoding, items = encoder.per_value(_item_arm(block), block.items, items_per_row)
     if not isinstance(items, FixedRows):
-        raise InternalError("fixed_size_list: items of variable width")
+        raise InternalError("fixed_size_list: items of variable width cannot be encoded")
     rows = items.rows
     if block.validity is not None:
         bitmaps = np.packbits(block.validity.reshape(len(rows), items_per_row), axis=1, bitorder="little")
@@ -168,12 +168,12 @@ def _checked_dimension(message: pb21.FixedSizeList, chunks: Chunks | None = None
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise CorruptDataError(f"fixed_size_list: {dimension} items per list, expected 1 to {_MAX_DIMENSION}")
     if chunks is not None and int(chunks.num_values.max(initial=0)) * dimension >= _MAX_CHUNK_ITEMS:
-        raise CorruptDataError(f"fixed_size_list: chunks of too many items, lists hold {dimension} each")
+        raise CorruptDataError(f"fixed_size_list: chunks have too many items; each list has {dimension}")
     return dimension
 
 
 def _join_bitmaps(bitmaps: Segments, num_items: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """The bitmaps of all chunks as one mask; each starts on a byte."""
+    """Join the bitmaps of all chunks into one mask; each bitmap starts on a byte boundary."""
     bits = np.unpackbits(bitmaps.gather(), bitorder="little")
     first_bit = (np.cumsum(bitmaps.sizes) - bitmaps.sizes) * 8
     return Segments(bits, first_bit, num_items).gather().view(np.bool_)

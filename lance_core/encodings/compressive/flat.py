@@ -1,4 +1,4 @@
-"""flat: fixed-width values as they are.
+"""flat: fixed-width values, stored unchanged.
 
 ::
 
@@ -35,7 +35,7 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING"]
 
@@ -71,10 +71,10 @@ def _pick(message: pb21.Flat, chunks: Chunks, picks: Picks, _decoder: Decoder) -
 def _decode_rows(message: pb21.Flat, rows: FixedRows | VariableWidthBlock, _decoder: Decoder) -> FixedWidthBlock:
     bits = _checked_bits(message)
     if not isinstance(rows, FixedRows):
-        raise CorruptDataError("flat: the page holds values of variable width")
+        raise CorruptDataError("flat: expected values of fixed width, found variable width")
     width = bitmap_bytes(bits * rows.values_per_row)
     if rows.rows.shape[1] != width:
-        raise CorruptDataError(f"flat: a row has {rows.rows.shape[1]} bytes, {bits}-bit values need {width}")
+        raise CorruptDataError(f"flat: a row has {rows.rows.shape[1]} bytes, but {bits}-bit values need {width}")
     if bits == 1 and rows.values_per_row % 8:
         mask = np.unpackbits(rows.rows, axis=1, count=rows.values_per_row, bitorder="little")
         data = pack_mask(mask.reshape(-1).view(np.bool_))
@@ -95,7 +95,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
 
 def _encode_rows(block: Any, values_per_row: int, _encoder: Encoder) -> tuple[pb21.CompressiveEncoding, FixedRows]:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value % 8:
-        raise InternalError("flat: only values of whole bytes form rows")
+        raise InternalError("flat: only values with a width in whole bytes can be stored as rows")
     num_rows = block.num_values // values_per_row
     rows = block.data.reshape(num_rows, values_per_row * (block.bits_per_value // 8))
     return _message(block.bits_per_value), FixedRows(rows, values_per_row)
@@ -116,12 +116,12 @@ def _checked_bits(message: pb21.Flat) -> int:
     if message.HasField("data"):
         raise UnsupportedEncodingError("flat: buffer compression inside flat is not supported", arm="flat")
     if bits > _MAX_BITS_PER_VALUE or (bits != 1 and bits % 8):
-        raise CorruptDataError(f"flat: {bits} bits per value are neither 1 nor whole bytes")
+        raise CorruptDataError(f"flat: bits per value must be 1 or a multiple of 8, found {bits}")
     return bits
 
 
 def _join_ragged_bitmaps(buffer: Segments, num_values: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Join bitmaps whose last bytes are only partly used."""
+    """Join bitmaps whose last byte is only partly used."""
     bits = np.unpackbits(buffer.gather(), bitorder="little")
     first_bit = (np.cumsum(buffer.sizes) - buffer.sizes) * 8
     return pack_mask(Segments(bits, first_bit, num_values).gather().view(np.bool_))

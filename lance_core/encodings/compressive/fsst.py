@@ -1,6 +1,6 @@
 """fsst: byte strings compressed with a table of short byte strings.
 
-The child stores the compressed strings; its offsets count compressed bytes.
+The child stores the compressed strings; its offsets refer to compressed bytes.
 
 Source: ``lance.encodings21.Fsst``; checked against pylance 14.0.2.
 """
@@ -37,7 +37,7 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING", "CompressedStrings", "compress_strings", "symbols_ratio", "train", "wrapped", "wrapped_rows"]
 
@@ -47,11 +47,11 @@ _SAMPLE_RUNS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class CompressedStrings:
-    """Strings as codes, and what they stand for.
+    """Strings encoded with a symbol table.
 
     Attributes:
-        symbol_table: as it is stored.
-        strings: one string of codes per string.
+        symbol_table: the table in its stored form.
+        strings: the codes, one string per input string.
     """
 
     symbol_table: bytes
@@ -59,12 +59,12 @@ class CompressedStrings:
 
 
 def train(block: VariableWidthBlock) -> SymbolTable | None:
-    """Symbols for the strings of a page; None where the compiled kernel does not work."""
+    """Return a symbol table for the strings of a page, or None if the compiled kernel is unavailable."""
     return train_symbols(block.data, block.offsets)
 
 
 def symbols_ratio(table: SymbolTable, block: VariableWidthBlock) -> float:
-    """Estimate of the compressed size by the plain one, from runs of strings at even distances."""
+    """Estimate the ratio of compressed to plain size from evenly spaced samples of the strings."""
     num_values = block.num_values
     mean_bytes = max(1.0, float(block.offsets[-1] - block.offsets[0]) / num_values)
     run = max(1, int(_SAMPLE_BYTES / mean_bytes / _SAMPLE_RUNS))
@@ -80,11 +80,11 @@ def symbols_ratio(table: SymbolTable, block: VariableWidthBlock) -> float:
 
 
 def compress_strings(block: VariableWidthBlock, table: SymbolTable | None = None) -> CompressedStrings | None:
-    """Compress the strings of a page; None where the compiled kernel does not work.
+    """Compress the strings of a page; return None if the compiled kernel is unavailable.
 
     Args:
         block: the strings.
-        table: from :func:`train`; None = find it.
+        table: a table returned by :func:`train`; None to train a table.
     """
     table = table or train(block)
     found = None if table is None else compress_with(table, block.data, block.offsets)
@@ -97,7 +97,7 @@ def compress_strings(block: VariableWidthBlock, table: SymbolTable | None = None
 
 
 def wrapped(compressed: CompressedStrings, chunks: EncodedChunks) -> EncodedChunks:
-    """Chunks of the codes as chunks of the strings."""
+    """Wrap chunks of codes as chunks of the original strings."""
     encoding = _message(compressed, chunks.encoding)
     return EncodedChunks(encoding, chunks.num_values, chunks.buffers, chunks.alignment)
 
@@ -128,17 +128,17 @@ def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
         return block
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     if last - first > MAX_CODES:
-        raise NotSupportedError(f"fsst: {last - first} compressed bytes at once, at most {MAX_CODES} are supported")
+        raise NotSupportedError(f"fsst: cannot read {last - first} compressed bytes at once, at most {MAX_CODES}")
     offsets_from_0 = block.offsets - block.offsets[0] if first else block.offsets
     expanded = expand_codes(table, block.data[first:last], offsets_from_0)
     if expanded is None:
-        raise CorruptDataError("fsst: the compressed bytes end inside an escape")
+        raise CorruptDataError("fsst: the compressed bytes end in the middle of an escape sequence")
     data, offsets = expanded
     return VariableWidthBlock(offsets, data)
 
 
 def wrapped_rows(compressed: CompressedStrings, encoding: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:
-    """The encoding of codes in a full-zip page as that of the strings."""
+    """Wrap the encoding of codes in a full-zip page as the encoding of the original strings."""
     return _message(compressed, encoding)
 
 
@@ -156,7 +156,7 @@ def _encode_rows(
 
 
 def _compressed(block: Any) -> CompressedStrings:
-    """Codes, or where they cannot be found the strings as they are, under a table that says so."""
+    """Return the codes. If the strings cannot be compressed, return them unchanged, with a table that says so."""
     if not isinstance(block, VariableWidthBlock):
         raise InternalError(f"fsst: cannot encode {type(block).__name__}")
     return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable(False, ())), block)

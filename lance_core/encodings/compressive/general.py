@@ -1,13 +1,14 @@
-"""general: zstd or LZ4 around another encoding.
+"""general: zstd or LZ4 compression around another encoding.
 
 ::
 
     mini-block   the first buffer of each chunk is compressed, the others are not
     block        the whole block is compressed
-    full zip     each value is compressed alone; an empty value stays empty
+    full zip     each value is compressed separately; an empty value stays empty
 
-Compressed bytes stand behind their raw size, see ``kernels/codecs.py``. Chunks and blocks that hold more than their
-values need are refused before they are unpacked. A value of a full-zip page is as large as it says.
+Compressed bytes are preceded by their raw size; see ``kernels/codecs.py``. Chunks and blocks with a raw size that is
+larger than their values need are rejected before they are decompressed. Values of a full-zip page may have any raw
+size.
 
 Source: ``lance.encodings21.General``; checked against pylance 14.0.2.
 """
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING", "compress_block", "compress_chunks", "compress_values"]
 
@@ -57,7 +58,7 @@ _CODECS: Final = {
     pb21.COMPRESSION_ALGORITHM_ZSTD: (decompress_zstd, zstd_head),
 }
 _SMALL_BYTES: Final = 1 << 20
-"""What is at most as large is unpacked before its offsets are looked at."""
+"""Buffers of strings up to this raw size are decompressed before their offsets are checked."""
 
 _NAMES: Final = {pb21.COMPRESSION_ALGORITHM_LZ4: "lz4", pb21.COMPRESSION_ALGORITHM_ZSTD: "zstd"}
 
@@ -70,12 +71,12 @@ def _describe(message: pb21.General, child: Callable[[pb21.CompressiveEncoding],
 def compress_chunks(
     chunks: EncodedChunks, scheme: pb21.CompressionScheme, level: int | None = None
 ) -> EncodedChunks | None:
-    """Compress the first buffer of each chunk, or None if that does not make it smaller.
+    """Compress the first buffer of each chunk; return None if that does not reduce the size.
 
     Args:
-        chunks: any encoded chunks.
+        chunks: chunks in any encoding.
         scheme: LZ4 or ZSTD.
-        level: of ZSTD; None = the fastest.
+        level: ZSTD level; None = the fastest.
     """
     pieces, *others = chunks.buffers
     data, bounds = interleave(pieces) if len(pieces) > 1 else (pieces[0].data, None)
@@ -98,7 +99,7 @@ def compress_block(
     scheme: pb21.CompressionScheme,
     level: int | None = None,
 ) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]] | None:
-    """Compress an opaque block, such as a dictionary, or None if that does not make it smaller."""
+    """Compress an opaque block, such as a dictionary; return None if that does not reduce the size."""
     whole = Segments.back_to_back(data, np.array([len(data)], np.int64))
     compressed = _compressed(whole, scheme, level)
     if compressed.num_bytes >= len(data):
@@ -111,12 +112,12 @@ def compress_block(
 def compress_values(
     encoding: pb21.CompressiveEncoding, values: VariableWidthBlock, level: int
 ) -> tuple[pb21.CompressiveEncoding, VariableWidthBlock] | None:
-    """Compress every value alone with ZSTD, or None if that does not make them smaller.
+    """Compress every value separately with ZSTD; return None if that does not reduce the size.
 
     Args:
-        encoding: of the values as they are.
+        encoding: encoding of the uncompressed values.
         values: rows of a full-zip page.
-        level: of ZSTD.
+        level: ZSTD level.
     """
     starts = values.offsets[:-1].astype(np.int64)
     raw = Segments(values.data, starts, values.offsets[1:] - starts)
@@ -175,13 +176,13 @@ def _codec(message: pb21.General) -> tuple[Callable[..., bytes | None], Callable
     found = _CODECS.get(message.compression.scheme)
     if found is None:
         raise UnsupportedEncodingError(
-            f"general: compression scheme {message.compression.scheme} is not known", arm="general"
+            f"general: unknown compression scheme {message.compression.scheme}", arm="general"
         )
     return found
 
 
 def _bounded(message: pb21.General, compressed: Segments, num_values: NDArray[np.int64], *, is_block: bool) -> Segments:
-    """The raw bytes of chunks or blocks, none larger than its values need."""
+    """Return the decompressed bytes of chunks or blocks, after checking that none is larger than its values need."""
     decompress, head_of = _codec(message)
     strings = string_sizes(message.values, is_block=is_block)
     pieces = (compressed.segment(index).tobytes() for index in range(compressed.num_segments))

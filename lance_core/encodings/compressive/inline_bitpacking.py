@@ -1,10 +1,10 @@
-"""inline_bitpacking: up to 1024 values per chunk, packed to a width that stands in front of them.
+"""inline_bitpacking: up to 1024 values per chunk, packed to a bit width that is stored before the values.
 
 ::
 
     one word: W | 1024 * W / T words of T bits: one FastLanes block
 
-A chunk of fewer values is packed as if zeros followed. W may differ from chunk to chunk; W = 0 stores no block.
+A chunk with fewer values is padded with zeros before packing. W may differ between chunks; W = 0 stores no block.
 
 Source: ``lance.encodings21.InlineBitpacking``; checked against pylance 14.0.2.
 """
@@ -34,7 +34,7 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING"]
 
@@ -44,7 +44,7 @@ def _describe(message: pb21.InlineBitpacking, _child: object) -> str:
 
 
 def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDArray[Any], Segments]:
-    """The width of each chunk, as words of the values' type, and its packed block."""
+    """Return the bit width of each chunk, as words of the value type, and the packed block of each chunk."""
     value_bits = message.uncompressed_bits_per_value
     if message.HasField("values"):
         raise UnsupportedEncodingError(
@@ -55,11 +55,11 @@ def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDAr
     buffer = chunks.only_buffer("inline_bitpacking")
     dtype = UNSIGNED_DTYPES[value_bits]
     if bool((chunks.num_values > BLOCK_VALUES).any() or (buffer.sizes < dtype.itemsize).any()):
-        raise CorruptDataError("inline_bitpacking: a chunk of more than 1024 values or without its width")
+        raise CorruptDataError("inline_bitpacking: a chunk has more than 1024 values or lacks its bit width")
     widths = buffer.rows(dtype.itemsize).view(dtype).reshape(-1)
     blocks = buffer.skip(dtype.itemsize)
     if bool((widths > value_bits).any() or (blocks.sizes < block_bytes(1) * widths.astype(np.int64)).any()):
-        raise CorruptDataError("inline_bitpacking: a chunk is too short for its width")
+        raise CorruptDataError("inline_bitpacking: a chunk is too short for its bit width")
     return widths, blocks
 
 
@@ -80,7 +80,7 @@ def _decode_chunks(message: pb21.InlineBitpacking, chunks: Chunks, _decoder: Dec
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, FixedWidthBlock) or values_per_chunk != BLOCK_VALUES:
-        raise InternalError("inline_bitpacking: chunks hold 1024 values of fixed width")
+        raise InternalError("inline_bitpacking: a chunk must have 1024 values of fixed width")
     value_bits = block.bits_per_value
     values = block.data.view(UNSIGNED_DTYPES[value_bits])
     num_full, num_rest = divmod(len(values), BLOCK_VALUES)
@@ -101,9 +101,9 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
 
 
 def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
-    """One block of up to 1024 values."""
+    """Encode one block of up to 1024 values."""
     if not isinstance(block, FixedWidthBlock) or not 1 <= block.num_values <= BLOCK_VALUES:
-        raise InternalError("inline_bitpacking: a block holds 1 to 1024 values of fixed width")
+        raise InternalError("inline_bitpacking: a block must have 1 to 1024 values of fixed width")
     values = np.zeros((1, BLOCK_VALUES), UNSIGNED_DTYPES[block.bits_per_value])
     values[0, : block.num_values] = block.data.view(values.dtype)
     width = int(values.max()).bit_length()
@@ -114,17 +114,17 @@ def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint
 
 
 def _evened_out(widths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """One width for all chunks where that costs less than 4 %: they are then packed in one go, and unpacked so too."""
+    """Return one width for all chunks if that adds less than 4 % to the size: one pass can then pack or unpack them."""
     widest = int(widths.max(initial=0))
     return np.full_like(widths, widest) if widest * len(widths) <= 1.04 * int(widths.sum()) else widths
 
 
 def _pack(blocks: NDArray[Any], widths: NDArray[np.int64], value_bits: int) -> NDArray[np.uint8]:
-    """Pack each block to its own width; the blocks' words back to back."""
+    """Pack each block to its own width; return the packed words of all blocks, back to back."""
     distinct = np.unique(widths).tolist()
     if len(distinct) <= 1:
         return pack_blocks(blocks, value_bits, distinct[0] if distinct else 0).reshape(-1).view(np.uint8)
-    # A block takes one row of 128 bytes per bit of width.
+    # A packed block has one row of 128 bytes for each bit of its width.
     rows = np.empty((int(widths.sum()), block_bytes(1)), np.uint8)
     first_row = np.cumsum(widths) - widths
     for width in filter(None, distinct):

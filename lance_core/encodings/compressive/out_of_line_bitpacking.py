@@ -1,13 +1,14 @@
-"""out_of_line_bitpacking: FastLanes blocks whose one width stands in the description.
+"""out_of_line_bitpacking: FastLanes blocks that share one bit width, stored in the description.
 
 ::
 
     num_values // 1024 packed blocks | the remaining r values
 
-The rest is either r raw words or one more packed block, filled up with zeros. What is left tells which: exactly r words
-are raw values. Width 0 stores no bytes for blocks; its description is an empty flat message.
+The remainder is either r raw words or one more packed block, padded with zeros. The remaining size distinguishes the
+two cases: if it is that of r words, the words are raw. Blocks of width 0 take no bytes; their description is an empty
+flat message.
 
-Repetition and definition levels are stored this way: 16-bit words, one block sequence per chunk.
+Repetition and definition levels are stored this way: 16-bit words, one sequence of blocks per chunk.
 
 Source: ``lance.encodings21.OutOfLineBitpacking``; checked against pylance 14.0.2.
 """
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING", "encode_blocks"]
 
@@ -53,15 +54,15 @@ def encode_blocks(
 
     Args:
         values: (sum of num_values,) words of 8, 16, 32 or 64 bits.
-        num_values: (num_chunks,) values of each sequence.
-        packed_bits: enough for the largest value.
+        num_values: (num_chunks,) number of values in each sequence.
+        packed_bits: bit width of the packed values; wide enough for the largest value.
 
     Returns:
-        The description, and one segment per sequence.
+        The description, and one segment for each sequence.
     """
     value_bits = values.itemsize * 8
     tails = num_values % BLOCK_VALUES
-    # A packed tail costs 1024 values; what would not be smaller than the raw words is stored raw.
+    # A packed tail takes the size of 1024 packed values; if the raw words are not larger, they are stored instead.
     packs_tail = tails * value_bits > BLOCK_VALUES * packed_bits
     num_blocks = num_values // BLOCK_VALUES + packs_tail
     raw_tails = np.where(packs_tail, 0, tails)
@@ -84,7 +85,7 @@ def encode_blocks(
 
 def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
-        raise InternalError("out_of_line_bitpacking: only words of 8, 16, 32 or 64 bits are packed")
+        raise InternalError("out_of_line_bitpacking: only words of 8, 16, 32 or 64 bits can be packed")
     words: NDArray[Any] = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
     packed_bits = int(words.max(initial=0)).bit_length()
     encoding, segments = encode_blocks(words, np.array([len(words)], np.int64), packed_bits)
@@ -92,7 +93,7 @@ def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint
 
 
 def _pack(values: NDArray[Any], num_values: NDArray[np.int64], packed_bits: int) -> NDArray[np.uint8]:
-    """Packed blocks of many sequences; the last block of each is filled up with zeros."""
+    """Pack many sequences into blocks; the last block of each sequence is padded with zeros."""
     lengths = _block_lengths(num_values, -(-num_values // BLOCK_VALUES))
     if bool((lengths[:-1] == BLOCK_VALUES).all()) and len(values) % BLOCK_VALUES == 0:
         blocks = values.reshape(-1, BLOCK_VALUES)
@@ -108,7 +109,7 @@ def _pack(values: NDArray[Any], num_values: NDArray[np.int64], packed_bits: int)
 
 
 def _block_lengths(num_values: NDArray[np.int64], num_blocks: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Values of each block, given the values and blocks of each sequence."""
+    """Return the number of values in each block, given the numbers of values and blocks in each sequence."""
     lengths = np.full(int(num_blocks.sum()), BLOCK_VALUES, np.int64)
     last = (np.cumsum(num_blocks) - 1)[num_blocks > 0]
     lengths[last] = (num_values - (num_blocks - 1) * BLOCK_VALUES)[num_blocks > 0]
@@ -118,7 +119,7 @@ def _block_lengths(num_values: NDArray[np.int64], num_blocks: NDArray[np.int64])
 def _tail_kinds(
     buffer: Segments, num_values: NDArray[np.int64], value_bits: int, packed_bits: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Of each chunk: whole blocks, values behind them, and whether these are raw words."""
+    """Return, per chunk, the number of full blocks, the number of further values, and whether these are raw words."""
     word_bytes = value_bits // 8
     whole, tails = np.divmod(num_values, BLOCK_VALUES)
     left = buffer.sizes - whole * block_bytes(packed_bits)
@@ -168,7 +169,7 @@ def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
         )
     value_bits, packed_bits = message.uncompressed_bits_per_value, message.values.flat.bits_per_value
     if value_bits not in UNSIGNED_DTYPES or packed_bits > value_bits:
-        raise CorruptDataError(f"out_of_line_bitpacking: {packed_bits} bits for values of {value_bits} bits")
+        raise CorruptDataError(f"out_of_line_bitpacking: found {packed_bits} bits for values of {value_bits} bits")
     return value_bits, packed_bits
 
 

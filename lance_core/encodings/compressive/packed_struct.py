@@ -1,10 +1,10 @@
-"""packed_struct: structs of fixed-width members, the members of a row side by side.
+"""packed_struct: structs of fixed-width members; the members of a row are stored side by side.
 
 ::
 
     row 0: member 0 | member 1 | ...      row 1: member 0 | member 1 | ...
 
-Members have no validity of their own.
+Members cannot be null.
 
 Source: ``lance.encodings21.PackedStruct``; checked against pylance 14.0.2.
 """
@@ -35,7 +35,7 @@ from lance_core.proto import pb21
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING"]
 
@@ -61,7 +61,7 @@ def _split(message: pb21.PackedStruct, block: DataBlock) -> StructBlock:
     if not bits or any(width % 8 or width == 0 for width in bits):
         raise UnsupportedEncodingError(f"packed_struct: members of {bits} bits are not supported", arm="packed_struct")
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != sum(bits):
-        raise CorruptDataError(f"packed_struct: rows are not of {sum(bits)} bits, the sum of their members")
+        raise CorruptDataError(f"packed_struct: rows do not have {sum(bits)} bits, the sum of their members")
     rows = block.data.reshape(block.num_values, sum(bits) // 8)
     members = []
     at = 0
@@ -87,13 +87,13 @@ def _encode_rows(
 
 
 def _joined(block: Any) -> tuple[list[int], FixedWidthBlock]:
-    """The members side by side, and the width of each."""
+    """Return the width of each member, and the rows with all members side by side."""
     if not isinstance(block, StructBlock):
         raise InternalError(f"packed_struct: cannot encode {type(block).__name__}")
     columns, bits = [], []
     for member in block.members:
         if not isinstance(member, FixedWidthBlock) or member.bits_per_value % 8 or not member.bits_per_value:
-            raise InternalError("packed_struct: members are of fixed width, in whole bytes")
+            raise InternalError("packed_struct: members must have a fixed width in whole bytes")
         bits.append(member.bits_per_value)
         columns.append(member.data.reshape(block.num_values, member.bits_per_value // 8))
     return bits, FixedWidthBlock(block.num_values, sum(bits), np.hstack(columns).reshape(-1))

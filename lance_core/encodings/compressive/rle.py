@@ -3,7 +3,7 @@
 ::
 
     mini-block   buffer 0: one value per run | buffer 1: u8 length of each run
-    block        u64 bytes of the values | one value per run | u8 length of each run
+    block        u64 byte size of the values | one value per run | u8 length of each run
 
 Source: ``lance.encodings21.Rle``; checked against pylance 14.0.2.
 """
@@ -50,10 +50,10 @@ def _decode_chunks(message: pb21.Rle, chunks: Chunks, _decoder: Decoder) -> Fixe
         raise CorruptDataError(f"rle: a chunk has {len(chunks.buffers)} buffers, expected 2")
     values, run_lengths = chunks.buffers
     if bool((values.sizes != run_lengths.sizes * dtype.itemsize).any()):
-        raise CorruptDataError("rle: a chunk has not as many values as run lengths")
+        raise CorruptDataError("rle: a chunk has different numbers of values and run lengths")
     expanded = expand_runs(values.gather().view(dtype), run_lengths.gather(), run_lengths.sizes, chunks.num_values)
     if expanded is None:
-        raise CorruptDataError("rle: the runs of a chunk do not reach its number of values")
+        raise CorruptDataError("rle: the total length of the runs of a chunk is not its number of values")
     return FixedWidthBlock(chunks.total_values, dtype.itemsize * 8, expanded.view(np.uint8))
 
 
@@ -76,10 +76,10 @@ def encode_runs(values: NDArray[Any], num_values: NDArray[np.int64]) -> tuple[pb
 
     Args:
         values: (sum of num_values,) words of 8, 16, 32 or 64 bits.
-        num_values: (num_chunks,) values of each sequence.
+        num_values: (num_chunks,) number of values in each sequence.
 
     Returns:
-        The description, and one segment per sequence.
+        The description, and one segment for each sequence.
     """
     run_values, run_lengths, num_runs = find_runs(values, np.append(0, np.cumsum(num_values)))
     values_bytes = num_runs * values.itemsize
@@ -109,7 +109,7 @@ def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint
 
 def _words_of(block: Any) -> NDArray[Any]:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
-        raise InternalError("rle: only words of 8, 16, 32 or 64 bits have runs")
+        raise InternalError("rle: only words of 8, 16, 32 or 64 bits can be stored as runs")
     words: NDArray[Any] = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
     return words
 
@@ -126,7 +126,7 @@ def _checked_bits(message: pb21.Rle) -> int:
         raise UnsupportedEncodingError("rle: only plain values and run lengths are supported", arm="rle")
     if run_lengths.flat.bits_per_value != 8:
         raise UnsupportedEncodingError(
-            f"rle: run lengths of {run_lengths.flat.bits_per_value} bits are not supported, only of 8", arm="rle"
+            f"rle: run lengths of {run_lengths.flat.bits_per_value} bits are not supported; expected 8 bits", arm="rle"
         )
     if values.flat.bits_per_value not in UNSIGNED_DTYPES:
         raise UnsupportedEncodingError(f"rle: values of {values.flat.bits_per_value} bits are not supported", arm="rle")

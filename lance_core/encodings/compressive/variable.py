@@ -2,11 +2,11 @@
 
 ::
 
-    mini-block   u32|u64 offsets[n + 1] | bytes | padding to the offset's width
-                 offsets count from the start of the buffer, so the first one is (n + 1) * width
-    block        bits | where the bytes start | offsets[n + 1], the first one 0 | bytes
+    mini-block   u32|u64 offsets[n + 1] | bytes | padding to the width of an offset
+                 offsets are relative to the start of the buffer, so the first offset is (n + 1) * width
+    block        bits | start of the bytes | offsets[n + 1], starting at 0 | bytes
                  bits = 32 or 64 is the width of all these numbers
-    full zip     the value's bytes behind their length
+    full zip     the length of the value, then its bytes
 
 Source: ``lance.encodings21.Variable``; checked against pylance 14.0.2.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.encodings.picks import Picks
+    from lance_core.encodings.api import Picks
 
 __all__ = ["ENCODING"]
 
@@ -59,7 +59,7 @@ def _decode_chunks(message: pb21.Variable, chunks: Chunks, _decoder: Decoder) ->
         raise CorruptDataError("variable: a chunk is shorter than the offsets of its values")
     joined = join_chunks(buffer, chunks.num_values, dtype.itemsize)
     if joined is None:
-        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+        raise CorruptDataError("variable: the offsets of a chunk decrease or extend past its end")
     return VariableWidthBlock(*joined)
 
 
@@ -76,10 +76,10 @@ def _pick(message: pb21.Variable, chunks: Chunks, picks: Picks, _decoder: Decode
     if bool(
         (last < first).any() or (first < offsets_bytes[picks.chunks]).any() or (last > buffer.sizes[picks.chunks]).any()
     ):
-        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+        raise CorruptDataError("variable: the offsets of a chunk decrease or extend past its end")
     starts, sizes = chunk_starts + first.astype(np.int64), (last - first).astype(np.int64)
     if bool((starts[1:] < (starts + sizes)[:-1]).any()):
-        raise CorruptDataError("variable: the offsets of a chunk fall or leave the chunk")
+        raise CorruptDataError("variable: the offsets of a chunk decrease or extend past its end")
     out = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(sizes, out=out[1:])
     return VariableWidthBlock(out, Segments(buffer.data, starts, sizes).gather())
@@ -89,7 +89,7 @@ def _decode_block(message: pb21.Variable, blocks: Chunks, _decoder: Decoder) -> 
     _checked_offset_bits(message)
     buffer = blocks.only_buffer("variable")
     if buffer.num_segments != 1:
-        raise UnsupportedEncodingError("variable: several blocks at once are not supported", arm="variable")
+        raise UnsupportedEncodingError("variable: decoding several blocks together is not supported", arm="variable")
     data, num_values = buffer.segment(0), blocks.total_values
     bits = int.from_bytes(data[:4].tobytes(), "little")
     header_bytes = _BLOCK_HEADER_BYTES.get(bits)
@@ -100,18 +100,19 @@ def _decode_block(message: pb21.Variable, blocks: Chunks, _decoder: Decoder) -> 
     offsets_stop = header_bytes + (num_values + 1) * dtype.itemsize
     if not offsets_stop <= bytes_start <= len(data):
         raise CorruptDataError(
-            f"variable: block of {len(data)} bytes with {num_values} values says its bytes start at {bytes_start}"
+            f"variable: a block of {len(data)} bytes with {num_values} values records that the values start at byte "
+            f"{bytes_start}; expected {offsets_stop} to {len(data)}"
         )
     offsets = data[header_bytes:offsets_stop].view(dtype)
     if bool((offsets[1:] < offsets[:-1]).any()) or int(offsets[-1]) > len(data) - bytes_start:
-        raise CorruptDataError("variable: the offsets of a block fall or leave the block")
+        raise CorruptDataError("variable: the offsets of a block decrease or extend past its end")
     return VariableWidthBlock(offsets.astype(np.int64), data[bytes_start:])
 
 
 def _decode_rows(message: pb21.Variable, rows: FixedRows | VariableWidthBlock, _decoder: Decoder) -> VariableWidthBlock:
     _checked_offset_bits(message)
     if not isinstance(rows, VariableWidthBlock):
-        raise CorruptDataError("variable: the page holds values of fixed width")
+        raise CorruptDataError("variable: expected values of variable width, found fixed width")
     return rows
 
 
@@ -132,7 +133,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
 
 
 def _chunk_offsets(offsets: NDArray[Any], values_per_chunk: int, num_chunks: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The offsets of every chunk, each counted from the start of its own buffer, chunk after chunk."""
+    """Return the offsets of all chunks, concatenated, each relative to the start of its own buffer."""
     num_full = num_chunks - 1
     full_values = num_full * values_per_chunk
     out = np.empty(num_full * (values_per_chunk + 1) + len(offsets) - full_values, dtype)

@@ -1,13 +1,13 @@
-"""variable_packed_struct: structs with a member of variable width or a fixed-size list, row by row.
+"""variable_packed_struct: structs with a variable-width or fixed-size list member, stored row by row.
 
 ::
 
     row    member 0 | member 1 | ...
            fixed width: its bytes       variable width: length | bytes
 
-Each member's bytes are encoded on their own, as its description says. An empty row stands for a null struct: its
-members are zeros and empty strings. Members have no validity of their own. The rows are values of variable width of a
-full-zip page.
+The bytes of each member are encoded separately, as its description specifies. An empty row represents a null struct,
+whose members are decoded as zeros and empty strings. Members cannot be null. The rows are the variable-width values of
+a full-zip page.
 
 Source: ``lance.encodings21.VariablePackedStruct``; checked against pylance 14.0.2.
 """
@@ -53,7 +53,7 @@ def _decode_rows(
     message: pb21.VariablePackedStruct, rows: FixedRows | VariableWidthBlock, decoder: Decoder
 ) -> StructBlock:
     if not isinstance(rows, VariableWidthBlock):
-        raise CorruptDataError("variable_packed_struct: the page holds values of fixed width")
+        raise CorruptDataError("variable_packed_struct: expected values of variable width, found fixed width")
     cursor = _RowCursor(rows)
     members = tuple(_decode_member(member, cursor, decoder) for member in message.fields)
     cursor.require_end()
@@ -101,7 +101,7 @@ def _encode_rows(
 
 
 class _RowCursor:
-    """Takes member after member out of all rows at once; empty rows yield zeros and empty strings."""
+    """Reads one member after another, each from all rows together; empty rows yield zeros and empty strings."""
 
     __slots__ = ("_at", "_data", "_is_filled", "_num_rows", "_stops")
 
@@ -113,33 +113,33 @@ class _RowCursor:
         self._stops = rows.offsets[1:][self._is_filled].astype(np.int64)
 
     def take_fixed(self, width: int) -> NDArray[np.uint8]:
-        """The next ``width`` bytes of every row: (num_rows, width) uint8."""
+        """Return the next ``width`` bytes of every row: (num_rows, width) uint8."""
         taken = self._advance(np.full(len(self._at), width, np.int64))
         rows = np.zeros((self._num_rows, width), np.uint8)
         rows[self._is_filled] = taken.rows(width)
         return rows
 
     def take_variable(self, length_bytes: int) -> VariableWidthBlock:
-        """The next length and as many bytes of every row."""
+        """Read the next length of every row, and return the number of bytes that it specifies."""
         length_words = self._advance(np.full(len(self._at), length_bytes, np.int64)).rows(length_bytes)
         lengths = np.ascontiguousarray(length_words).view(f"<u{length_bytes}").reshape(-1)
         if int(lengths.max(initial=0)) > len(self._data):
-            raise CorruptDataError(f"variable_packed_struct: a member of {int(lengths.max())} bytes leaves its row")
+            raise CorruptDataError(f"variable_packed_struct: a member of {int(lengths.max())} bytes exceeds its row")
         sizes = np.zeros(self._num_rows, np.int64)
         sizes[self._is_filled] = lengths
         data = self._advance(lengths.astype(np.int64)).gather()
         return VariableWidthBlock(np.append(0, np.cumsum(sizes)), data)
 
     def require_end(self) -> None:
-        """Check that the members have used up every row."""
+        """Check that the members have consumed every row completely."""
         if bool((self._at != self._stops).any()):
-            raise CorruptDataError("variable_packed_struct: the members of a row do not fill it")
+            raise CorruptDataError("variable_packed_struct: a row has bytes after its last member")
 
     def _advance(self, sizes: NDArray[np.int64]) -> Segments:
         taken = Segments(self._data, self._at, sizes)
         self._at = self._at + sizes
         if bool((self._at > self._stops).any()):
-            raise CorruptDataError("variable_packed_struct: a member leaves its row")
+            raise CorruptDataError("variable_packed_struct: a member extends past the end of its row")
         return taken
 
 

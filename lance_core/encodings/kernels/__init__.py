@@ -1,1 +1,1 @@
-"""Algorithms on numpy arrays: no protobuf, no policy; Arrow only where its kernels are the fastest mover."""
+"""Algorithms on numpy arrays: no protobuf and no policy; Arrow only where its kernels are fastest."""

@@ -1,7 +1,7 @@
 """Bitmaps and bit widths.
 
-A bitmap holds one bit per value, least significant bit first: value i is bit ``i % 8`` of byte ``i // 8``. In memory
-the same information is a mask: one ``bool`` per value, True = bit set.
+A bitmap has one bit per value, least significant bit first: value i is bit ``i % 8`` of byte ``i // 8``. A mask has the
+same information as one ``bool`` per value in memory, True = bit set.
 
 Source: Arrow columnar format, which the page encodings share.
 """
@@ -23,35 +23,35 @@ __all__ = ["UNSIGNED_DTYPES", "bit_lengths", "bitmap_bytes", "pack_mask", "slice
 UNSIGNED_DTYPES: Final[Mapping[int, np.dtype[Any]]] = MappingProxyType(
     {bits: np.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)}
 )
-"""Little-endian unsigned word of each width in bits."""
+"""Maps each width in bits to the type of little-endian unsigned words of this width."""
 
 _POWERS_OF_TWO: Final = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
 
 
 def bitmap_bytes(num_bits: int) -> int:
-    """Bytes of a bitmap of ``num_bits`` bits."""
+    """Return the size in bytes of a bitmap of ``num_bits`` bits."""
     return -(-num_bits // 8)
 
 
 def unpack_bitmap(bitmap: NDArray[np.uint8], bit_offset: int, num_bits: int) -> NDArray[np.bool_]:
-    """Bits ``[bit_offset, bit_offset + num_bits)`` of a bitmap as a fresh mask, shape (num_bits,)."""
+    """Return bits ``[bit_offset, bit_offset + num_bits)`` of a bitmap as a new mask, shape (num_bits,)."""
     first_byte, shift = divmod(bit_offset, 8)
     covering = bitmap[first_byte : bitmap_bytes(bit_offset + num_bits)]
     return np.unpackbits(covering, bitorder="little")[shift : shift + num_bits].view(np.bool_)
 
 
 def pack_mask(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """A mask as a fresh bitmap; unused bits of the last byte are 0."""
+    """Convert a mask to a new bitmap; unused bits of the last byte are 0."""
     return np.packbits(mask, bitorder="little")
 
 
 def slice_bitmap(bitmap: NDArray[np.uint8], bit_offset: int, num_bits: int) -> NDArray[np.uint8]:
-    """Bits ``[bit_offset, bit_offset + num_bits)`` as a bitmap from bit 0: a view where the offset is whole bytes."""
+    """Return bits ``[bit_offset, bit_offset + num_bits)`` as a bitmap; a view if the offset is a multiple of 8."""
     if bit_offset % 8 == 0:
         return bitmap[bit_offset // 8 : bitmap_bytes(bit_offset + num_bits)]
     return pack_mask(unpack_bitmap(bitmap, bit_offset, num_bits))
 
 
 def bit_lengths(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Bits needed to hold each unsigned value (0 for 0), same shape."""
+    """Return the number of bits needed for each unsigned value (0 for 0), same shape."""
     return np.searchsorted(_POWERS_OF_TWO, values.astype(np.uint64), side="right").astype(np.int64)

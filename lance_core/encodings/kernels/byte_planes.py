@@ -1,4 +1,4 @@
-"""Byte planes: all first bytes of the values, then all second bytes, and so on.
+"""Byte planes: the first byte of every value, then the second byte of every value, and so on.
 
 ::
 
@@ -21,14 +21,14 @@ __all__ = ["merge_planes", "split_planes"]
 
 
 def merge_planes(planes: NDArray[np.uint8], value_bytes: int) -> NDArray[np.uint8]:
-    """(num_chunks, num_values * value_bytes) planes to as many bytes of values, same shape, fresh."""
+    """Convert (num_chunks, num_values * value_bytes) planes to the bytes of the values, in a new array."""
     num_chunks, num_bytes = planes.shape
     merged = planes.reshape(num_chunks, value_bytes, num_bytes // value_bytes).transpose(0, 2, 1)
     return np.ascontiguousarray(merged).reshape(num_chunks, num_bytes)
 
 
 def split_planes(values: NDArray[np.uint8], value_bytes: int) -> NDArray[np.uint8]:
-    """The inverse of :func:`merge_planes`."""
+    """Convert values to planes; the inverse of :func:`merge_planes`."""
     num_chunks, num_bytes = values.shape
     planes = values.reshape(num_chunks, num_bytes // value_bytes, value_bytes).transpose(0, 2, 1)
     return np.ascontiguousarray(planes).reshape(num_chunks, num_bytes)

@@ -1,11 +1,11 @@
-"""Byte strings in chunks, each chunk with offsets of its own, joined to one list of strings.
+"""Byte strings in chunks, each with its own offsets, joined into one list of strings.
 
 ::
 
-    chunk     offsets[n + 1] | bytes        the offsets count from the start of the chunk
+    chunk     offsets[n + 1] | bytes        the offsets are relative to the start of the chunk
     joined    offsets[sum of n, + 1], bytes
 
-Source: own design; for the chunks see ``compressive/variable.py``.
+Source: our own design; for the chunks, see ``compressive/variable.py``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def join_chunks(
     """Join the strings of many chunks.
 
     Args:
-        chunks: within their data, and each with room for its offsets.
-        num_values: (num_chunks,) strings of each.
-        offset_bytes: 4 or 8.
+        chunks: the chunks; each must be within its data and large enough for its offsets.
+        num_values: (num_chunks,) number of strings in each chunk.
+        offset_bytes: size of an offset in bytes, 4 or 8.
 
     Returns:
-        The (sum of num_values + 1,) int32 or int64 offsets, from 0, and the bytes; None if the offsets of a chunk fall
-        or leave it.
+        The (sum of num_values + 1,) int32 or int64 offsets, starting with 0, and the bytes; None if the offsets of a
+        chunk decrease or are out of range.
     """
     num_bytes = chunks.num_bytes
     compiled = compiled_kernels("strings", num_bytes)
@@ -67,7 +67,7 @@ def _join_with_numpy(
         return None
     starts, stops = offsets[first].astype(np.int64), offsets[last].astype(np.int64)
     data = Segments(chunks.data, chunks.starts + starts, stops - starts).gather()
-    # Offsets into the joined bytes: move every chunk's by one number, and keep only the very last end.
+    # Make offsets relative to the joined bytes: shift the offsets of every chunk, and drop all ends except the last.
     shifts = np.cumsum(stops - starts) - stops
     joined = np.empty(int(num_values.sum()) + 1, np.int32 if len(data) <= _MAX_INT32 else np.int64)
     joined[:-1] = (offsets.astype(joined.dtype) + np.repeat(shifts.astype(joined.dtype), num_offsets))[~ends_chunk]

@@ -1,13 +1,13 @@
-"""Buffers behind general-purpose compression.
+"""Buffers with general-purpose compression.
 
 ::
 
-    zstd   u64 raw size | frame            a bare frame occurs too
+    zstd   u64 raw size | frame            a bare frame is also possible
     lz4    u32 raw size | raw block
 
-The raw size comes from outside, so it is checked before anything of that size is allocated: against what the caller can
-use, against what a buffer of that length can hold (an LZ4 block grows at most 255-fold, 4 bytes of a zstd frame to at
-most 128 KiB), and the size in a zstd frame against the one in front of it.
+The raw size is untrusted input, so it is checked before memory is allocated: against the maximum that the caller
+specifies, and against the maximum for a buffer of that length (an LZ4 block expands at most 255-fold, 4 bytes of a zstd
+frame to at most 128 KiB). The size inside a zstd frame must equal the size before it.
 
 Source: RFC 8878 (zstd), the LZ4 block format; checked against pylance 14.0.2.
 """
@@ -47,7 +47,7 @@ _LZ4_MAX_GROWTH: Final = 255
 
 
 def compress_zstd(raw: bytes | memoryview, level: int) -> bytes:
-    """Pack one buffer; empty stays empty. Levels run from 1 (fast) to 22 (small)."""
+    """Compress one buffer; an empty buffer stays empty. Levels range from 1 (fastest) to 22 (smallest)."""
     if not len(raw):
         return b""
     return len(raw).to_bytes(_ZSTD_PREFIX_BYTES, "little") + zstandard.ZstdCompressor(level=level).compress(raw)
@@ -56,10 +56,10 @@ def compress_zstd(raw: bytes | memoryview, level: int) -> bytes:
 def compress_zstd_many(
     data: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64], level: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pack the pieces ``data[starts[i] : starts[i] + sizes[i]]``, each alone; empty ones stay empty.
+    """Compress each piece ``data[starts[i] : starts[i] + sizes[i]]`` separately; empty pieces stay empty.
 
     Returns:
-        The packed pieces back to back, and the size of each.
+        The compressed pieces back to back, and the size of each.
     """
     filled = np.flatnonzero(sizes)
     packed_sizes = np.zeros(len(sizes), np.int64)
@@ -77,7 +77,7 @@ def compress_zstd_many(
 
 
 def compress_lz4(raw: bytes | NDArray[np.uint8]) -> bytes:
-    """Pack one buffer; empty stays empty."""
+    """Compress one buffer; an empty buffer stays empty."""
     if not len(raw):
         return b""
     block: bytes = pa.Codec("lz4_raw").compress(raw, asbytes=True)
@@ -85,13 +85,13 @@ def compress_lz4(raw: bytes | NDArray[np.uint8]) -> bytes:
 
 
 def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | None:
-    """Unpack one zstd buffer; empty stays empty. None if the bytes are malformed, or hold more than ``most``."""
+    """Decompress one zstd buffer; empty buffers stay empty. Return None if it is malformed or larger than ``most``."""
     if not compressed:
         return b""
     frame, stated = _zstd_frame(compressed)
     if stated is not None and stated > most:
         return None
-    # One byte more shows that there are too many.
+    # Decompress one more byte, to detect that there are too many.
     raw = _unpack_frame(frame, min(most, _MAX_RAW_BYTES) + 1 if stated is None else stated + 1)
     if raw is None or len(raw) > most:
         return None
@@ -99,9 +99,9 @@ def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | No
 
 
 def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
-    """The first bytes of what one zstd buffer holds, or all if it holds fewer; what follows is not unpacked.
+    """Decompress only the first bytes of a zstd buffer; return its whole content if it is shorter.
 
-    None if those bytes are malformed.
+    Return None if these bytes are malformed.
     """
     if not compressed or num_bytes <= 0:
         return b""
@@ -115,7 +115,7 @@ def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
 
 
 def decompress_lz4(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | None:
-    """Unpack one LZ4 buffer; empty stays empty. None if the bytes are malformed, or hold more than ``most``."""
+    """Decompress one LZ4 buffer; empty buffers stay empty. Return None if it is malformed or larger than ``most``."""
     if not compressed:
         return b""
     raw_bytes = int.from_bytes(compressed[:_LZ4_PREFIX_BYTES], "little")
@@ -129,14 +129,14 @@ def decompress_lz4(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | Non
 
 
 def lz4_head(compressed: bytes, num_bytes: int) -> bytes | None:
-    """As :func:`zstd_head`; an LZ4 block can only be unpacked as a whole."""
+    """Like :func:`zstd_head`, but an LZ4 block can only be decompressed as a whole."""
     raw = decompress_lz4(compressed)
     return None if raw is None else raw[:num_bytes]
 
 
 def _zstd_frame(compressed: bytes) -> tuple[bytes, int | None]:
-    """The frame, and the raw size in front of it, if there is one."""
-    # A raw size that reads like the magic number would be followed by a byte of the size that a header never has.
+    """Return the frame, and the raw size before it, if any."""
+    # If a raw size begins like the magic number, the byte after that has a bit set that is never set in a frame header.
     is_bare = compressed[:4] == _ZSTD_MAGIC and len(compressed) > 4 and not compressed[4] & _ZSTD_UNUSED_BIT
     if is_bare or len(compressed) < _ZSTD_PREFIX_BYTES:
         return compressed, None
@@ -144,7 +144,7 @@ def _zstd_frame(compressed: bytes) -> tuple[bytes, int | None]:
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:
-    """The thread's own: making one costs more than unpacking a small frame, and two threads cannot share it."""
+    """Return the decompressor of this thread. It is reused, because creating one takes longer than a small frame."""
     found: zstandard.ZstdDecompressor | None = getattr(_OF_THREAD, "decompressor", None)
     if found is None:
         found = _OF_THREAD.decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
@@ -152,7 +152,7 @@ def _decompressor() -> zstandard.ZstdDecompressor:
 
 
 def _content_size(frame: bytes) -> int | None:
-    """What the header of a frame says: -1 for nothing; None if it is malformed."""
+    """Return the content size in the header of a frame: -1 if there is none; None if the header is malformed."""
     try:
         return int(zstandard.frame_content_size(frame))
     except zstandard.ZstdError:
@@ -160,7 +160,7 @@ def _content_size(frame: bytes) -> int | None:
 
 
 def _unpack_frame(frame: bytes, num_bytes: int) -> bytes | None:
-    """At most ``num_bytes`` of what a frame holds."""
+    """Return at most ``num_bytes`` bytes of the content of a frame."""
     promised = _content_size(frame)
     if promised is None:
         return None

@@ -1,7 +1,7 @@
 """FastLanes bit packing: blocks of 1024 unsigned values, each stored in the same number of bits.
 
-A block of T-bit values packed to W bits is ``1024 * W / T`` words of T bits. The words belong to ``1024 / T`` lanes in
-turn (word j to lane ``j % lanes``), and each lane is a little-endian stream of T values of W bits::
+A block of T-bit values packed to W bits is ``1024 * W / T`` words of T bits. The words belong to ``1024 / T`` lanes
+in turn (word j to lane ``j % lanes``), and each lane is a little-endian stream of T values of W bits::
 
     words     0         1        ...  lanes-1    lanes      lanes+1   ...
     lane      0         1        ...  lanes-1    0          1         ...
@@ -9,7 +9,7 @@ turn (word j to lane ``j % lanes``), and each lane is a little-endian stream of 
     row r of lane l  =  bits [r * W, (r + 1) * W) of the lane
                      =  value  ORDER[r // 8] * 16 + (r % 8) * 128 + l  of the block
 
-A row is thus a *contiguous* slice of values, so that one numpy operation per row serves all lanes of many blocks.
+A row is thus a *contiguous* slice of values, so one numpy operation per row handles all lanes of many blocks.
 
 Source: Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023; checked against pages of pylance 14.0.2.
 """
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_VALUES", "RAW", "block_bytes", "pack_blocks", "pick_words", "unpack_blocks", "unpack_pieces"]
 
 BLOCK_VALUES: Final = 1024
-"""Values of one block."""
+"""Number of values in a block."""
 
 RAW: Final = -1
-"""Width of a piece whose values are not packed."""
+"""Width that stands for a piece whose values are not packed."""
 
 _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
 _ROW_GROUPS: Final = {
     bits: np.argsort([position * bits // 64 for position in _ORDER[: bits // 8]]) for bits in (8, 16, 32, 64)
 }
-"""Of each width of words: which eight rows hold the values of each of the ``bits / 8`` parts of 128 neighbours."""
+"""Maps each word width to the order of the ``bits / 8`` groups of eight rows, each with 128 neighboring values."""
 
 _BATCH_BYTES: Final = 1 << 21
-"""Unpacked bytes worked on at a time: few enough for the caches, enough to hide what a call to numpy costs."""
+"""Number of unpacked bytes processed at a time: small enough for CPU caches, large enough to hide call overhead."""
 
 
 def block_bytes(packed_bits: int) -> int:
-    """Bytes of one block packed to ``packed_bits`` bits, whatever the type's width."""
+    """Return the size of one block packed to ``packed_bits`` bits, for any type width."""
     return BLOCK_VALUES // 8 * packed_bits
 
 
@@ -59,20 +59,20 @@ def unpack_pieces(
     num_values: NDArray[np.int64],
     value_bits: int,
 ) -> NDArray[Any]:
-    """The first values of many blocks of different widths, one piece behind the other.
+    """Unpack the first values of many blocks of different widths, one after another.
 
-    The caller has checked that every block lies within the data: ``128 * width`` bytes, or for width :data:`RAW` the
-    bytes of its values.
+    The caller has checked that every block is within the data: ``128 * width`` bytes, or the bytes of its values if
+    the width is :data:`RAW`.
 
     Args:
-        data: holds the blocks.
-        starts: (num_pieces,) ascending, where each block starts, in bytes.
-        widths: (num_pieces,) 0 to ``value_bits``, or :data:`RAW`: the values follow each other as they are.
-        num_values: (num_pieces,) 0 to 1024: so many values of the block are wanted.
+        data: bytes that contain the blocks.
+        starts: (num_pieces,) ascending start of each block in bytes.
+        widths: (num_pieces,) bit width of each block: 0 to ``value_bits``, or :data:`RAW` for unpacked values.
+        num_values: (num_pieces,) number of values to unpack from each block, 0 to 1024.
         value_bits: 8, 16, 32 or 64.
 
     Returns:
-        Fresh (sum of num_values,) words.
+        A new array of (sum of num_values,) words.
     """
     dtype = UNSIGNED_DTYPES[value_bits]
     out = np.empty(int(num_values.sum()), dtype)
@@ -106,10 +106,10 @@ def unpack_blocks(words: NDArray[Any], value_bits: int, packed_bits: int, out: N
     """Unpack many blocks.
 
     Args:
-        words: (num_blocks, 1024 * packed_bits / value_bits) of ``value_bits``-bit words; any strides along the blocks.
+        words: (num_blocks, 1024 * packed_bits / value_bits) ``value_bits``-bit words; any stride between blocks.
         value_bits: 8, 16, 32 or 64.
-        packed_bits: 0 to ``value_bits``; 0 means that every value is 0 and there are no words.
-        out: (num_blocks, 1024) of ``value_bits``-bit words, overwritten.
+        packed_bits: 0 to ``value_bits``; with 0, every value is 0 and there are no words.
+        out: (num_blocks, 1024) output for the ``value_bits``-bit words.
     """
     if packed_bits == 0:
         out[:] = 0
@@ -135,12 +135,12 @@ def pack_blocks(values: NDArray[Any], value_bits: int, packed_bits: int) -> NDAr
     """Pack many blocks.
 
     Args:
-        values: (num_blocks, 1024) of ``value_bits``-bit unsigned words that fit ``packed_bits`` bits; any strides.
+        values: (num_blocks, 1024) ``value_bits``-bit unsigned words that fit into ``packed_bits`` bits; any strides.
         value_bits: 8, 16, 32 or 64.
         packed_bits: 0 to ``value_bits``.
 
     Returns:
-        Fresh (num_blocks, 1024 * packed_bits / value_bits) words.
+        A new array of (num_blocks, 1024 * packed_bits / value_bits) words.
     """
     dtype = UNSIGNED_DTYPES[value_bits]
     word = dtype.type
@@ -173,17 +173,17 @@ def pick_words(
     value_bits: int,
     packed_bits: NDArray[np.int64],
 ) -> NDArray[Any]:
-    """Unpack single values of many blocks.
+    """Unpack individual values of many blocks.
 
     Args:
-        data: bytes that hold the blocks.
-        starts: (num_picks,) where the block of each value starts; the caller has checked that blocks lie inside.
-        slots: (num_picks,) number of each value in its block, 0 to 1023.
+        data: bytes that contain the blocks.
+        starts: (num_picks,) start of the block of each value; the caller has checked that the blocks are in range.
+        slots: (num_picks,) position of each value in its block, 0 to 1023.
         value_bits: 8, 16, 32 or 64.
-        packed_bits: (num_picks,) width of each value's block, 0 to ``value_bits``.
+        packed_bits: (num_picks,) bit width of each value's block, 0 to ``value_bits``.
 
     Returns:
-        (num_picks,) words.
+        The values as (num_picks,) words.
     """
     dtype = UNSIGNED_DTYPES[value_bits]
     lanes = BLOCK_VALUES // value_bits
@@ -193,7 +193,7 @@ def pick_words(
     has_words = packed_bits > 0
     if not bool(has_words.any()):
         return np.zeros(len(slots), dtype)
-    # A block of width 0 has no words: the start of the data stands in, and is masked away.
+    # A block of width 0 has no words: the start of the data is read instead and masked out.
     places = np.where(has_words, starts + (at * lanes + lane) * dtype.itemsize, 0)
     shifts = shift.astype(dtype)
     found = _words_at(data, places, dtype) >> shifts
@@ -207,13 +207,13 @@ def pick_words(
 
 
 def _words_at(data: NDArray[np.uint8], places: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Words at any bytes."""
+    """Return the words that start at arbitrary byte positions."""
     words: NDArray[Any] = data[places[:, None] + np.arange(dtype.itemsize)].view(dtype).reshape(-1)
     return words
 
 
 def _word(packed: NDArray[Any], at: int, lanes: int) -> NDArray[Any]:
-    """Word ``at`` of every lane, (num_blocks, lanes)."""
+    """Return word ``at`` of every lane, (num_blocks, lanes)."""
     return packed[:, at * lanes : (at + 1) * lanes]
 
 

@@ -1,4 +1,4 @@
-"""FSST: a byte stands for a symbol of up to 8 bytes.
+"""FSST: a one-byte code represents a symbol of up to 8 bytes.
 
 ::
 
@@ -6,16 +6,17 @@
     header  0x46535354 << 32 | compressed << 24 | suffix limit << 16 | terminator << 8 | n
 
     code c < n    symbol c
-    code 255      the next byte stands for itself
+    code 255      the next byte is a literal
 
-A string never ends inside an escape, so a run of 255s alternates between escape and literal from its start.
+A string never ends inside an escape, so the bytes of a run of 255s are alternately escapes and literals, starting with
+an escape.
 
-Expanding is one Arrow ``take`` from a list of all words that a code can stand for: symbol, nothing (for an escape), or
-one byte (behind an escape). No formulation in numpy alone was faster. Large inputs go to the compiled kernel; finding
-symbols and compressing exist only there.
+Expanding is one Arrow ``take`` from a list of all possible expansions of a code: a symbol, nothing (for an escape), or
+one byte (after an escape). No pure numpy implementation was faster. Large inputs use the compiled kernel, which also
+has the only implementation of finding symbols and compressing.
 
-Symbols are found on a sample, in rounds: compress it with the symbols so far, count codes and pairs of neighbours, and
-keep those symbols and pairs that cover the most bytes.
+Symbols are found on a sample, in rounds: compress it with the symbols found so far, count codes and pairs of neighbors,
+and keep the symbols and pairs that cover the most bytes.
 
 Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", VLDB 2020; checked against pylance
 14.0.2.
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 MAX_CODES: Final = (1 << 28) - 1
-"""Compressed bytes that can be expanded at once: the result stays below 2 GiB."""
+"""Maximum number of codes that can be expanded together: the result is smaller than 2 GiB."""
 
 _MAGIC: Final = 0x46535354
 _ESCAPE: Final = 255
@@ -58,13 +59,13 @@ _MAX_PIECE_BYTES: Final = 512
 _ROUNDS: Final = 8
 _CANDIDATE_SLOTS: Final = 1 << 16
 _MAX_CANDIDATES: Final = 1024
-"""More than fit a table: some collide with better ones."""
+"""Maximum number of candidates: more than a table can contain, because some collide with better ones."""
 _MANY_STRINGS: Final = 1024
 _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
 _FULL_COUNT: Final = 5
-"""A candidate of the last round was seen so often in the sample; of an earlier round in proportion to its share."""
+"""Minimum number of occurrences of a candidate in the last round; in earlier rounds, in proportion to the sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ class SymbolTable:
     """A parsed table.
 
     Attributes:
-        is_compressed: False when the strings were left as they are.
-        symbols: at most 255.
+        is_compressed: False if the strings are stored uncompressed.
+        symbols: the symbols, at most 255.
     """
 
     is_compressed: bool
@@ -115,7 +116,7 @@ def expand_codes(
 
 
 def serialize_symbols(table: SymbolTable) -> bytes:
-    """The bytes of a table, 2312 whatever the number of symbols."""
+    """Return the 2312 bytes of a serialized table."""
     header = _MAGIC << 32 | int(table.is_compressed) << 24 | len(table.symbols)
     symbols = b"".join(symbol.ljust(_SYMBOL_BYTES, b"\0") for symbol in table.symbols)
     packed = header.to_bytes(_SYMBOL_BYTES, "little") + symbols + bytes(len(symbol) for symbol in table.symbols)
@@ -123,14 +124,14 @@ def serialize_symbols(table: SymbolTable) -> bytes:
 
 
 def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable | None:
-    """Find symbols for strings like these; the same strings always give the same symbols.
+    """Train symbols on sample strings; the same strings always give the same symbols.
 
     Args:
         data: (num_bytes,) uint8.
         offsets: (num_strings + 1,) ascending positions in ``data``.
 
     Returns:
-        The table; None where numba does not work.
+        The table; None if numba does not work.
     """
     compiled = load_now("fsst")
     if compiled is None:
@@ -140,7 +141,7 @@ def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable
     num_symbols = 0
     starts, stops = _sample(offsets)
     for number in range(1, _ROUNDS + 1):
-        # The first symbols are crude: a part of the sample is enough for them.
+        # The first symbols are rough, so a part of the sample is enough for them.
         chosen = slice(number, None, _ROUNDS // number) if number < _ROUNDS else slice(None)
         codes, bounds = _compress(compiled, matcher, data, starts[chosen], stops[chosen], np.dtype(np.int64))
         singles = np.zeros(compiled.PSEUDO_CODES, np.int32)
@@ -164,12 +165,12 @@ def compress_strings(
     """Compress many strings.
 
     Args:
-        table: from :func:`train_symbols`, or any other.
+        table: any symbol table, such as one returned by :func:`train_symbols`.
         data: (num_bytes,) uint8.
         offsets: (num_strings + 1,) ascending positions in ``data``; the first need not be 0.
 
     Returns:
-        The codes and the (num_strings + 1,) offsets into them, which start at 0; None where numba does not work.
+        The codes and the (num_strings + 1,) offsets into them, which start at 0; None if numba does not work.
     """
     compiled = load_now("fsst")
     if compiled is None:
@@ -180,7 +181,7 @@ def compress_strings(
 
 
 def _sample(offsets: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Starts and stops of pieces of strings at even distances in the data."""
+    """Return the starts and stops of evenly spaced pieces of strings in the data."""
     first, last = int(offsets[0]), int(offsets[-1])
     mean_bytes = (last - first) / max(1, len(offsets) - 1)
     num_pieces = int(_SAMPLE_BYTES / min(max(mean_bytes, 1), _MAX_PIECE_BYTES)) + 1
@@ -197,7 +198,7 @@ def _sample(offsets: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _matcher(
     compiled: Any, symbols: tuple[bytes, ...], words: NDArray[np.uint64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """The tables that find symbols; ``words`` and ``lengths`` are (256,) and filled."""
+    """Return the tables that find symbols; ``words`` and ``lengths`` are (256,) and are filled."""
     hashes, pairs = np.empty(compiled.HASHES, np.uint64), np.empty(compiled.PAIRS, np.int32)
     given = np.array([int.from_bytes(symbol, "little") for symbol in symbols], np.uint64)
     given_lengths = np.array([len(symbol) for symbol in symbols], np.int64)
@@ -226,7 +227,7 @@ def _expand_compiled(
     for code, symbol in enumerate(table.symbols):
         words[code], lengths[code] = int.from_bytes(symbol, "little"), len(symbol)
     num_strings = len(offsets) - 1
-    # How much room is needed, a part at each end shows; only if that deceives the rest is measured.
+    # Estimate the output size from a part at each end; measure the rest only if the estimate is too small.
     part = num_strings // _MEASURED_PART
     ends = [offsets[: part + 1], offsets[-part - 1 :]] if num_strings >= _MANY_STRINGS else [offsets]
     sizes = [compiled.measure(codes, end, lengths) for end in ends]
@@ -242,7 +243,7 @@ def _expand_compiled(
     if 0 <= reached < num_strings:
         left = compiled.measure(codes, offsets[reached:], lengths)
         done = room[: int(expanded_offsets[reached])]
-        # Behind the last string a whole one of its codes might still follow, as far as the kernel knows.
+        # For the kernel, one more complete string might follow the last one.
         longest = _SYMBOL_BYTES * int((offsets[reached + 1 :] - offsets[reached:-1]).max())
         room = np.empty(len(done) + max(left, 0) + longest + _SLACK_BYTES, np.uint8)
         room[: len(done)] = done

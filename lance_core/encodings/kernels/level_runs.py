@@ -1,8 +1,8 @@
-"""Levels: from one entry per slot to one per item, and from values to the levels that own them.
+"""Levels: expands entries per slot to entries per item, and finds the levels that own given values.
 
 Large inputs go to the compiled kernels; both implementations give the same levels.
 
-Source: own design.
+Source: our own design.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _LEVEL_BYTES = 8
 
 
 def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the levels of each chunk of values start: (num_chunks + 1,) int64.
+    """Return the start of the levels of each chunk of values: (num_chunks + 1,) int64.
 
     Args:
-        definition: (num_levels,) levels; those up to ``max_visible`` own a value.
-        max_visible: the highest level that owns one.
-        value_stops: (num_chunks,) ascending value behind the last one of each chunk, at least 1.
+        definition: (num_levels,) levels; levels up to ``max_visible`` own a value.
+        max_visible: the highest level that owns a value.
+        value_stops: (num_chunks,) ascending end of each chunk in values, at least 1.
 
     Returns:
-        0, and behind each chunk the level that follows the one of its last value.
+        0, followed by the end of each chunk: the level after the level of its last value.
     """
     bounds = np.zeros(len(value_stops) + 1, np.int64)
     compiled = compiled_kernels("level_runs", _LEVEL_BYTES * len(definition))
@@ -42,15 +42,16 @@ def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: 
 
 
 def chunk_rows(repetition: NDArray[np.uint16], row_level: int, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows in chunks of levels.
+    """Count rows in chunks of levels.
 
     Args:
         repetition: (num_levels,) levels of whole rows.
         row_level: the level that starts a row.
-        bounds: (num_chunks + 1,) level at which each chunk starts, the end included; no chunk is empty.
+        bounds: (num_chunks + 1,) level at which each chunk starts, including the end; no chunk is empty.
 
     Returns:
-        Per chunk, (num_chunks, 2): rows that end in it, and how many levels it has of a row that goes on in the next.
+        (num_chunks, 2): for each chunk, the number of rows that end in it, and the number of its levels that belong to
+        a row that continues in the next chunk.
     """
     entries = np.zeros((len(bounds) - 1, 2), np.int64)
     compiled = compiled_kernels("level_runs", _LEVEL_BYTES * len(repetition))
@@ -72,15 +73,15 @@ def replace_by_items(
     repetition: NDArray[np.uint16],
     definition: NDArray[np.uint16] | None,
 ) -> tuple[NDArray[np.uint16], NDArray[np.uint16] | None, NDArray[np.bool_] | None]:
-    """Replace every slot by its items; a slot without any keeps one level, which is then closed.
+    """Replace every slot with its items; a slot without items keeps one level, which is marked as closed.
 
     Args:
-        lengths: (num_slots,) items of each slot.
-        repetition: (num_slots,) level of each slot; its first item takes it, the others have 0.
-        definition: (num_slots,) level of each slot, which all its items take; None = there are none.
+        lengths: (num_slots,) number of items of each slot.
+        repetition: (num_slots,) level of each slot, which its first item inherits; all other items have level 0.
+        definition: (num_slots,) level of each slot, which all its items inherit; None = no definition levels.
 
     Returns:
-        Repetition and definition per level, and the mask of closed levels, None if none is.
+        Repetition and definition per level, and the mask of closed levels, or None if no level is closed.
     """
     has_closed = not bool(lengths.all())
     num_levels = int(lengths.sum()) + (int(np.count_nonzero(lengths == 0)) if has_closed else 0)

@@ -1,15 +1,15 @@
-"""List offsets out of levels: one list layer is peeled from the repetition and definition levels of a page.
+"""List offsets derived from levels: peels one list layer off the repetition and definition levels of a page.
 
 ::
 
     repetition   1 0 1 1 1 0        a level other than 0 starts an entry of the layer
-    definition   0 0 2 3 0 1        2 a null list, 3 an empty one: neither holds a child
+    definition   0 0 2 3 0 1        2 is a null list, 3 an empty list: neither has items
 
     offsets      0 2 2 2 4          validity 1 0 1 1
 
-What is left for the layers outside are the levels of the entries, with repetition one lower.
+The levels of the entries remain for the outer layers, with the repetition levels reduced by one.
 
-Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _BYTES_PER_LEVEL: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ListRules:
-    """What the definition levels of a list layer mean.
+    """Meaning of the definition levels of a list layer.
 
     Attributes:
-        null_level: of a null list; 0 if the layer has none.
-        empty_level: of an empty list; 0 if the layer has none.
-        highest_own: above it, something outside the layer is null.
-        highest_slot: above it, the level is not even a slot of the layer.
+        null_level: level of a null list; 0 if the layer has none.
+        empty_level: level of an empty list; 0 if the layer has none.
+        highest_own: highest level of the layer itself; a higher level means that an outer layer is null.
+        highest_slot: highest level that is a slot of the layer.
     """
 
     null_level: int
@@ -49,13 +49,13 @@ class ListRules:
 
 @dataclass(frozen=True, slots=True)
 class PeeledLists:
-    """A peeled layer.
+    """The result of peeling a layer.
 
     Attributes:
-        offsets: (num_slots + 1,) int32 or int64, from 0.
+        offsets: (num_slots + 1,) int32 or int64 offsets of the lists, starting with 0.
         validity: (num_slots,) mask; None = all valid.
-        repetition: (num_entries,) uint16, of the layers outside.
-        definition: likewise; None where there was none.
+        repetition: (num_entries,) uint16 levels for the outer layers.
+        definition: (num_entries,) uint16 levels for the outer layers; None if there were no definition levels.
     """
 
     offsets: NDArray[Any]
@@ -65,7 +65,7 @@ class PeeledLists:
 
 
 def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
-    """Peel a layer without nulls and empties; (num_levels,) levels."""
+    """Peel a layer in which no list is null or empty, given its (num_levels,) levels."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is not None:
         num_entries = int(np.count_nonzero(repetition))
@@ -78,7 +78,7 @@ def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
 
 
 def peel_lists(repetition: NDArray[np.uint16], definition: NDArray[np.uint16], rules: ListRules) -> PeeledLists:
-    """Peel a layer of lists of which some may be null, empty or not there; (num_levels,) levels of each kind."""
+    """Peel a layer of lists that may be null, empty or absent, given (num_levels,) levels of each kind."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is None or len(repetition) != len(definition):
         return _peel_with_numpy(repetition, definition, rules)
@@ -104,7 +104,7 @@ def _peel_with_numpy(repetition: NDArray[np.uint16], definition: NDArray[np.uint
     if rules.null_level:
         is_null |= own == rules.null_level
     is_hollow = is_null | (own == rules.empty_level) if rules.empty_level else is_null
-    # Levels that start an entry which is null, empty or no slot at all stand for no child.
+    # Levels that start a null or empty entry, or an entry that is not a slot, have no child.
     is_child = np.ones(len(repetition), np.bool_)
     is_child[starts] = is_slot & ~is_hollow
     children_before = np.zeros(len(repetition) + 1, np.int64)

@@ -1,14 +1,15 @@
-"""When compiled kernels replace numpy: not before enough bytes have passed.
+"""Decides when compiled kernels replace numpy: only after enough bytes have been processed.
 
-Importing numba takes some 0.4 s, and compiling a kernel for the first time on a machine about as long again. A short
-job never gets that back. So every kernel has a numpy implementation, and says how many bytes it is about to move; once
-the process has moved ``LOAD_BYTES`` of them, and for inputs of at least ``MIN_BYTES``, the compiled one serves. Where
-numba does not work numpy goes on serving.
+Importing numba takes about 0.4 s, and compiling a kernel for the first time on a machine takes about as long again. For
+a short job, this is never worthwhile. Every kernel therefore has a numpy implementation, and the bytes that kernels
+process are counted. Once the process has processed ``LOAD_BYTES`` bytes, compiled kernels are used for inputs of at
+least ``MIN_BYTES``. If numba does not work, numpy is always used.
 
-A process that forks waits for a kernel that another of its threads is loading or compiling: the forked process could
-neither use nor repeat what is half done.
+A fork waits until no other thread of the process is loading or compiling a kernel: the forked process could neither
+finish nor repeat this work.
 
-``LANCE_CORE_COMPILED`` in the environment overrides that: ``0`` never, ``1`` from the first byte.
+The environment variable ``LANCE_CORE_COMPILED`` overrides this: with ``0``, compiled kernels are never
+used; with ``1``, they are used from the first byte.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["LOAD_BYTES", "MIN_BYTES", "compiled_kernels", "load_now"]
 
 MIN_BYTES: Final = 1 << 16
-"""An input below this size is faster, or not slower, in numpy."""
+"""For inputs smaller than this, numpy is at least as fast."""
 
 LOAD_BYTES: Final = 1 << 27
-"""So many bytes take numpy about as long as loading numba does."""
+"""Number of bytes that numpy processes in about the time that loading numba takes."""
 
 _SWITCH: Final = "LANCE_CORE_COMPILED"
 
@@ -39,7 +40,7 @@ _loaded: Final[dict[str, ModuleType | None]] = {}
 
 
 class _Meter:
-    """Bytes that all kernels of this process have moved; an estimate, so threads may lose an addition."""
+    """Number of bytes processed by the kernels of this process; an estimate, because concurrent updates may be lost."""
 
     def __init__(self) -> None:
         self.num_bytes = 0
@@ -49,7 +50,7 @@ _METER: Final = _Meter()
 
 
 def compiled_kernels(name: str, num_bytes: int) -> Any | None:
-    """The module ``compiled/<name>.py`` if it should serve an input of so many bytes, else None: use numpy."""
+    """Return the module ``compiled/<name>.py`` if it is worth using for this many bytes; None to use numpy."""
     switch = os.environ.get(_SWITCH)
     if switch == "0":
         return None
@@ -61,7 +62,7 @@ def compiled_kernels(name: str, num_bytes: int) -> Any | None:
 
 
 def load_now(name: str) -> ModuleType | None:
-    """The module ``compiled/<name>.py``; None where numba does not work."""
+    """Return the module ``compiled/<name>.py``; None if numba does not work."""
     if name not in _loaded:
         with _lock:
             if name not in _loaded:
@@ -82,13 +83,13 @@ def _imported(name: str) -> ModuleType | None:
 
 
 class _Fork:
-    """Keeps the threads of the process from loading and compiling while it forks."""
+    """Prevents the threads of the process from loading and compiling during a fork."""
 
     def __init__(self) -> None:
         self._compiler_lock: Any = None
 
     def begin(self) -> None:
-        """Wait for the thread that loads, then for the one that compiles."""
+        """Wait for a thread that is loading, then for one that is compiling."""
         _lock.acquire()
         numba = sys.modules.get("numba.core.compiler_lock")
         self._compiler_lock = getattr(numba, "global_compiler_lock", None)
@@ -96,7 +97,7 @@ class _Fork:
             self._compiler_lock.acquire()
 
     def end(self) -> None:
-        """In both processes."""
+        """Release the locks, in both processes."""
         if self._compiler_lock is not None:
             self._compiler_lock.release()
             self._compiler_lock = None

@@ -1,9 +1,9 @@
 """Runs of equal values.
 
-Run lengths are u8: a longer run is stored as several. Some writers let the last run overshoot the end of their chunk;
-expansion therefore cuts every chunk at its own number of values.
+Run lengths are u8: a longer run is stored as several runs. Some writers let the last run extend past the end of its
+chunk, so expansion truncates every chunk to its number of values.
 
-Source: pylance 14.0.2; overshooting runs: pylance 0.38 to 1.0.
+Source: pylance 14.0.2; excess runs: pylance 0.38 to 1.0.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MAX_RUN = 255
 def find_runs(
     values: NDArray[Any], chunk_bounds: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.uint8], NDArray[np.int64]]:
-    """The runs of many chunks; the inverse of :func:`expand_runs`.
+    """Find the runs of many chunks; the inverse of :func:`expand_runs`.
 
     Args:
         values: (num_values,) words.
-        chunk_bounds: (num_chunks + 1,) value at which each chunk starts, the end included; chunks may be empty.
+        chunk_bounds: (num_chunks + 1,) value at which each chunk starts, including the end; chunks may be empty.
 
     Returns:
-        One value per run, the length of each run, and the number of runs of each chunk.
+        One value per run, the length of each run, and the number of runs in each chunk.
     """
     if len(values) == 0:
         return values, np.empty(0, np.uint8), np.zeros(len(chunk_bounds) - 1, np.int64)
@@ -56,12 +56,13 @@ def expand_runs(
 
     Args:
         values: (num_runs, ...) one entry per run, chunk after chunk.
-        run_lengths: (num_runs,) how often each is repeated.
-        runs_per_chunk: (num_chunks,) how many of the runs belong to each chunk.
-        values_per_chunk: (num_chunks,) how many values each chunk holds.
+        run_lengths: (num_runs,) number of repetitions of each value.
+        runs_per_chunk: (num_chunks,) number of runs in each chunk.
+        values_per_chunk: (num_chunks,) number of values in each chunk.
 
     Returns:
-        Fresh (sum of values_per_chunk, ...) values, or None if the runs of some chunk do not reach its number.
+        A new array of (sum of values_per_chunk, ...) values, or None if the runs of a chunk are too short for its
+        values.
     """
     lengths = run_lengths.astype(np.int64)
     run_stops = np.cumsum(lengths)

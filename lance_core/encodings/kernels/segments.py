@@ -1,14 +1,15 @@
-"""Byte segments: picking many runs of bytes out of one array, and zipping several such lists together.
+"""Byte segments: selecting many byte ranges from one array, and interleaving several such lists.
 
-Two movements carry almost every byte of a page, and both run inside one Arrow kernel, without a loop in Python::
+Two operations move almost every byte of a page, and both run inside one Arrow kernel, without a Python loop::
 
     gather       |..AAAA...BB.....CCCC|            ->  AAAABBCCCC
     interleave   (AAAA, BB, CCCC), (x, y, z)       ->  AAAAxBByCCCCz
 
-``gather`` reads chunks (values without their headers), ``interleave`` writes them (header, levels, values, padding).
+``gather`` is used to read chunks (values without headers), ``interleave`` to write them (header, levels, values,
+padding).
 
-Source: own measurements, 64 MiB in segments of 4 to 16 KiB: Arrow ``take`` moves 5 to 7 GB/s and
-``binary_join_element_wise`` 8 to 9 GB/s, a loop of ``memoryview`` copies 3 to 5 GB/s.
+Source: our measurements, 64 MiB in segments of 4 to 16 KiB: Arrow ``take`` moves 5 to 7 GB/s and
+``binary_join_element_wise`` 8 to 9 GB/s; a loop of ``memoryview`` copies moves 3 to 5 GB/s.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
 __all__ = ["Segments", "interleave"]
 
 _FEW_BYTES: Final = 32
-"""Below this many bytes a segment, numpy's indexing is the faster way to pick them; they may also overlap."""
+"""For segments smaller than this, numpy indexing is faster; it also supports overlapping segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
     """Many byte strings in one array: number i is ``data[starts[i] : starts[i] + sizes[i]]``.
 
-    Starts ascend and segments do not overlap. Whoever builds the record from untrusted positions has checked that
-    they lie inside ``data``.
+    Starts ascend and segments do not overlap. Code that creates a record from untrusted positions must first check that
+    they are inside ``data``.
 
     Attributes:
         data: (num_bytes,) uint8.
-        starts: (num_segments,) int64, bytes.
-        sizes: (num_segments,) int64, bytes.
+        starts: (num_segments,) int64, in bytes.
+        sizes: (num_segments,) int64, in bytes.
     """
 
     data: NDArray[np.uint8]
@@ -50,18 +51,18 @@ class Segments:
 
     @classmethod
     def back_to_back(cls, data: NDArray[np.uint8], sizes: NDArray[np.int64]) -> Self:
-        """Segments that follow each other without gaps from the start of ``data``."""
+        """Return segments that follow each other without gaps from the start of ``data``."""
         return cls(data, np.cumsum(sizes) - sizes, sizes)
 
     @classmethod
     def evenly(cls, data: NDArray[np.uint8], num_segments: int, segment_bytes: int) -> Self:
-        """Back-to-back segments of ``segment_bytes`` each; the last one holds what is left of ``data``."""
+        """Split ``data`` into segments of ``segment_bytes`` each; the last one contains the remainder."""
         starts = np.arange(num_segments, dtype=np.int64) * segment_bytes
         return cls(data, starts, np.minimum(len(data) - starts, segment_bytes))
 
     @property
     def num_segments(self) -> int:
-        """How many segments there are."""
+        """Number of segments."""
         return len(self.starts)
 
     @property
@@ -70,20 +71,20 @@ class Segments:
         return int(self.sizes.sum())
 
     def select(self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """The chosen segments of the same data."""
+        """Return the chosen segments of the same data."""
         return type(self)(self.data, self.starts[chosen], self.sizes[chosen])
 
     def skip(self, num_bytes: int) -> Self:
-        """Every segment without its first ``num_bytes`` bytes; the caller has checked that each has as many."""
+        """Remove the first ``num_bytes`` bytes of every segment; the caller has checked that all are long enough."""
         return type(self)(self.data, self.starts + num_bytes, self.sizes - num_bytes)
 
     def segment(self, index: int) -> NDArray[np.uint8]:
-        """Segment ``index`` as a view."""
+        """Return segment ``index`` as a view."""
         start = int(self.starts[index])
         return self.data[start : start + int(self.sizes[index])]
 
     def gather(self) -> NDArray[np.uint8]:
-        """All segments joined: a view where they already lie back to back, else one copy."""
+        """Join all segments: a view if they are already contiguous, otherwise one copy."""
         if self.num_segments == 0:
             return self.data[:0]
         if self.num_segments == 1:
@@ -98,7 +99,7 @@ class Segments:
         return self._gather_anywhere(stops)
 
     def rows(self, segment_bytes: int) -> NDArray[np.uint8]:
-        """The first ``segment_bytes`` bytes of every segment, (num_segments, segment_bytes); a view if evenly spaced.
+        """Return the first bytes of every segment, (num_segments, segment_bytes); a view if segments are evenly spaced.
 
         The caller has checked that every segment is long enough.
         """
@@ -138,13 +139,13 @@ class Segments:
 
 
 def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Zip lists of segments: segment 0 of every column, then segment 1 of every column, and so on.
+    """Interleave lists of segments: segment 0 of every column, then segment 1 of every column, and so on.
 
     Args:
-        columns: at least one; all with the same number of segments.
+        columns: lists of segments, at least one; all must have the same number of segments.
 
     Returns:
-        The joined bytes, and the (num_segments + 1,) int64 positions where each group starts, the end included.
+        The joined bytes, and the (num_segments + 1,) int64 start positions of the groups, including the end.
     """
     num_segments = columns[0].num_segments
     if num_segments == 0:
@@ -159,7 +160,7 @@ def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[
 
 
 def _interleave_evenly(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The same of columns whose segments are of one size, the last one aside."""
+    """Interleave columns whose segments have equal sizes, except for the last segment."""
     num_equal = columns[0].num_segments - 1
     group_bytes = sum(int(column.sizes[0]) for column in columns)
     positions = np.arange(num_equal + 2) * group_bytes

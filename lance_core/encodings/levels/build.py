@@ -1,7 +1,8 @@
-"""Shredding: the nesting of a column, layer by layer, becomes one repetition and one definition level per leaf entry.
+"""Shredding: converts the nesting of a column, layer by layer, to one repetition and definition level per leaf entry.
 
-Layers are peeled from the outside. Each step keeps one entry per slot of the current layer; a null or empty list keeps
-one entry of its own for good (it is *closed*), and every other list is replaced by its items::
+Layers are processed from the outermost to the innermost. After each step, there is one entry per slot of the current
+layer, and one for each null or empty list of outer layers (such a list is *closed*); all other lists are replaced by
+their items::
 
     rows                    [[1, 2], null, [], [3, null]]
     after the list layer    1       2       null    []      3       null
@@ -10,7 +11,7 @@ one entry of its own for good (it is *closed*), and every other list is replaced
     after the leaf layer
       definition            0       0       2       3       0       1       layers (leaf first): 3, 6
 
-Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class ItemSlots:
     """A struct layer, or the leaf.
 
     Attributes:
-        validity: (num_slots,) bool, True = valid; None = all valid. A mask that is all True makes the layer nullable in
-            name, which some readers need.
-        num_slots: entries of the layer.
+        validity: (num_slots,) bool, True = valid; None = all valid. With an all-True mask, the layer is declared
+            nullable nevertheless, which some readers need.
+        num_slots: number of entries in the layer.
     """
 
     validity: NDArray[np.bool_] | None
@@ -70,8 +71,8 @@ class ListSlots:
     """A list layer.
 
     Attributes:
-        validity: as for :class:`ItemSlots`.
-        lengths: (num_slots,) int64 items; 0 for null lists.
+        validity: see :class:`ItemSlots`.
+        lengths: (num_slots,) int64 number of items; 0 for null lists.
     """
 
     validity: NDArray[np.bool_] | None
@@ -79,7 +80,7 @@ class ListSlots:
 
     @property
     def num_slots(self) -> int:
-        """Entries of the layer."""
+        """Number of entries in the layer."""
         return len(self.lengths)
 
 
@@ -91,10 +92,10 @@ class Levels:
     """Levels of one page.
 
     Attributes:
-        layers: what the levels mean.
+        layers: meaning of the levels.
         repetition: (num_levels,) uint16; None without list layers.
-        definition: (num_levels,) uint16; None when no layer takes definition levels.
-        num_levels: entries; for a page without levels its value slots.
+        definition: (num_levels,) uint16; None if no layer uses definition levels.
+        num_levels: number of levels; for a page without levels, the number of value slots.
     """
 
     layers: Layers
@@ -103,7 +104,7 @@ class Levels:
     num_levels: int
 
     def visible(self) -> NDArray[np.bool_] | None:
-        """(num_levels,) mask of the levels that own a value slot; None = all of them."""
+        """Return a (num_levels,) mask of the levels that own a value slot; None = all of them."""
         if self.definition is None or not self.layers.has_invisible:
             return None
         visible = self.definition <= self.layers.max_visible
@@ -111,10 +112,10 @@ class Levels:
 
 
 def shred(slots: Sequence[Slots]) -> Levels:
-    """Turn the layers of a column, outermost first, into levels.
+    """Convert the layers of a column, outermost first, to levels.
 
     Args:
-        slots: from the row layer to the leaf. The number of slots of a layer is what the layer before it implies.
+        slots: the layers from the row layer to the leaf; each layer determines the number of slots of the next.
     """
     codes = [_layer_code(layer) for layer in slots]
     layers = Layers(tuple(reversed(codes)))
@@ -149,9 +150,9 @@ def _layer_code(layer: Slots) -> pb21.RepDefLayer:
 
 
 class _Shredding:
-    """The levels built so far: one entry per slot of the current layer, closed lists included.
+    """The levels built so far: one entry per slot of the current layer, including closed lists.
 
-    ``definition`` stays None as long as every level is 0, and ``closed`` as long as no list is closed.
+    ``definition`` is None while all levels are 0, and ``closed`` is None while no list is closed.
     """
 
     __slots__ = ("closed", "definition", "num_levels", "repetition")
@@ -163,13 +164,13 @@ class _Shredding:
         self.closed: NDArray[np.bool_] | None = None
 
     def mark_nulls(self, validity: NDArray[np.bool_], level: int) -> None:
-        """Give the null slots of this layer their level; a null further out has already won."""
+        """Assign a level to the null slots of this layer; nulls of outer layers take precedence."""
         null = self._spread(~validity, np.False_)
         marks = np.multiply(null, np.uint16(level), dtype=np.uint16)
         self.definition = marks if self.definition is None else np.where(self.definition == 0, marks, self.definition)
 
     def open_lists(self, lengths: NDArray[np.int64], empty_level: int, repetition_level: int) -> None:
-        """Replace lists by their items; null and empty lists are closed."""
+        """Replace lists with their items; null and empty lists are closed."""
         lengths = self._spread(lengths, np.int64(0))
         filled = lengths > 0
         if not bool(filled.all()):
@@ -183,19 +184,19 @@ class _Shredding:
         self.num_levels = len(self.repetition)
 
     def repeat_slots(self, dimension: int) -> None:
-        """Replace every slot by ``dimension`` of them; only at top level, where no list has been opened."""
+        """Replace every slot with ``dimension`` slots; only allowed outside lists."""
         if self.definition is not None:
             self.definition = np.repeat(self.definition, dimension)
         self.num_levels *= dimension
 
     def _mark_empties(self, hollow: NDArray[np.bool_], level: int) -> None:
-        """Hollow lists that are neither null, nor inside a null, nor closed before, are empty."""
+        """Mark lists without items as empty unless they are null, inside a null, or already closed."""
         empty = hollow if self.closed is None else hollow & ~self.closed
         marks = np.multiply(empty, np.uint16(level), dtype=np.uint16)
         self.definition = marks if self.definition is None else np.where(self.definition == 0, marks, self.definition)
 
     def _spread(self, slots: NDArray[Any], fill: np.generic) -> NDArray[Any]:
-        """One entry per slot to one entry per level, closed levels getting ``fill``."""
+        """Expand one entry per slot to one entry per level; closed levels get ``fill``."""
         if self.closed is None:
             return slots
         spread = np.full(self.num_levels, fill, slots.dtype)

@@ -1,7 +1,7 @@
-"""Dropping slots: what Arrow hides under null lists is taken out before levels are built.
+"""Dropping slots: removes values that Arrow hides under null lists, before levels are built.
 
-Nested arrays are rebuilt from their children here. ``pa.Array.filter`` is used for leaves only: of a fixed-size list
-of fixed-size lists that has an offset, pyarrow 26 picks the wrong rows.
+Nested arrays are rebuilt from their children here. ``pa.Array.filter`` is used only for leaves: for nested fixed-size
+lists with an offset, pyarrow 26 selects the wrong rows.
 
 Source: Arrow columnar format.
 """
@@ -22,10 +22,10 @@ __all__ = ["keep_slots"]
 
 
 def keep_slots(array: pa.Array, mask: NDArray[np.bool_]) -> pa.Array:
-    """The slots where ``mask`` is True, nulls and everything below them included.
+    """Return the slots where ``mask`` is True, including nulls and everything below them.
 
     Args:
-        array: any type; any offset.
+        array: an array of any type and any offset.
         mask: (len(array),) bool.
     """
     if isinstance(array, pa.ExtensionArray):

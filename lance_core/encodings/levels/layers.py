@@ -1,27 +1,27 @@
-"""Layers: what the repetition and definition levels of one page mean.
+"""Layers: the meaning of the repetition and definition levels of one page.
 
-A page lists one layer per level of nesting, the leaf included, from the leaf outwards. A layer says whether its slots
-are lists and which of them may be missing, and takes as many *definition levels* as there are ways to be missing:
+A page lists one layer per level of nesting, including the leaf, from the leaf outward. A layer specifies whether its
+slots are lists, and whether slots may be null or empty, which takes one *definition level* each:
 
 ====  ==================================  =================  ====================================================
 Code  Layer                               Definition levels  Meaning
 ====  ==================================  =================  ====================================================
 1     ``ALL_VALID_ITEM``                  0                  leaf, struct or fixed-size list without nulls
-2     ``ALL_VALID_LIST``                  0                  list without nulls and without empties
+2     ``ALL_VALID_LIST``                  0                  list without nulls and empty lists
 3     ``NULLABLE_ITEM``                   1                  leaf, struct or fixed-size list with nulls
 4     ``NULLABLE_LIST``                   1                  list with nulls
-5     ``EMPTYABLE_LIST``                  1                  list with empties
+5     ``EMPTYABLE_LIST``                  1                  list with empty lists
 6     ``NULL_AND_EMPTY_LIST``             2                  list with both; null is the lower of the two
 ====  ==================================  =================  ====================================================
 
-Definition levels are numbered from 1, layer by layer from the leaf outwards; level 0 is a value. A repetition level k
-says that a new entry of the k-th list from the inside starts; a row starts with the number of lists. (Parquet counts
-both from the outside.)
+Definition levels are numbered from 1, layer by layer from the leaf outward; level 0 is a value. A repetition level k
+means that a new entry of the k-th list from the inside starts; at the start of a row, k equals the number of lists.
+(Parquet counts both from the outside.)
 
-Levels above those of the layers inside the innermost list belong to null and empty lists: they are *invisible* and own
-no value slot.
+Levels higher than those of the layers inside the innermost list represent null and empty lists. They are *invisible*:
+they do not own a value slot.
 
-Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ DEFINITION_LEVELS: Final = {
     EMPTYABLE_LIST: 1,
     NULL_AND_EMPTY_LIST: 2,
 }
-"""Definition levels that each layer takes."""
+"""Number of definition levels of each layer."""
 
 LIST_LAYERS: Final = frozenset({ALL_VALID_LIST, NULLABLE_LIST, EMPTYABLE_LIST, NULL_AND_EMPTY_LIST})
-"""Layers that also take a repetition level."""
+"""Layers that also have a repetition level."""
 
 _MAX_LAYERS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """The layers of one page, from the leaf outwards.
+    """The layers of one page, from the leaf outward.
 
     Attributes:
-        codes: one code per layer, the leaf's first.
+        codes: one code per layer, starting with the leaf.
     """
 
     codes: tuple[pb21.RepDefLayer, ...]
@@ -85,14 +85,14 @@ class Layers:
         """Check the codes found in a page.
 
         Raises:
-            CorruptDataError: no layer, an unknown code, or a list as the leaf.
-            NotSupportedError: more layers than any schema that this library reads.
+            CorruptDataError: there is no layer, a code is unknown, or the leaf is a list.
+            NotSupportedError: there are more layers than in any schema that this library reads.
         """
         layers = tuple(codes)
         if not layers or layers[0] in LIST_LAYERS or not DEFINITION_LEVELS.keys() >= set(layers):
             raise CorruptDataError(f"{what}: layers {list(layers)} do not describe a column")
         if len(layers) > _MAX_LAYERS:
-            raise NotSupportedError(f"{what}: {len(layers)} layers of nesting, at most {_MAX_LAYERS} are supported")
+            raise NotSupportedError(f"{what}: {len(layers)} layers of nesting; at most {_MAX_LAYERS} are supported")
         return cls(layers)
 
     @property
@@ -117,5 +117,5 @@ class Layers:
 
     @property
     def has_invisible(self) -> bool:
-        """True when some definition level owns no value slot."""
+        """Whether some definition levels do not own a value slot."""
         return self.max_definition > self.max_visible

@@ -1,17 +1,17 @@
-"""Nesting: a column's Arrow array taken apart into its leaves, each below the layers that lead to it.
+"""Nesting: splits a column's Arrow array into its leaves, each with the layers above it.
 
-On the way everything is brought into the one form that levels can express:
+The arrays are also normalized to the one form that levels can express:
 
-* array offsets are applied, so that every layer starts at its first slot, and view types become plain ones;
-* null lists have no items: what Arrow hides under them is dropped;
-* a null struct makes its members null. Readers need it: pylance 14.0.2 misreads a list without nulls of its own below a
-  nullable struct.
+* array offsets are applied, so that every layer starts at its first slot, and view types become plain types;
+* null lists have no items: the items that Arrow hides under them are dropped;
+* a null struct makes its members null. Readers depend on this: pylance 14.0.2 misreads a list without nulls of its own
+  below a nullable struct.
 
-With ``keep_nullable``, layers whose nulls may come and go from page to page are called nullable in every page: nullable
+With ``keep_nullable``, layers that may have nulls in only some pages are declared nullable in every page: nullable
 structs that contain a list, the lists below them, and nullable fixed-size lists of structs. pylance 14.0.2 cannot read
-such a column when its pages differ.
+such a column if the layers of its pages differ.
 
-Source: Arrow columnar format; behaviour of pylance 14.0.2.
+Source: Arrow columnar format; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class NestedLeaf:
 
     Attributes:
         field: the leaf's field.
-        slots: its layers, outermost first, the leaf's own last.
-        array: its values, one per slot of the last layer.
+        slots: the layers of the leaf, outermost first, ending with the leaf's own layer.
+        array: the values of the leaf, one per slot of the last layer.
     """
 
     field: Field
@@ -53,21 +53,21 @@ class NestedLeaf:
 
     @property
     def num_page_rows(self) -> int:
-        """``Page.length``: rows of the column; below fixed-size lists of structs, their slots."""
+        """``Page.length``: number of rows, or number of slots inside fixed-size lists of structs."""
         dimensions = (layer.dimension for layer in self.slots if isinstance(layer, FixedSizeListSlots))
         return self.slots[0].num_slots * prod(dimensions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where the walk is: the layers above, and what they impose on the next one.
+    """Position in the tree of fields: the layers above it, and the constraints that they impose on the next layer.
 
     Attributes:
         slots: layers above, outermost first.
-        validity: of the struct directly above; None = all valid, or no struct.
-        keep_nullable: see the module.
-        under_kept: the layer directly above is nullable in every page, and its nulls reach this one.
-        inside_kept: some layer above is nullable in every page.
+        validity: validity of the struct directly above; None = all valid, or no struct.
+        keep_nullable: see the module docstring.
+        under_kept: whether the layer directly above is nullable in every page, and its nulls also apply to this layer.
+        inside_kept: whether some layer above is nullable in every page.
     """
 
     slots: tuple[Slots, ...] = ()
@@ -77,7 +77,7 @@ class _Place:
     inside_kept: bool = False
 
     def below_struct(self, layer: Slots, validity: NDArray[np.bool_] | None, *, is_kept: bool) -> _Place:
-        """The place of the members of a struct, or of the struct in a fixed-size list."""
+        """Return the position of the members of a struct, or of the struct in a fixed-size list."""
         return _Place(
             slots=(*self.slots, layer),
             validity=validity,
@@ -87,20 +87,20 @@ class _Place:
         )
 
     def below_list(self, layer: ListSlots) -> _Place:
-        """The place of the items of a list."""
+        """Return the position of the items of a list."""
         return _Place(slots=(*self.slots, layer), keep_nullable=self.keep_nullable, inside_kept=self.inside_kept)
 
 
 def leaves_of(field: Field, array: pa.Array, *, keep_nullable: bool) -> list[NestedLeaf]:
-    """The leaves of a column, depth first.
+    """Return the leaves of a column, depth first.
 
     Args:
         field: the column's field.
-        array: its values; any offset, anything under nulls.
-        keep_nullable: see the module.
+        array: the values of the column; any offset, and any values under nulls.
+        keep_nullable: see the module docstring.
 
     Raises:
-        SchemaMismatchError: the array's nesting is not the field's.
+        SchemaMismatchError: the nesting of the array differs from that of the field.
         NotSupportedError: a nesting that pylance 14.0.2 cannot read back.
     """
     return _walk(field, array, _Place(keep_nullable=keep_nullable))
@@ -111,7 +111,7 @@ def _walk(field: Field, array: pa.Array, place: _Place) -> list[NestedLeaf]:
         array = array.storage
     validity = _both(validity_of(array), place.validity)
     if field.is_packed or field.is_blob:
-        # Stored row by row in one column; of values outside the pages these are the descriptors.
+        # Stored row by row in one column; for values outside the pages, the rows are descriptors.
         _require(pa.types.is_struct(array.type), field, array)
         return [NestedLeaf(field, (*place.slots, ItemSlots(validity, len(array))), array)]
     if field.is_struct:
@@ -154,9 +154,9 @@ def _fieldless_struct(
     field: Field, array: pa.StructArray, validity: NDArray[np.bool_] | None, place: _Place
 ) -> NestedLeaf:
     if validity is not None or place.slots:
-        # pylance 14.0.2 loses the values beside a nested one.
+        # pylance 14.0.2 loses the values of the siblings of a nested struct without fields.
         raise NotSupportedError(
-            f"struct {field.name!r} without members must be a top-level column without nulls", field=field.name
+            f"struct {field.name!r} without fields must be a top-level column without nulls", field=field.name
         )
     nothing = np.zeros(len(array), np.bool_)
     return NestedLeaf(field, (ItemSlots(nothing, len(array)),), pa.nulls(len(array)))
@@ -182,9 +182,11 @@ def _walk_fixed_size_list(
     struct = field.children[0]
     in_list = any(isinstance(layer, ListSlots) for layer in place.slots)
     if in_list or any(node.is_list or node.is_map for node in struct.walk()):
-        # pylance 14.0.2 fails on these when writing or reading, see docs/concepts/levels.md.
+        # pylance 14.0.2 fails to write or read these; see docs/concepts/levels.md.
         raise NotSupportedError(
-            f"field {field.name!r}: a fixed-size list of structs cannot lie in a list or hold one", field=field.name
+            f"field {field.name!r}: a fixed-size list of structs cannot be nested in a list, and cannot contain lists "
+            "or maps",
+            field=field.name,
         )
     dimension = array.type.list_size
     items = array.values.slice(array.offset * dimension, len(array) * dimension)
@@ -217,6 +219,6 @@ def _named_nullable(validity: NDArray[np.bool_] | None, num_slots: int) -> NDArr
 def _require(matches: bool, field: Field, array: pa.Array) -> None:
     if not matches:
         raise SchemaMismatchError(
-            f"field {field.name!r} of type {field.logical_type!r} cannot hold an array of type {array.type}",
+            f"field {field.name!r} of type {field.logical_type!r} does not match an array of type {array.type}",
             field=field.name,
         )

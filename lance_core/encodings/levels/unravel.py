@@ -1,10 +1,10 @@
-"""Unravelling: the levels of one page become validity and list offsets again, layer by layer from the leaf outwards.
+"""Unraveling: converts the levels of a page back to validity and list offsets, layer by layer from the leaf outward.
 
-``Unraveler`` walks the layers of one page. For every layer the caller asks for what the schema says it is:
-``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. Peeling a list keeps only the
-levels that start one of its entries.
+``Unraveler`` walks the layers of one page. For every layer, the caller calls the method that matches the schema:
+``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. After a list is peeled off, only
+the levels that start an entry of the list remain.
 
-Source: ``lance.encodings21.RepDefLayer``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = ["Unraveler"]
 
 
 class Unraveler:
-    """Walks the layers of one page from the leaf outwards.
+    """Walks the layers of one page from the leaf outward.
 
     Args:
-        levels: whole rows: the first repetition level, if there are any, starts a row.
-        what: the column, for messages.
+        levels: levels of whole rows; if there are repetition levels, the first starts a row.
+        what: name of the column, for messages.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Unraveler:
         self._next_layer = 0
         self._num_definition_passed = 0
         self._num_lists_passed = 0
-        # Of each definition level: list layers at or inside the layer that owns it. Level 0 is a value.
+        # For each definition level: the number of list layers at or inside the layer that owns it. Level 0 is a value.
         self._lists_at_level = [0]
         num_lists = 0
         for code in self._codes:
@@ -71,41 +71,41 @@ class Unraveler:
             self._lists_at_level += [num_lists] * DEFINITION_LEVELS[code]
 
     def num_slots(self) -> int:
-        """Slots of the layer that comes next."""
+        """Return the number of slots of the next layer."""
         if self._definition is not None:
             return len(self._current_definition(self._definition))
         return self._num_slots if self._repetition is None else len(self._repetition)
 
     def validity(self) -> NDArray[np.bool_] | None:
-        """Peel a leaf, struct or fixed-size list layer: (num_slots,) mask, True = valid; None = all valid.
+        """Peel off a leaf, struct or fixed-size list layer: (num_slots,) mask, True = valid; None = all valid.
 
         Raises:
-            CorruptDataError: the page has a list layer here, or no layer at all.
+            CorruptDataError: the next layer of the page is a list, or there are no more layers.
         """
         code = self._peel(is_list=False)
         if code == ALL_VALID_ITEM:
             return None
         passed = self._num_definition_passed
         self._num_definition_passed += 1
-        # pylance leaves out definition levels that would all be 0.
+        # pylance omits definition levels that would all be 0.
         if self._definition is None:
             return None
         return self._current_definition(self._definition) <= passed
 
     def offsets(self) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Peel a list layer.
+        """Peel off a list layer.
 
         Returns:
-            (num_slots + 1,) int32 or int64 offsets from 0 into the slots of the layer inside, and the validity as in
+            (num_slots + 1,) int32 or int64 offsets from 0 into the slots of the inner layer, and the validity as in
             :meth:`validity`.
 
         Raises:
-            CorruptDataError: the page has no list layer here, or its repetition levels are missing.
+            CorruptDataError: the next layer of the page is not a list, or its repetition levels are missing.
         """
         code = self._peel(is_list=True)
         if self._repetition is None:
-            raise CorruptDataError(f"{self._what}: a list layer without repetition levels")
-        # A null comes below an empty; a level that the layer does not have is 0.
+            raise CorruptDataError(f"{self._what}: a list layer has no repetition levels")
+        # The null level is below the empty level; a level that the layer does not have is 0.
         passed = self._num_definition_passed
         null_level = passed + 1 if code in (NULLABLE_LIST, NULL_AND_EMPTY_LIST) else 0
         self._num_definition_passed += DEFINITION_LEVELS[code]
@@ -120,14 +120,14 @@ class Unraveler:
         return peeled.offsets, peeled.validity
 
     def keep_first_of(self, dimension: int) -> None:
-        """Before ``validity()`` of a fixed-size list of structs: keep one level out of each ``dimension``.
+        """Keep the first of every ``dimension`` levels; called before ``validity()`` of a fixed-size list of structs.
 
         Raises:
-            CorruptDataError: the levels are not a multiple of the dimension, or a list lies outside of this layer.
+            CorruptDataError: the number of levels is not a multiple of the dimension, or a list encloses this layer.
         """
         inside_list = any(code in LIST_LAYERS for code in self._codes[self._next_layer :])
         if inside_list or self.num_slots() % dimension:
-            raise CorruptDataError(f"{self._what}: levels do not form fixed-size lists of {dimension}")
+            raise CorruptDataError(f"{self._what}: levels do not match fixed-size lists of {dimension} items")
         self._num_slots //= dimension
         if self._repetition is not None:
             self._repetition = self._repetition[::dimension]
@@ -137,20 +137,20 @@ class Unraveler:
     def _peel(self, *, is_list: bool) -> pb21.RepDefLayer:
         code = self._codes[self._next_layer] if self._next_layer < len(self._codes) else None
         if code is None or (code in LIST_LAYERS) != is_list:
-            raise CorruptDataError(f"{self._what}: layers {list(self._codes)} do not fit the nesting of the column")
+            raise CorruptDataError(f"{self._what}: layers {list(self._codes)} do not match the nesting of the column")
         self._next_layer += 1
         return code
 
     def _current_definition(self, definition: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """The definition levels that are slots of the current layer."""
+        """Return the definition levels that are slots of the current layer."""
         highest = sum(lists <= self._num_lists_passed for lists in self._lists_at_level) - 1
         if highest == len(self._lists_at_level) - 1:
             return definition
         return definition[definition <= highest]
 
     def _highest_slot(self) -> int:
-        """The highest definition level that still is a slot of the list layer just peeled."""
-        # A null of the item layers directly outside (a null struct) still is a slot of this list layer.
+        """Return the highest definition level that is a slot of the list layer that was just peeled off."""
+        # A null in the item layers directly outside (a null struct) is also a slot of this list layer.
         highest = self._num_definition_passed
         for code in self._codes[self._next_layer :]:
             if code in LIST_LAYERS:

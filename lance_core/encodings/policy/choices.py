@@ -1,4 +1,4 @@
-"""What the policy decides, as records, and the numbers that all decisions share."""
+"""The decisions of the policy as records, and the constants that all decisions share."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
 ]
 
 TARGET_CHUNK_BYTES: Final = 8 << 10
-"""Values of a chunk: a random read decodes one chunk, and larger ones gain little."""
+"""Target size of the values of a chunk: a random read decodes one chunk, and larger chunks save little."""
 
 MAX_CHUNK_VALUES: Final = 4096
-"""Of a chunk; the reference writes no more."""
+"""Maximum number of values in a chunk, as in the reference."""
 
 MIN_CHUNK_VALUES: Final = 2
-"""Of every chunk but the last one."""
+"""Minimum number of values in every chunk except the last."""
 
 _MIN_BITMAP_VALUES: Final = 8
 _ASKED_LEVEL: Final = 3
-"""Of zstd: the level that zstd itself, and so the reference, takes."""
+"""Default zstd level if compression is requested: the default of zstd, and thus of the reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Compression:
 
     Attributes:
         scheme: ``zstd`` or ``lz4``.
-        level: of zstd; None = the fastest.
+        level: zstd level; None = the fastest.
     """
 
     scheme: str
@@ -60,8 +60,8 @@ class MiniBlockChoice:
 
     Attributes:
         arm: encoding of the values.
-        values_per_chunk: a power of two; the last chunk holds the rest.
-        compression: around the encoding; None = not compressed.
+        values_per_chunk: number of values in each chunk, a power of two; the last chunk has the remainder.
+        compression: compression around the encoding; None = not compressed.
     """
 
     arm: str
@@ -69,16 +69,16 @@ class MiniBlockChoice:
     compression: Compression | None = None
 
     def smaller(self, block: DataBlock) -> MiniBlockChoice | None:
-        """The same with chunks of half as many values; None if there are none."""
+        """Return the same choice with half as many values per chunk; None if that is not possible."""
         if self.values_per_chunk // 2 < (_MIN_BITMAP_VALUES if _is_bitmap(block) else MIN_CHUNK_VALUES):
             return None
-        # Packed chunks are of one size; smaller ones are flat.
+        # Packed chunks have a fixed number of values; smaller chunks use flat.
         arm = "flat" if self.arm == "inline_bitpacking" else self.arm
         return replace(self, arm=arm, values_per_chunk=self.values_per_chunk // 2)
 
 
 def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Levels) -> MiniBlockChoice | None:
-    """The choice with chunks small enough for their levels, or None if there are none."""
+    """Return the choice with chunks small enough for their levels; None if that is not possible."""
     has_levels = levels.repetition is not None or levels.definition is not None
     if not has_levels or levels.num_levels <= MAX_LEVELS_PER_CHUNK:
         return choice
@@ -93,7 +93,7 @@ def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Leve
 
 
 def asked_compression(options: FieldOptions) -> Compression | None:
-    """The compression that metadata ask for, at the reference's level unless they name one."""
+    """Return the compression that the metadata requests, by default with the level of the reference."""
     if options.general is None:
         return None
     level = options.compression_level or _ASKED_LEVEL
@@ -101,7 +101,7 @@ def asked_compression(options: FieldOptions) -> Compression | None:
 
 
 def power_of_two(limit: int) -> int:
-    """The largest power of two up to ``limit``, at least the fewest values of a chunk and at most the most."""
+    """Return the largest power of two up to ``limit``, clamped to the allowed numbers of values in a chunk."""
     return min(MAX_CHUNK_VALUES, max(MIN_CHUNK_VALUES, 1 << max(limit, 1).bit_length() - 1))
 
 

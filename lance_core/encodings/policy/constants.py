@@ -1,6 +1,6 @@
-"""Whether a page holds one value throughout.
+"""Checks whether all values of a page are equal.
 
-Source: own policy.
+Source: our own policy.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SAMPLES: Final = 64
 
 
 def common_value(block: DataBlock, validity: NDArray[np.bool_] | None) -> FixedWidthBlock | VariableWidthBlock | None:
-    """The value that all valid slots share, as a block of one (bools as a byte), or None.
+    """Return the common value of all valid slots as a block of one value (booleans as a byte); None if they differ.
 
-    Bytes decide: 0.0 and -0.0 differ, and a NaN equals itself.
+    Values are compared by their bytes: 0.0 and -0.0 differ, and a NaN equals itself.
 
     Args:
         block: the values of a page.
@@ -91,7 +91,7 @@ def _common_string(block: VariableWidthBlock, validity: NDArray[np.bool_] | None
     length = int(block.offsets[first + 1] - block.offsets[first])
     start = int(block.offsets[0])
     step = max(1, block.num_values // _SAMPLES)
-    # Null slots are empty, so the valid strings lie back to back.
+    # Null slots are empty, so the valid strings are contiguous.
     for chosen in (slice(None, None, step), slice(None)):
         differ = block.offsets[1:][chosen] - block.offsets[:-1][chosen] != length
         if validity is not None:

@@ -1,9 +1,10 @@
-"""Whether a page becomes indices into its distinct values.
+"""Decides whether a page is stored as a dictionary and indices.
 
-The number of distinct values is estimated from a sample, by how often values recur in it. Only where the estimate
-promises a smaller page are the values counted; the page is then compared with what it would be otherwise.
+The number of distinct values is estimated from a sample, by how often values occur in it. Only if the page would be
+smaller according to the estimate, the values are counted, and the result is compared with the page without a
+dictionary.
 
-Source: own policy; limits of pylance 14.0.2 where metadata ask for them.
+Source: our own policy; limits of pylance 14.0.2 if the metadata requests them.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _RUN_BYTES: Final = 5
 def may_have_few_distinct(
     array: pa.Array, item_bytes: float, plain_bytes: float, options: FieldOptions, *, runs: float = 1.0
 ) -> bool:
-    """Whether counting distinct values is worth the time.
+    """Return whether counting distinct values is worth the time.
 
     Args:
         array: the values of a page.
-        item_bytes: of one value in a dictionary, at the least.
+        item_bytes: minimum size of one value in a dictionary.
         plain_bytes: estimated size of the page without a dictionary.
-        options: of the field.
-        runs: of equal values, by the number of values; indices have as many.
+        options: options of the field.
+        runs: number of runs of equal values divided by the number of values; also that of the indices.
     """
     num_values: int = len(array) - array.null_count
     if num_values < _MIN_VALUES:
@@ -50,17 +51,17 @@ def may_have_few_distinct(
 
 
 def dictionary_fits(num_items: int, num_values: int, options: FieldOptions) -> bool:
-    """Whether there are few enough items for a dictionary."""
+    """Return whether the number of items is small enough for a dictionary."""
     return num_items <= max(1, min(_MAX_ITEMS, num_values // (options.dict_divisor or _DIVISOR)))
 
 
 def dictionary_pays(dictionary_bytes: float, plain_bytes: float, options: FieldOptions) -> bool:
-    """Whether indices and encoded items make the page small enough.
+    """Return whether indices and encoded items make the page small enough.
 
     Args:
-        dictionary_bytes: of both.
+        dictionary_bytes: total size of the indices and the items.
         plain_bytes: estimated size of the page without a dictionary.
-        options: of the field.
+        options: options of the field.
     """
     return dictionary_bytes < _gain(options) * plain_bytes
 

@@ -1,29 +1,29 @@
-"""What the metadata of a field ask of the writer.
+"""The encoding options that the metadata of a field requests.
 
 ==============================================  ===================================================================
-Key (behind ``lance-encoding:``)                Value
+Key (after ``lance-encoding:``)                 Value
 ==============================================  ===================================================================
 ``compression``                                 ``none``, ``zstd``, ``lz4``, ``fsst`` (strings)
-``compression-level``                           of zstd, 1 to 22
-``rle-threshold``                               most runs per value at which runs are considered
+``compression-level``                           level of zstd, 1 to 22
+``rle-threshold``                               maximum number of runs per value for using runs
 ``bss``                                         ``auto``, ``on``, ``off``: split the bytes of floats before compression
-``dict-divisor``                                a dictionary has at most one item per so many values
-``dict-size-ratio``                             a dictionary page is at most so large, relative to the plain one
-``dict-values-compression``                     ``none``, ``zstd``, ``lz4``: of the items of a dictionary
-``dict-values-compression-level``               of zstd, 1 to 22
-``minichunk-size``                              bytes of values that a chunk aims at
+``dict-divisor``                                minimum number of values per item of a dictionary
+``dict-size-ratio``                             maximum size of a dictionary page relative to a plain page
+``dict-values-compression``                     ``none``, ``zstd``, ``lz4``: compression of the items of a dictionary
+``dict-values-compression-level``               level of zstd, 1 to 22
+``minichunk-size``                              target size of the values of a chunk in bytes
 ``structural-encoding``                         ``miniblock``, ``fullzip``
 ==============================================  ===================================================================
 
-A leaf takes what its own metadata say, and for other keys what those of its top-level column say. Values that name
-nothing known and numbers that are none are ignored, and numbers out of range become the nearest one within, as with
-pylance; a level of 0 is zstd's own choice.
+A leaf uses its own metadata and, for keys that it does not set, the metadata of its top-level column. Unknown values
+and malformed numbers are ignored, and numbers out of range are clamped, as in pylance; a level of 0 selects the default
+of zstd.
 
-Only ``compression`` has to be one of its four values, to the letter: ``ZSTD``, `` zstd`` and nothing at all are refused
-for every column of 2.1 and 2.2. pylance refuses them too, once it puts values into chunks that it compresses; it does
-not look at the key of columns that it stores in another way (long values, vectors, blobs, packed structs, constants,
-nothing but nulls) and of the lists, structs and maps around a leaf, so that the data decide. 2.0 takes
-two of these keys for strings, and ignores what it does not know; see ``v2_0/page_encoder.py``.
+Only ``compression`` must be exactly one of its four values: ``ZSTD``, `` zstd`` and the empty string are rejected for
+every column of 2.1 and 2.2. pylance also rejects them, but only when it stores values in chunks that it compresses; it
+ignores the key for columns that it stores in another way (long values, vectors, blobs, packed structs, constants, only
+nulls) and for the lists, structs and maps around a leaf, so that the result depends on the data. 2.0 supports two of
+these keys for strings and ignores unknown values; see ``v2_0/page_encoder.py``.
 
 Source: ``lance-encoding`` keys of pylance 14.0.2.
 """
@@ -49,7 +49,7 @@ COMPRESSION_KEY: Final = _PREFIX + "compression"
 """Field metadata: general-purpose compression of the field's values."""
 
 COMPRESSION_LEVEL_KEY: Final = _PREFIX + "compression-level"
-"""Field metadata: effort of that compression."""
+"""Field metadata: level of general-purpose compression."""
 
 _COMPRESSIONS: Final = ("none", "zstd", "lz4", "fsst")
 _MAX_DIGITS: Final = 18
@@ -59,18 +59,18 @@ _MIN_MINICHUNK_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """The wishes of one leaf; None = nothing asked for.
+    """The encoding options of one leaf; None = not set.
 
     Attributes:
         compression: ``none``, ``zstd``, ``lz4`` or ``fsst``.
-        compression_level: of zstd.
-        rle_threshold: runs per value.
-        bss: True = always, False = never.
-        dict_divisor: values per dictionary item.
-        dict_size_ratio: of a dictionary page to a plain one.
-        dict_compression: ``none``, ``zstd`` or ``lz4``.
-        dict_level: of zstd.
-        minichunk_bytes: that a chunk aims at.
+        compression_level: level of zstd.
+        rle_threshold: maximum number of runs per value.
+        bss: whether to split the bytes of floats: True = always, False = never.
+        dict_divisor: minimum number of values per dictionary item.
+        dict_size_ratio: maximum size of a dictionary page relative to a plain page.
+        dict_compression: compression of dictionary items: ``none``, ``zstd`` or ``lz4``.
+        dict_level: zstd level for dictionary items.
+        minichunk_bytes: target size of a chunk.
         structure: ``miniblock`` or ``fullzip``.
     """
 
@@ -87,7 +87,7 @@ class FieldOptions:
 
     @property
     def general(self) -> str | None:
-        """``zstd`` or ``lz4`` if that is asked for."""
+        """``zstd`` or ``lz4`` if requested; otherwise None."""
         return self.compression if self.compression in ("zstd", "lz4") else None
 
 
@@ -95,14 +95,14 @@ _NOTHING: Final = FieldOptions()
 
 
 def options_of(leaf: Field, top: Field) -> FieldOptions:
-    """The wishes of a leaf.
+    """Return the encoding options of a leaf.
 
     Args:
         leaf: the field that owns the column.
-        top: the top-level field around it, or the leaf itself.
+        top: the top-level field that contains the leaf, or the leaf itself.
 
     Raises:
-        InvalidInputError: a compression that is none of the four.
+        InvalidInputError: the compression is unknown.
     """
     asked = _Asked(leaf, {**_own(top), **_own(leaf)})
     if not asked.values:
@@ -126,7 +126,7 @@ def _own(field: Field) -> Mapping[str, bytes]:
 
 
 class _Asked:
-    """Metadata of one leaf, by the key behind the prefix."""
+    """Metadata of one leaf, keyed by the part of the key after the prefix."""
 
     def __init__(self, leaf: Field, values: Mapping[str, bytes]) -> None:
         self._leaf = leaf

@@ -1,17 +1,17 @@
-"""Words in mini-block pages: which encoding, and how many values to a chunk.
+"""Words in mini-block pages: choice of the encoding and of the number of values per chunk.
 
 In this order, for words of 8, 16, 32 or 64 bits:
 
 1. ``compression`` = ``none``: flat;
-2. ``compression`` = ``zstd`` or ``lz4``: whichever of flat, split by bytes, runs and bit-packed a sample says is
-   smallest once it is compressed; ``bss`` = ``on`` and ``off`` settle whether bytes are split;
-3. runs, where they are smaller than packed words and 5 % smaller than flat ones;
-4. bit-packed, where that saves 5 % or more: reading flat words is a copy, reading packed ones is work;
+2. ``compression`` = ``zstd`` or ``lz4``: of flat, split by bytes, runs and bit-packed, the form whose compressed sample
+   is smallest; ``bss`` = ``on`` or ``off`` determines whether bytes are split;
+3. runs, if they are smaller than packed words and 5 % smaller than flat words;
+4. bit-packed, if that saves 5 % or more: reading flat words is a copy, but reading packed words needs computation;
 5. flat.
 
-Other widths are flat. What is estimated comes from samples.
+Words of other widths are flat. Estimates are based on samples.
 
-Source: own policy; thresholds so that no file is more than 5 % larger than that of pylance 14.0.2.
+Source: our own policy; the thresholds ensure that no file is more than 5 % larger than that of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FIXED_BYTES", "bits_per_word", "choose_lists", "choose_rows", "choose_words", "plain_bytes"]
 
 MAX_FIXED_BYTES: Final = 256
-"""Values of this size are zipped: a chunk would hold few of them."""
+"""Values of at least this size are zipped, because only a few would fit into a chunk."""
 
 _MAX_MINICHUNK_BYTES: Final = 16 << 10
 _GAIN: Final = 0.955
@@ -56,7 +56,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """The choice for one page; None for full zip, as values are too wide or that is asked for."""
+    """Return the choice for one page; None for full zip, if the values are too wide or full zip is requested."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value
@@ -77,9 +77,9 @@ def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoi
 
 
 def bits_per_word(words: NDArray[Any]) -> float:
-    """Estimate of the bits that a packed word takes, headers included."""
+    """Estimate the number of bits that a packed word takes, including headers."""
     num_blocks, num_rest = divmod(len(words), BLOCK_VALUES)
-    # A short block is packed like a full one.
+    # A short block is packed like a full block.
     last_bits = int(words[len(words) - num_rest :].max(initial=0)).bit_length()
     packed = float(last_bits * BLOCK_VALUES)
     if num_blocks:
@@ -90,17 +90,17 @@ def bits_per_word(words: NDArray[Any]) -> float:
 
 
 def choose_rows(row_bytes: int, options: FieldOptions) -> MiniBlockChoice | None:
-    """The choice for packed structs of fixed width; None if a row is too wide for a chunk."""
+    """Return the choice for fixed-width packed structs; None if a row is too wide for a chunk."""
     if row_bytes >= MAX_FIXED_BYTES:
         return None
     return MiniBlockChoice("packed_struct", _flat_values(row_bytes * 8, options))
 
 
 def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels: bool) -> MiniBlockChoice | None:
-    """The choice for fixed-size lists of primitives; None for full zip.
+    """Return the choice for fixed-size lists of primitives; None for full zip.
 
-    Zipped lists without nulls are the column's own memory. With nulls a chunk stores them in less. Lists of nothing
-    but nulls are zipped by the reference too.
+    Zipped lists without nulls use the column's own memory. Lists with nulls are smaller in chunks. The reference also
+    zips lists that contain only nulls.
     """
     num_items, items, has_nulls = block.dimension, block.items, block.validity is not None
     while isinstance(items, FixedSizeListBlock):
@@ -110,7 +110,7 @@ def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels
     if isinstance(items, NullBlock):
         return None
     item_bits = items.bits_per_value if isinstance(items, FixedWidthBlock) else 0
-    # The validity of the items is a bitmap too.
+    # The validity of the items is also a bitmap.
     bits = num_items * max(item_bits, 1)
     is_bitmap = item_bits == 1
     compresses = options.general is not None
@@ -122,12 +122,12 @@ def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels
 
 
 def fits_mini_block(value_bytes: int, options: FieldOptions) -> bool:
-    """Whether values of this width go into chunks."""
+    """Return whether values of this width are stored in chunks."""
     return value_bytes < MAX_FIXED_BYTES and options.structure != "fullzip"
 
 
 def _lists_compression(options: FieldOptions, *, has_nulls: bool) -> Compression | None:
-    # Only the first buffer of a chunk is compressed, and that is the validity of the items if there are nulls.
+    # Only the first buffer of a chunk is compressed; if there are nulls, this buffer is the validity of the items.
     return None if has_nulls else asked_compression(options)
 
 
@@ -147,7 +147,7 @@ def _runs_pay(words: NDArray[Any], best_bits: float, options: FieldOptions) -> b
 
 
 def _smallest_compressed(words: NDArray[Any], packed_bits: float, options: FieldOptions) -> str:
-    """The encoding that takes the fewest bytes once it is compressed, by pieces of the size of a chunk."""
+    """Return the encoding with the smallest compressed size, measured with samples of the size of a chunk."""
     can_split = words.itemsize * 8 in _SPLIT_BITS
     if options.bss and can_split:
         return "byte_stream_split"
@@ -169,7 +169,7 @@ def _smallest_compressed(words: NDArray[Any], packed_bits: float, options: Field
 
 
 def plain_bytes(block: FixedWidthBlock, choice: MiniBlockChoice) -> float:
-    """Estimated size of a page that carries out the choice, compression left out."""
+    """Estimate the size of a page with this choice, before compression."""
     num_bytes = float(len(block.data))
     if choice.arm == "inline_bitpacking":
         return num_bytes * bits_per_word(block.data.view(UNSIGNED_DTYPES[block.bits_per_value])) / block.bits_per_value

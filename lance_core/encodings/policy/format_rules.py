@@ -1,6 +1,6 @@
-"""What each structural version allows a writer.
+"""The features that each structural version allows a writer to use.
 
-Source: behaviour of pylance 14.0.2, which refuses files that break these rules.
+Source: behavior of pylance 14.0.2, which rejects files that break these rules.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ __all__ = ["FormatRules", "rules_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRules:
-    """The differences between 2.1 and 2.2 that a page encoder has to know.
+    """The differences between 2.1 and 2.2 that affect a page encoder.
 
     Attributes:
-        version: their name, for messages.
-        large_chunks: words and value sizes of mini-block chunks have 32 bits instead of 16.
-        scalar_pages: a page of one value throughout may store it once.
-        encoded_constant_levels: levels of pages without values may be encoded; else they are raw words.
-        run_levels: levels may be run-length encoded.
-        word_dictionaries: 64-bit words may have a dictionary.
-        compressed_dictionaries: the items of a dictionary may be compressed.
-        structs_in_lists: maps, fixed-size lists of structs and packed structs with members of variable width exist.
-        max_chunk_bytes: of a mini-block chunk, header included.
-        max_string_chunk_bytes: that this library gives to a chunk of strings; larger ones serve no reader.
+        version: the version that the rules belong to, for messages.
+        large_chunks: whether the words and value sizes of mini-block chunks have 32 bits instead of 16.
+        scalar_pages: whether a page whose values are all equal may store the value once.
+        encoded_constant_levels: whether levels of pages without values may be encoded; otherwise they are raw words.
+        run_levels: whether levels may be run-length encoded.
+        word_dictionaries: whether 64-bit words may have a dictionary.
+        compressed_dictionaries: whether the items of a dictionary may be compressed.
+        structs_in_lists: whether maps, fixed-size lists of structs, and packed structs with variable-width members are
+            allowed.
+        max_chunk_bytes: maximum size of a mini-block chunk, including the header.
+        max_string_chunk_bytes: maximum size that this library uses for a chunk of strings; larger chunks have no
+            benefit for readers.
     """
 
     version: LanceFileVersion
@@ -78,10 +80,10 @@ _RULES: Final[Mapping[LanceFileVersion, FormatRules]] = MappingProxyType(
 
 
 def rules_of(version: LanceFileVersion) -> FormatRules:
-    """The rules of a structural version.
+    """Return the rules of a structural version.
 
     Raises:
-        UnsupportedVersionError: a version that is not written here, or not in pages with levels.
+        UnsupportedVersionError: this library does not write the version, or the version has no pages with levels.
     """
     found = _RULES.get(version)
     if found is None:

@@ -1,15 +1,15 @@
-"""Fields that cannot be written in a way that readers read back; refused before a byte is written.
+"""Rejects fields that readers could not read back, before any bytes are written.
 
-* A fixed-size list of structs lies in no list and holds none. In a struct it has nothing beside it but lists of its
-  size. pylance 14.0.2 fails to write the former; the latter it writes and cannot read, as it takes the slots of a
-  member for rows. Below a fixed-size list of structs, members differ freely.
-* A struct without members stands at top level.
-* The members of a packed struct are of fixed width in whole bytes, strings, binaries or fixed-size lists; with the
-  first alone its rows have fewer than 256 bytes.
+* A fixed-size list of structs must not be in a list or contain one. In a struct, its siblings must all be lists of the
+  same size. pylance 14.0.2 fails to write the former; it writes structs with other siblings but cannot read them,
+  because it treats the slots of a member as rows. Members inside a fixed-size list of structs may have any types.
+* A struct without fields must be a top-level field.
+* The members of a packed struct are fixed-width in whole bytes, strings, binaries or fixed-size lists; if all members
+  are fixed-width, its rows have fewer than 256 bytes.
 
-What a version cannot hold at all is another matter, see :mod:`lance_core.schema.storable`.
+For types that a version does not support at all, see :mod:`lance_core.schema.storable`.
 
-Source: behaviour of pylance 14.0.2.
+Source: behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def require_writable_field(top: Field) -> None:
     """Check a top-level field of a structural file.
 
     Raises:
-        NotSupportedError: a nesting or member that cannot be read back.
-        InvalidInputError: the metadata ask for an unknown compression.
+        NotSupportedError: a nesting or member cannot be read back.
+        InvalidInputError: the metadata requests an unknown compression.
     """
     for leaf in top.leaves():
         options_of(leaf, top)
@@ -48,12 +48,12 @@ def require_writable_field(top: Field) -> None:
             _check_lists_of_structs(node, above)
         elif node.is_struct and not node.children and not node.is_blob and node is not top:
             raise NotSupportedError(
-                f"struct {node.name!r} without members must be a top-level column without nulls", field=node.name
+                f"struct {node.name!r} without fields must be a top-level column without nulls", field=node.name
             )
 
 
 def _with_ancestors(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, tuple[Field, ...]]]:
-    """Every field of the tree, with the fields above it, outermost first."""
+    """Yield every field of the tree with its ancestors, outermost first."""
     yield field, above
     for child in field.children:
         yield from _with_ancestors(child, (*above, field))
@@ -68,15 +68,15 @@ def _check_packed(struct: Field) -> None:
             continue
         if member.children or member.is_dictionary or _width(member) % _BYTE_BITS:
             raise NotSupportedError(
-                f"packed struct {struct.name!r}: member {member.name!r} of type {dtype} cannot be stored side by side "
-                "with others",
+                f"packed struct {struct.name!r}: member {member.name!r} of type {dtype} cannot be stored in a packed "
+                "struct",
                 field=struct.name,
             )
         row_bits += _width(member)
     if not is_variable and not 0 < row_bits < MAX_FIXED_BYTES * _BYTE_BITS:
         raise NotSupportedError(
-            f"packed struct {struct.name!r}: rows of {row_bits // _BYTE_BITS} bytes cannot be written, only of 1 to "
-            f"{MAX_FIXED_BYTES - 1}",
+            f"packed struct {struct.name!r}: rows of {row_bits // _BYTE_BITS} bytes cannot be written; expected 1 to "
+            f"{MAX_FIXED_BYTES - 1} bytes",
             field=struct.name,
         )
 
@@ -87,22 +87,22 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
 
     below = [node for child in field.children[0].children for node in child.walk()]
     if any(node.is_list or node.is_map for node in (*above, *below)):
-        refuse("cannot lie in a list or hold one, as the reference cannot read it")
+        refuse("cannot be nested in a list, and cannot contain lists or maps: the reference cannot read such fields")
     if any(node.is_packed for node in below):
-        refuse("cannot hold packed structs")
+        refuse("cannot contain packed structs")
     if any(node.is_structural_fixed_size_list for node in above):
         return
     for struct in above:
-        # spec: the reference takes the slots of a member's first leaf for its number of rows.
+        # spec: the reference uses the slots of a member's first leaf as its number of rows.
         if len({_first_slots_per_row(child) for child in struct.children}) > 1:
             refuse(
-                f"must be the only member of struct {struct.name!r}, or stand beside lists of the same size only: the "
-                "reference cannot read others beside it"
+                f"must be the only member of struct {struct.name!r}, unless all members are lists of equal size: the "
+                "reference cannot read other members"
             )
 
 
 def _first_slots_per_row(field: Field) -> int:
-    """What the fixed-size lists of structs above the first leaf make of a row."""
+    """Return the number of slots per row that the fixed-size lists of structs above the first leaf produce."""
     if field.is_leaf:
         return 1
     dimension = int(arrow_type(field).list_size) if field.is_structural_fixed_size_list else 1

@@ -1,11 +1,16 @@
-"""Strings and binaries: chunks or one by one, and how they are compressed.
+"""Strings and binaries: stored in chunks or one by one, and how they are compressed.
 
-* Short ones go into chunks, which zstd compresses where a sample shrinks by 10 % or more.
-* Text that FSST symbols make smaller than zstd does is stored as symbols: words of a small vocabulary, far apart.
-* Long ones are zipped, and compressed one by one under the same condition.
-* Metadata override both: ``compression`` = ``none``, ``zstd``, ``lz4``, ``fsst``, ``structural-encoding``.
+``encodings/string_pages.py: encode_strings`` applies these rules in order, after those for pages of one value
+(``policy/constants.py``) and of few distinct values (``policy/dictionary.py``).
 
-Source: own policy; figures in ``docs/decisions/0011-what-the-writer-chooses.md``.
+* Short strings are stored in chunks, which are compressed with zstd if this reduces the size of a sample by at least
+  10 %.
+* Text that FSST compresses better than zstd is stored as symbols, for example words of a small vocabulary that recur
+  far apart.
+* Long strings are zipped. Each is compressed separately with zstd, again if this saves at least 10 % of a sample.
+* Metadata takes precedence: ``compression`` = ``none``, ``zstd``, ``lz4`` or ``fsst``, and ``structural-encoding``.
+
+Source: our own policy; measurements in ``docs/decisions/0011-what-the-writer-chooses.md``.
 """
 
 from __future__ import annotations
@@ -45,10 +50,10 @@ __all__ = [
 ]
 
 FASTEST_LEVEL: Final = 1
-"""Effort of zstd where nothing else is asked for."""
+"""Level of zstd if no level is requested."""
 
 SMALL_PAGE_LEVEL: Final = 9
-"""Effort of zstd in text pages that are too small to look for symbols."""
+"""Level of zstd in text pages that are too small for finding symbols."""
 
 _MAX_MEAN_BYTES: Final = 4 << 10
 _MAX_PLAIN_MEAN_BYTES: Final = 256
@@ -66,29 +71,29 @@ _OFFSETS_RATIO: Final = 0.75
 _MIN_SYMBOL_STRING: Final = 5
 _MIN_ASKED_BYTES: Final = 32 << 10
 _MIN_SYMBOL_BYTES: Final = 1 << 20
-"""Loading the compiled kernel takes half a second, which a small file never gets back."""
+"""Minimum size for finding symbols: loading the compiled kernel takes half a second, too long for small files."""
 
 
 def string_bytes(block: VariableWidthBlock) -> int:
-    """Bytes of all strings."""
+    """Return the total size of all strings in bytes."""
     return int(block.offsets[-1] - block.offsets[0])
 
 
 def is_small(block: VariableWidthBlock, ratio: float) -> bool:
-    """Whether a page of text is too small to look for symbols, and might be smaller with them.
+    """Return whether a page of text is too small for finding symbols, although symbols might reduce its size.
 
-    Larger chunks and more effort of zstd then make up for most of that.
+    Larger chunks and a higher zstd level then save almost as much.
     """
     return ratio >= _BEST_SYMBOLS_RATIO and string_bytes(block) < _MIN_SYMBOL_BYTES
 
 
 def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
-    """Whether to look for FSST symbols: where they are asked for, or might beat zstd, and there is enough to look at.
+    """Return whether to find FSST symbols: if they are requested or might be better than zstd, and the data is large.
 
     Args:
         block: the strings.
-        ratio: from :func:`compressed_ratio`.
-        options: of the field.
+        ratio: result of :func:`compressed_ratio`.
+        options: options of the field.
     """
     if options.compression == "fsst":
         smallest = _MIN_ASKED_BYTES
@@ -102,22 +107,22 @@ def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOpti
 
 
 def symbols_pay(block: VariableWidthBlock, symbols_ratio: float, ratio: float) -> bool:
-    """Whether symbols make the smaller page: zstd compresses offsets too, FSST does not."""
+    """Return whether symbols make the page smaller: zstd also compresses offsets, FSST does not."""
     offset_bytes = block.offsets.itemsize * block.num_values
     as_symbols = symbols_ratio * string_bytes(block) + offset_bytes
     return as_symbols < plain_bytes(block, ratio) and symbols_ratio < _COMPRESSION_GAIN
 
 
 def plain_bytes(block: VariableWidthBlock, ratio: float) -> float:
-    """Estimated size of the page without dictionary and symbols."""
+    """Estimate the size of the page without a dictionary or symbols."""
     offsets_ratio = 1.0 if ratio > _COMPRESSION_GAIN else _OFFSETS_RATIO
     return ratio * string_bytes(block) + offsets_ratio * block.offsets.itemsize * block.num_values
 
 
 def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
-    """Estimate of the compressed size by the plain one; 1.0 where nothing shall be compressed.
+    """Estimate the ratio of compressed to plain size; 1.0 if compression is disabled.
 
-    Pieces of the data are compressed; offsets are left out.
+    The estimate compresses pieces of the data, without offsets.
     """
     if options.compression in ("none", "fsst"):
         return 1.0
@@ -133,7 +138,7 @@ def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
 
 
 def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = False) -> Compression | None:
-    """The compression of strings that shrink to ``ratio``; with more effort in a small page, see :func:`is_small`."""
+    """Choose the compression of strings with the compressed size ``ratio``, with a higher level for small pages."""
     if options.general is not None:
         return asked_compression(options)
     if options.compression is not None or ratio > _COMPRESSION_GAIN:
@@ -142,7 +147,7 @@ def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = 
 
 
 def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptions) -> bool:
-    """Whether so many compressed copies of a long value take less than the value itself, as a constant page has it."""
+    """Return whether compressed copies of a long value take less space than a constant page with the value."""
     num_bytes = string_bytes(value)
     if num_bytes < _MAX_PLAIN_MEAN_BYTES or num_values * _ZIPPED_VALUE_BYTES >= num_bytes:
         return False
@@ -157,7 +162,7 @@ def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptio
 def choose_chunks(
     block: VariableWidthBlock, compression: Compression | None, options: FieldOptions, rules: FormatRules
 ) -> MiniBlockChoice | None:
-    """How to cut strings into chunks; None for full zip."""
+    """Choose how to cut strings into chunks; None for full zip."""
     if options.structure == "fullzip":
         return None
     mean_bytes = string_bytes(block) / block.num_values

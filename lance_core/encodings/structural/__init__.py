@@ -1,1 +1,1 @@
-"""One module per arm of ``PageLayout``, and what they share."""
+"""One module per arm of ``PageLayout``, and shared code."""

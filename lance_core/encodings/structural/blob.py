@@ -1,6 +1,6 @@
-"""blob: pages of columns whose values lie outside the pages, anywhere in the data region of the file.
+"""blob: pages of columns whose values are outside the pages, anywhere in the data region of the file.
 
-The page is a page of another layout that holds one descriptor per row, without levels of its own::
+The page wraps a page with a different layout that contains one descriptor per row, without levels of its own::
 
     descriptor   u64 position | u64 size       absolute position in the file
 
@@ -8,12 +8,12 @@ The page is a page of another layout that holds one descriptor per row, without 
 Descriptor      Size       Meaning
 ==============  =========  ==========================================================================
 (0, 0)          0          an empty value
-(other, 0)      0          no value: position is ``definition level << 16 | repetition level``
+(other, 0)      0          no value: the position is ``definition level << 16 | repetition level``
 (any, other)    above 0    the bytes [position, position + size) of the file
 ==============  =========  ==========================================================================
 
-The levels in the descriptors belong to the layers of the blob layout. Lists have never been written correctly in this
-form and are refused.
+The levels in the descriptors belong to the layers of the blob layout. No release has written lists correctly in this
+form, so they are rejected.
 
 Source: ``lance.encodings21.BlobLayout``; files of pylance 14.0.2.
 """
@@ -61,14 +61,14 @@ def encode(
     encoder: Encoder,
     version: LanceFileVersion,
 ) -> EncodedPage:
-    """Lay out one page of descriptors.
+    """Encode one page of descriptors.
 
     Args:
-        levels: of the column; none of its layers is a list.
-        descriptors: position and size of every slot, uint64; what null slots hold does not matter.
+        levels: levels of the column; none of its layers is a list.
+        descriptors: position and size of every slot, uint64; the contents of null slots are ignored.
         num_rows: value of ``Page.length``.
         encoder: encodes the rows of descriptors.
-        version: of the file.
+        version: format version of the file.
 
     Raises:
         NotSupportedError: a layer is a list.
@@ -94,17 +94,17 @@ def encode(
 
 
 def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder) -> PageSteps[BlobState]:
-    """Read what is known of a page before its rows.
+    """Read the metadata of a page before its rows.
 
     Args:
         layout: description of the page.
-        sizes: bytes of each of its buffers.
+        sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: lists, or descriptors in a layout that this library does not decode.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
+        UnsupportedEncodingError: the page has lists, or this library does not decode the layout of the descriptors.
     """
     layers = Layers.parse(layout.layers, "blob page")
     if layers.max_repetition:
@@ -121,8 +121,8 @@ class BlobState:
     """A page of descriptors.
 
     Attributes:
-        layers: of the column.
-        inner: the page that holds the descriptors.
+        layers: layers of the column.
+        inner: the page that contains the descriptors.
     """
 
     layers: Layers
@@ -130,11 +130,11 @@ class BlobState:
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held."""
+        """Approximate memory use in bytes."""
         return self.inner.num_bytes
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Descriptors of rows; null slots get (0, 0)."""
+        """Read the descriptors of rows; null slots get (0, 0)."""
         _, block = yield from self.inner.read(rows)
         return _with_levels(self.layers, block)
 
@@ -142,17 +142,17 @@ class BlobState:
 def _with_levels(layers: Layers, block: DataBlock) -> tuple[Levels, StructBlock]:
     """Split descriptors into levels and descriptors of values."""
     if not isinstance(block, StructBlock) or len(block.members) != 2:
-        raise CorruptDataError("a blob page does not hold pairs of position and size")
+        raise CorruptDataError("a blob page must contain pairs of position and size")
     position, size = (_words(member) for member in block.members)
     if not layers.max_definition:
         return Levels(layers, None, None, len(position)), block
     special = (size == 0) & (position != 0)
     definition = np.where(special, position >> np.uint64(_LEVEL_SHIFT), np.uint64(0))
     if bool((position[special] & np.uint64(_REPETITION_MASK)).any()):
-        raise CorruptDataError("a descriptor of a blob page names a repetition level, and there is no list")
+        raise CorruptDataError("a descriptor of a blob page has a repetition level, but the column has no lists")
     if int(definition.max(initial=0)) > layers.max_definition:
         raise CorruptDataError(
-            f"a descriptor of a blob page names definition level {int(definition.max())}, the highest is "
+            f"a descriptor of a blob page has definition level {int(definition.max())}, but the maximum is "
             f"{layers.max_definition}"
         )
     shown = np.where(special, np.uint64(0), position)

@@ -1,4 +1,4 @@
-"""The directory of a mini-block page: where every chunk, and every buffer in it, starts and ends.
+"""The directory of a mini-block page: the start and end of every chunk, and of every buffer in it.
 
 ::
 
@@ -6,8 +6,8 @@
     chunk            u16 num_levels | u16 rep_bytes? | u16 def_bytes? | value buffer sizes | pad to 8
                      rep levels, pad to 8 | def levels, pad to 8 | each value buffer, pad to 8
 
-Words and value buffer sizes are u32 in 2.2 and u16 in 2.1; a flag of the layout says which. The last chunk holds the
-values that the others leave.
+Words and value buffer sizes are u32 in 2.2 and u16 in 2.1, as indicated by a flag of the layout. The last chunk
+contains the remaining values.
 
 Source: ``lance.encodings21.MiniBlockLayout``; checked against pylance 14.0.2.
 """
@@ -39,13 +39,13 @@ _MAX_SMALL_CHUNK_BYTES: Final = 1 << (16 - _LOG2_BITS + 3)
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Where the chunks of a page are, from the chunk words alone.
+    """Locations of the chunks of a page, from the chunk words alone.
 
     Attributes:
-        starts: (num_chunks,) int64, bytes from the start of page buffer 1.
-        stops: (num_chunks,) int64.
-        num_values: (num_chunks,) int64 value slots of each chunk.
-        value_stops: (num_chunks,) int64 value slots up to the end of each chunk.
+        starts: (num_chunks,) int64, in bytes from the start of page buffer 1.
+        stops: (num_chunks,) int64, end of each chunk.
+        num_values: (num_chunks,) int64 number of value slots in each chunk.
+        value_stops: (num_chunks,) int64 number of value slots up to the end of each chunk.
     """
 
     starts: NDArray[np.int64]
@@ -63,14 +63,14 @@ class ChunkTable:
             data_bytes: size of page buffer 1.
 
         Raises:
-            CorruptDataError: sizes do not add up.
+            CorruptDataError: the sizes are inconsistent.
         """
         starts, chunk_bytes, num_values = _parse_words(words, _word_bytes(layout), data_bytes, layout.num_items)
         return cls(starts, starts + chunk_bytes, num_values, np.cumsum(num_values))
 
     @property
     def num_chunks(self) -> int:
-        """Chunks of the page."""
+        """Number of chunks in the page."""
         return len(self.starts)
 
 
@@ -79,11 +79,11 @@ class ChunkDirectory:
     """Parsed headers of some chunks of a page.
 
     Attributes:
-        num_values: (num_chunks,) int64 value slots of each chunk.
-        num_levels: (num_chunks,) int64 levels of each chunk; 0 in pages without levels.
+        num_values: (num_chunks,) int64 number of value slots in each chunk.
+        num_levels: (num_chunks,) int64 number of levels in each chunk; 0 in pages without levels.
         repetition: repetition level buffers; None if the page has none.
         definition: definition level buffers; None if the page has none.
-        values: value buffers, one segment per chunk in each.
+        values: value buffers, each with one segment per chunk.
     """
 
     num_values: NDArray[np.int64]
@@ -101,18 +101,18 @@ class ChunkDirectory:
         data: NDArray[np.uint8],
         starts: NDArray[np.int64],
     ) -> ChunkDirectory:
-        """Read the headers of chunks, and check every size and position.
+        """Read the headers of chunks, and check all sizes and positions.
 
         Args:
             layout: description of the page.
             table: all chunks of the page.
-            chosen: the chunks that are at hand, ascending.
-            data: bytes that hold them.
-            starts: (num_chosen,) int64: where each of them starts in ``data``.
+            chosen: the chunks that are available, ascending.
+            data: the bytes that contain the chosen chunks.
+            starts: (num_chosen,) int64, start of each chosen chunk in ``data``.
 
         Raises:
-            CorruptDataError: sizes do not add up.
-            UnsupportedEncodingError: more value buffers than any known encoding has.
+            CorruptDataError: the sizes are inconsistent.
+            UnsupportedEncodingError: there are more value buffers than any known encoding has.
         """
         num_values = table.num_values[chosen]
         chunk_bytes = table.stops[chosen] - table.starts[chosen]
@@ -145,7 +145,7 @@ def _word_bytes(layout: pb21.MiniBlockLayout) -> int:
 def chunk_words(
     chunk_bytes: NDArray[np.int64], num_values: NDArray[np.int64], *, is_large: bool
 ) -> NDArray[np.unsignedinteger] | None:
-    """Page buffer 0, or None if a chunk is too large for its word; ``is_large`` = words of 32 bits, as 2.2 has them."""
+    """Build page buffer 0; None if a chunk is too large for its word. ``is_large``: 32-bit words, as in 2.2."""
     if int(chunk_bytes.max(initial=0)) > (_MAX_CHUNK_BYTES if is_large else _MAX_SMALL_CHUNK_BYTES):
         return None
     words = (chunk_bytes // CHUNK_ALIGNMENT - 1) << _LOG2_BITS
@@ -160,7 +160,7 @@ def chunk_headers(
     *,
     is_large: bool,
 ) -> NDArray[np.uint8] | None:
-    """Headers of the chunks, padding included: (num_chunks, header_bytes) uint8; None if a number does not fit."""
+    """Build the padded chunk headers, (num_chunks, header_bytes) uint8; None if a number does not fit."""
     limit = (1 << 16) - 1
     if any(int(numbers.max(initial=0)) > limit for numbers in (num_levels, *level_sizes)):
         return None
@@ -180,7 +180,7 @@ def chunk_headers(
 
 
 def aligned_sizes(sizes: NDArray[np.int64], alignment: int = CHUNK_ALIGNMENT) -> NDArray[np.int64]:
-    """Sizes rounded up to the alignment inside chunks."""
+    """Return the sizes rounded up to the alignment inside chunks."""
     return sizes + -sizes % alignment
 
 
@@ -193,13 +193,15 @@ def _parse_words(
     chunk_bytes = ((numbers >> _LOG2_BITS) + 1) * CHUNK_ALIGNMENT
     if int(chunk_bytes.sum()) != data_bytes:
         raise CorruptDataError(
-            f"the mini-block chunks take {int(chunk_bytes.sum())} bytes, their buffer has {data_bytes}"
+            f"the mini-block chunks take {int(chunk_bytes.sum())} bytes, but their buffer has {data_bytes}"
         )
     num_values = np.left_shift(1, numbers & ((1 << _LOG2_BITS) - 1))
     num_values[-1] = 0
     num_last = num_items - int(num_values.sum())
     if not 0 <= num_last <= _MAX_CHUNK_VALUES:
-        raise CorruptDataError(f"the page declares {num_items} items, its last mini-block chunk would hold {num_last}")
+        raise CorruptDataError(
+            f"the page declares {num_items} items, so its last mini-block chunk would have {num_last}"
+        )
     num_values[-1] = num_last
     return np.cumsum(chunk_bytes) - chunk_bytes, chunk_bytes, num_values
 

@@ -9,10 +9,10 @@ scalar of up to 32 bytes    none, or rep, def                      present, poss
 other scalar                value, or value, rep, def              absent
 ==========================  =====================================  =============================
 
-A missing kind of levels is an empty buffer. Levels of all-null pages are encoded as the layout says, raw if it says
-nothing; levels of scalar pages are always raw::
+If levels of one kind are missing, their buffer is empty. Levels of all-null pages are encoded as the layout specifies,
+or raw if it specifies no encoding; levels of scalar pages are always raw::
 
-    value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, validity left out
+    value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, without validity
 
 Source: ``lance.encodings21.ConstantLayout``; checked against pylance 14.0.2.
 """
@@ -25,13 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.api import (
-    DictionaryBlock,
-    EncodedPage,
-    FixedWidthBlock,
-    NullBlock,
-    VariableWidthBlock,
-)
+from lance_core.encodings.api import DictionaryBlock, EncodedPage, FixedWidthBlock, NullBlock, VariableWidthBlock
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import NULLABLE_ITEM, Layers
@@ -60,13 +54,13 @@ _MAX_LEVELS_FOR_FREE: Final = 1024
 def encode_all_null(
     levels: Levels, *, num_rows: int, encoded_levels: bool = True, run_levels: bool = True
 ) -> EncodedPage:
-    """A page without any value: every visible level is null, or there is none.
+    """Encode a page without values: every visible level is null, or there are no visible levels.
 
     Args:
-        levels: of the page.
+        levels: levels of the page.
         num_rows: value of ``Page.length``.
-        encoded_levels: levels may be encoded, as in 2.2; else they are raw words.
-        run_levels: they may be run-length encoded.
+        encoded_levels: whether levels may be encoded, as in 2.2; otherwise they are raw words.
+        run_levels: whether levels may be run-length encoded.
     """
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
     if levels.layers.codes == (NULLABLE_ITEM,):
@@ -91,9 +85,9 @@ def encode_all_null(
 
 
 def encode_scalar(levels: Levels, value: FixedWidthBlock | VariableWidthBlock, *, num_rows: int) -> EncodedPage:
-    """A page whose valid values all are ``value``, a block of one; bools take a byte."""
+    """Encode a page whose valid values are all equal to ``value``, a block of one value; a boolean takes one byte."""
     if value.num_values != 1:
-        raise InternalError(f"a constant page holds one value, not {value.num_values}")
+        raise InternalError(f"a constant page must have one value, found {value.num_values}")
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
     buffers = []
     if isinstance(value, FixedWidthBlock) and len(value.data) <= _MAX_INLINE_BYTES:
@@ -123,17 +117,17 @@ def _serialize_scalar(value: FixedWidthBlock | VariableWidthBlock) -> bytes:
 def open_page(
     layout: pb21.ConstantLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[ConstantState]:
-    """Read all of a page: its one value and its levels.
+    """Read a whole page: its single value and its levels.
 
     Args:
         layout: description of the page.
-        sizes: bytes of each of its buffers.
+        sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes levels.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: levels encoded in a way that this library does not decode.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
+        UnsupportedEncodingError: this library does not decode the encoding of the levels.
     """
     layers = Layers.parse(layout.layers, "constant page")
     is_inline = layout.HasField("inline_value")
@@ -154,14 +148,14 @@ def open_page(
 
 @dataclass(frozen=True, slots=True)
 class ConstantState:
-    """A constant page; nothing of it is left to be read.
+    """A constant page that has been read completely.
 
     Attributes:
-        layers: of the page.
+        layers: layers of the page.
         num_rows: value of ``Page.length``.
         scalar: a block of one value; None = all null.
-        levels: of the whole page; None = every row is one value slot, and the work depends on the wanted rows alone.
-        encoded_bytes: size of the page.
+        levels: levels of the whole page; None if every row is one value slot, so that reading a few rows is cheap.
+        encoded_bytes: size of the page in bytes.
     """
 
     layers: Layers
@@ -172,11 +166,11 @@ class ConstantState:
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held."""
+        """Approximate memory use in bytes."""
         return 256 + self.encoded_bytes + (0 if self.levels is None else 4 * self.levels.num_levels)
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of the page."""
+        """Read rows of the page."""
         yield from ()
         if self.levels is None:
             num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
@@ -193,7 +187,7 @@ class ConstantState:
 
 def _implied_levels(layers: Layers, num_levels: int, *, all_null: bool) -> Levels:
     if layers.max_repetition:
-        raise CorruptDataError(f"a constant page with layers {list(layers.codes)} lacks repetition levels")
+        raise CorruptDataError(f"a constant page with layers {list(layers.codes)} has no repetition levels")
     definition = np.ones(num_levels, np.uint16) if all_null and layers.codes[0] == NULLABLE_ITEM else None
     return Levels(layers, None, definition, num_levels)
 
@@ -225,7 +219,7 @@ def _decode_one_kind(
             raise CorruptDataError(f"raw levels take {len(data)} bytes, expected whole 16-bit words")
         return data.view("<u2")
     if num_levels > _MAX_LEVELS_FOR_FREE + _MAX_LEVELS_PER_BYTE * len(data):
-        raise CorruptDataError(f"a constant page declares {num_levels} levels in {len(data)} bytes")
+        raise CorruptDataError(f"a constant page declares {num_levels} levels, but their buffer has {len(data)} bytes")
     chunk = np.array([num_levels], np.int64)
     return decode_levels(encoding, Segments.back_to_back(data, np.array([len(data)], np.int64)), chunk, decoder)
 
@@ -239,7 +233,7 @@ def _parse_scalar(data: NDArray[np.uint8]) -> FixedWidthBlock | VariableWidthBlo
         raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, fewer than its header")
     sizes = [int(size) for size in data[_U32_BYTES:header_bytes].view("<u4")]
     if header_bytes + sum(sizes) != len(data):
-        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, its parts say {sizes}")
+        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, but its parts have {sizes}")
     body = data[header_bytes:]
     if num_parts == 1:
         return FixedWidthBlock(1, sizes[0] * 8, body)

@@ -1,15 +1,15 @@
-"""full_zip: large values, each stored right behind its levels and readable alone.
+"""full_zip: large values, each stored directly after its levels and readable on its own.
 
 ::
 
     page buffer 0    per level: control word | value
-    page buffer 1    repetition index: where every row starts, and the end; with lists or variable width only
+    page buffer 1    repetition index: the start of every row, and the end; only for lists or variable width
 
     control word     rep << bits_def | def in 0, 1, 2 or 4 bytes
-    fixed width      value bytes behind every visible level; a null's are 0 when written here, anything elsewhere
-    variable width   length (4 or 8 bytes) | bytes behind every level 0, nothing behind others
+    fixed width      value bytes after every visible level; for nulls, arbitrary bytes (this library writes 0)
+    variable width   length (4 or 8 bytes) | bytes after every level 0, nothing after others
 
-Fixed-width values without levels are the plain array of values: nothing is copied, neither here nor when reading.
+Fixed-width values without levels are the plain array of values, which is not copied when writing or reading.
 
 Source: ``lance.encodings21.FullZipLayout``; checked against pylance 14.0.2.
 """
@@ -45,16 +45,18 @@ def encode(
     *,
     num_rows: int,
 ) -> EncodedPage:
-    """Lay out one page.
+    """Encode one page.
 
     Args:
-        levels: of the page.
+        levels: levels of the page.
         encoding: describes the values.
-        values: one per visible level; null ones of variable width are empty.
+        values: the values, one per visible level; null values of variable width are empty.
         num_rows: value of ``Page.length``.
     """
     if levels.num_levels > _MAX_ITEMS:
-        raise NotSupportedError(f"a full-zip page of {levels.num_levels} levels: write fewer rows at once")
+        raise NotSupportedError(
+            f"{levels.num_levels} levels are too many for one full-zip page; write fewer rows at a time"
+        )
     layout = pb21.FullZipLayout(
         bits_rep=levels.layers.max_repetition.bit_length(),
         bits_def=levels.layers.max_definition.bit_length(),
@@ -80,7 +82,7 @@ def encode(
 
 
 def _control_words(levels: Levels, bits_rep: int, bits_def: int) -> NDArray[np.uint8]:
-    """(num_levels, width) bytes of the control words."""
+    """Return the bytes of the control words, (num_levels, width)."""
     width = ZippedForm.control_word_bytes(bits_rep, bits_def)
     words = np.zeros(levels.num_levels, f"<u{width}" if width else "u1")
     if levels.repetition is not None:

@@ -1,7 +1,7 @@
-"""Reading full-zip pages: where the wanted rows are, and their levels and values.
+"""Reading full-zip pages: locates the requested rows, and their levels and values.
 
-Rows of fixed width without lists lie at even distances. All others are found through the repetition index, of which
-only the entries of the wanted rows are read.
+Fixed-width rows without lists are evenly spaced. All other rows are located through the repetition index; only the
+index entries of the requested rows are read.
 
 Source: page layout in ``full_zip.py``; checked against pylance 14.0.2.
 """
@@ -38,16 +38,16 @@ _INDEX_BYTES: Final = (1, 2, 4, 8)
 def open_page(
     layout: pb21.FullZipLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[FullZipState]:
-    """What is known of a page before its rows: nothing has to be read for it.
+    """Check the metadata of a page before its rows are read. This function does not read anything.
 
     Args:
         layout: description of the page.
-        sizes: bytes of each of its buffers.
+        sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
     Raises:
-        CorruptDataError: the layout contradicts itself.
+        CorruptDataError: the layout is inconsistent.
     """
     form = ZippedForm.parse(layout)
     has_index = form.is_variable or form.layers.max_repetition > 0
@@ -57,11 +57,11 @@ def open_page(
     if has_index:
         index_width, rest = divmod(sizes[1], num_rows + 1)
         if rest or index_width not in _INDEX_BYTES:
-            raise CorruptDataError(f"a repetition index of {sizes[1]} bytes does not fit {num_rows} rows")
+            raise CorruptDataError(f"a repetition index of {sizes[1]} bytes does not match {num_rows} rows")
     elif layout.num_items != num_rows or sizes[0] != num_rows * form.fixed_bytes:
         raise CorruptDataError(
-            f"a full-zip page of {num_rows} rows has {layout.num_items} items in {sizes[0]} bytes, "
-            f"{form.fixed_bytes} each"
+            f"a full-zip page of {num_rows} rows has {layout.num_items} items in {sizes[0]} bytes; "
+            f"expected {num_rows} items of {form.fixed_bytes} bytes each"
         )
     yield from ()
     return FullZipState(layout, form, num_rows, sizes[0], index_width, decoder)
@@ -73,10 +73,10 @@ class FullZipState:
 
     Attributes:
         layout: description of the page.
-        form: how its entries are put together.
+        form: layout of the entries of the page.
         num_rows: value of ``Page.length``.
         data_bytes: size of page buffer 0.
-        index_width: bytes of an entry of the repetition index; 0 = there is none.
+        index_width: size of an entry of the repetition index in bytes; 0 = there is no index.
         decoder: decodes children.
     """
 
@@ -89,11 +89,11 @@ class FullZipState:
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held."""
+        """Approximate memory use in bytes."""
         return 256
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows; bytes of other rows are not asked for."""
+        """Decode rows; only the bytes of these rows are requested."""
         num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
         if self.index_width == 0:
             return (yield from self._read_even(rows, num_rows))
@@ -123,7 +123,7 @@ class FullZipState:
         return self._split_even(zipped)
 
     def _row_bounds(self, rows: Rows) -> PageSteps[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Where wanted rows start and stop in page buffer 0, from the repetition index."""
+        """Read the start and stop of the wanted rows in page buffer 0 from the repetition index."""
         width = self.index_width
         if isinstance(rows, tuple):
             first, num_entries = rows[0], rows[1] - rows[0] + 1
@@ -149,7 +149,7 @@ class FullZipState:
         return starts.astype(np.int64), stops.astype(np.int64)
 
     def _split_even(self, zipped: NDArray[np.uint8]) -> tuple[Levels, DataBlock]:
-        """Levels that all own a value: one row of bytes each."""
+        """Decode levels that all own a value; each level and its value are one row of bytes."""
         word_bytes = self.form.word_bytes
         levels = self.form.levels_of(zipped[:, :word_bytes])
         return levels, self.decoder.per_value(self.layout.value_compression, FixedRows(zipped[:, word_bytes:]))
@@ -160,7 +160,7 @@ class FullZipState:
         chosen = Segments(data, starts, stops - starts).gather()
         entry = self.form.fixed_bytes
         if entry == 0 or len(chosen) % entry:
-            raise CorruptDataError(f"rows of {len(chosen)} bytes do not hold values of {entry} bytes")
+            raise CorruptDataError(f"rows of {len(chosen)} bytes do not consist of values of {entry} bytes")
         return self._split_even(chosen.reshape(-1, entry))
 
     def _split_uneven(
@@ -171,7 +171,7 @@ class FullZipState:
         starts = find_levels(form, data, row_starts, row_stops) if has_lists else row_starts
         stops = _level_stops(starts, row_starts, row_stops) if has_lists else row_stops
         if bool((starts + form.word_bytes > stops).any()):
-            raise CorruptDataError("a control word of a full-zip page leaves its row")
+            raise CorruptDataError("a control word of a full-zip page extends past the end of its row")
         words = Segments(data, starts, np.full(len(starts), form.word_bytes, np.int64)).rows(form.word_bytes)
         levels = form.levels_of(words)
         value_starts = starts + form.word_bytes
@@ -179,16 +179,16 @@ class FullZipState:
         if not form.is_variable:
             owners, ends = (value_starts, stops) if visible is None else (value_starts[visible], stops[visible])
             if bool((owners + form.value_bytes > ends).any()):
-                raise CorruptDataError("a value of a full-zip page leaves its row")
+                raise CorruptDataError("a value of a full-zip page extends past the end of its row")
             values = Segments(data, owners, np.full(len(owners), form.value_bytes, np.int64))
             return levels, self.decoder.per_value(encoding, FixedRows(values.rows(form.value_bytes)))
         valid = form.is_valid(levels)
         if bool((value_starts[valid] + form.length_bytes > stops[valid]).any()):
-            raise CorruptDataError("a length of a full-zip page leaves its row")
+            raise CorruptDataError("a length of a full-zip page extends past the end of its row")
         lengths = form.value_lengths(data, value_starts, levels)
         value_starts = value_starts + np.where(valid, form.length_bytes, 0)
         if bool((value_starts + lengths != stops).any()):
-            raise CorruptDataError("a value of a full-zip page does not end where the next one starts")
+            raise CorruptDataError("a value of a full-zip page does not end where the next value starts")
         strings = Segments(data, value_starts, lengths).gather()
         offsets = np.zeros((levels.num_levels if visible is None else int(visible.sum())) + 1, np.int64)
         np.cumsum(lengths if visible is None else lengths[visible], out=offsets[1:])
@@ -196,7 +196,7 @@ class FullZipState:
 
 
 def _pairs(found: Fetched, width: int) -> NDArray[np.unsignedinteger]:
-    """Two neighbouring entries of the repetition index for every wanted row, (num_rows, 2)."""
+    """Return the two adjacent entries of the repetition index for each requested row, (num_rows, 2)."""
     picked = found.data[found.starts[:, None] + np.arange(2 * width)]
     pairs: NDArray[np.unsignedinteger] = picked.view(UNSIGNED_DTYPES[width * 8])
     return pairs
@@ -205,7 +205,7 @@ def _pairs(found: Fetched, width: int) -> NDArray[np.unsignedinteger]:
 def _level_stops(
     starts: NDArray[np.int64], row_starts: NDArray[np.int64], row_stops: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where every level ends: where the next one of its row starts, or where the row ends."""
+    """Return the end of every level: the start of the next level in its row, or the end of the row."""
     stops = np.append(starts[1:], row_stops[-1])
     last_levels = np.append(np.searchsorted(starts, row_starts)[1:], len(starts)) - 1
     stops[last_levels] = row_stops
@@ -218,6 +218,6 @@ def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
     if levels.repetition is not None:
         starts = levels.repetition == levels.layers.max_repetition
         if int(starts.sum()) != num_rows or not bool(starts[:1].all()):
-            raise CorruptDataError(f"a full-zip page starts {int(starts.sum())} rows where {num_rows} are expected")
+            raise CorruptDataError(f"a full-zip page starts {int(starts.sum())} rows, expected {num_rows}")
     if num_visible != block.num_values:
         raise CorruptDataError(f"{block.num_values} values do not match {num_visible} visible levels")

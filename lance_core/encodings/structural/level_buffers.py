@@ -1,9 +1,9 @@
-"""Level buffers: repetition or definition levels of one or many chunks as bytes.
+"""Level buffers: encodes and decodes the repetition or definition levels of one or many chunks.
 
-Levels are 16-bit words, encoded like any block of values. Writing packs them to the width of the page's largest level,
-or run-length encodes them where the version allows it; a page whose levels are all 0 needs no bytes at all.
+Levels are 16-bit words, encoded like any block of values. The writer packs them to the width of the page's largest
+level, or run-length encodes them if the version allows it; if all levels of a page are 0, they take no bytes.
 
-Source: ``MiniBlockLayout.rep_compression`` and ``def_compression``, the same fields of ``ConstantLayout``.
+Source: ``MiniBlockLayout.rep_compression`` and ``def_compression``, and the same fields of ``ConstantLayout``.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from lance_core.errors import CorruptDataError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.encodings.api import Decoder
+    from lance_core.encodings.api import Decoder, Picks
     from lance_core.encodings.kernels.segments import Segments
     from lance_core.encodings.levels.layers import Layers
-    from lance_core.encodings.picks import Picks
     from lance_core.proto import pb21
 
 __all__ = ["MAX_LEVELS_PER_CHUNK", "check_levels", "decode_levels", "encode_levels", "pick_levels"]
 
 MAX_LEVELS_PER_CHUNK: Final = 1 << 15
-"""Levels of a mini-block chunk when writing: their number and the size of their buffers are stored in 16 bits."""
+"""Maximum number of levels that a writer puts in a mini-block chunk: the number of levels and the sizes of their
+buffers are stored in 16 bits."""
 
 _LEVEL_BITS: Final = 16
 _RUN_BYTES: Final = 3
@@ -45,16 +45,16 @@ def encode_levels(
 
     Args:
         levels: (sum of num_levels,) levels.
-        num_levels: (num_chunks,) levels of each chunk.
-        allow_runs: run-length encode them where that is clearly smaller.
+        num_levels: (num_chunks,) number of levels in each chunk.
+        allow_runs: whether to run-length encode levels if that is clearly smaller.
 
     Returns:
-        The description, and one segment per chunk.
+        The description, and one segment for each chunk.
     """
     packed_bits = int(levels.max(initial=0)).bit_length()
     packed_bytes = len(levels) * packed_bits // 8
     if len(levels) < BLOCK_VALUES:
-        # A short block is packed like a full one, or left as it is.
+        # A short block is either packed like a full block or left unpacked.
         packed_bytes = min(len(levels) * _LEVEL_BITS // 8, BLOCK_VALUES * packed_bits // 8)
     if allow_runs and _estimated_run_bytes(levels) < packed_bytes:
         encoding, segments = encode_runs(levels, num_levels)
@@ -64,7 +64,7 @@ def encode_levels(
 
 
 def _estimated_run_bytes(levels: NDArray[np.uint16]) -> int:
-    """At least so many bytes, chunk borders left out."""
+    """Return a lower bound of the encoded size in bytes, ignoring chunk boundaries."""
     return _BLOCK_HEADER_BYTES + _RUN_BYTES * int(np.count_nonzero(levels[1:] != levels[:-1]))
 
 
@@ -74,8 +74,8 @@ def decode_levels(
     """Decode the levels of many chunks: (sum of num_levels,) levels.
 
     Raises:
-        CorruptDataError: the bytes do not hold as many levels.
-        UnsupportedEncodingError: an encoding that levels cannot have.
+        CorruptDataError: the bytes do not contain this many levels.
+        UnsupportedEncodingError: the encoding is not allowed for levels.
     """
     block = decoder.block(encoding, Chunks(num_levels, (buffer,)))
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
@@ -86,7 +86,7 @@ def decode_levels(
 def pick_levels(
     encoding: pb21.CompressiveEncoding, buffer: Segments, num_levels: NDArray[np.int64], picks: Picks, decoder: Decoder
 ) -> NDArray[np.uint16]:
-    """Decode single levels of many chunks: (num_picks,) levels; otherwise as :func:`decode_levels`."""
+    """Like :func:`decode_levels`, but decode only individual levels of the chunks: (num_picks,) levels."""
     block = decoder.pick_blocks(encoding, Chunks(num_levels, (buffer,)), picks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
         raise CorruptDataError("levels are not 16-bit words")
@@ -94,16 +94,16 @@ def pick_levels(
 
 
 def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definition: NDArray[np.uint16] | None) -> None:
-    """Check that levels are possible for the layers of their page.
+    """Check that levels are valid for the layers of their page.
 
     Raises:
-        CorruptDataError: a level above the highest, repetition levels without lists or lists without them.
+        CorruptDataError: a level is too high, or repetition levels are present without lists or absent with lists.
     """
     if (repetition is None) != (layers.max_repetition == 0):
         raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")
     if repetition is not None and int(repetition.max(initial=0)) > layers.max_repetition:
-        raise CorruptDataError(f"a repetition level exceeds {layers.max_repetition}, the number of lists")
+        raise CorruptDataError(f"a repetition level is greater than {layers.max_repetition}, the number of lists")
     if definition is not None and int(definition.max(initial=0)) > layers.max_definition:
-        raise CorruptDataError(f"a definition level exceeds {layers.max_definition}, the highest of the layers")
+        raise CorruptDataError(f"a definition level is greater than {layers.max_definition}, the maximum of the layers")
     if repetition is not None and definition is not None and len(repetition) != len(definition):
         raise CorruptDataError(f"{len(repetition)} repetition levels but {len(definition)} definition levels")

@@ -1,4 +1,4 @@
-"""mini_block: small values in chunks that can be decoded one by one.
+"""mini_block: small values in chunks that can be decoded independently.
 
 ::
 
@@ -7,9 +7,9 @@
     page buffer 2     dictionary, if the layout has one
     last page buffer  repetition index, if there are lists       repetition_index.py
 
-A chunk holds a power of two of values (the last one holds the rest) together with their levels. Its levels end right
-behind the level of its last value; invisible levels that follow belong to the next chunk, and the last chunk takes all
-that is left.
+The number of values in a chunk is a power of two, except in the last chunk, which contains the remaining values. The
+levels of a chunk end directly after the level of its last value; invisible levels that follow belong to the next chunk,
+and the last chunk contains all remaining levels.
 
 Source: ``lance.encodings21.MiniBlockLayout``; checked against pylance 14.0.2.
 """
@@ -45,11 +45,11 @@ __all__ = ["encode", "level_bounds"]
 
 
 def level_bounds(levels: Levels, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the levels of each chunk start, the end included: (num_chunks + 1,) int64.
+    """Return the start of the levels of each chunk, including the end: (num_chunks + 1,) int64.
 
     Args:
-        levels: of the page.
-        num_values: (num_chunks,) values of each chunk.
+        levels: levels of the page.
+        num_values: (num_chunks,) number of values in each chunk.
     """
     value_stops = np.cumsum(num_values)
     if levels.definition is not None and levels.layers.has_invisible:
@@ -69,15 +69,15 @@ def encode(
     is_large: bool = True,
     run_levels: bool = True,
 ) -> EncodedPage | None:
-    """Lay out one page; None if a chunk is too large for the widths that its sizes are stored in.
+    """Encode one page; return None if a chunk is too large for the width of its size fields.
 
     Args:
-        levels: of the page.
-        values: its values, or the indices of its values in the dictionary.
+        levels: levels of the page.
+        values: the values of the page, or their indices in the dictionary.
         num_rows: value of ``Page.length``.
         dictionary: encoding, bytes and number of items of the dictionary.
-        is_large: chunk words and value sizes of 32 bits, as 2.2 has them, instead of 16.
-        run_levels: levels may be run-length encoded, as in 2.2.
+        is_large: whether chunk words and value sizes have 32 bits, as in 2.2, instead of 16.
+        run_levels: whether levels may be run-length encoded, as in 2.2.
     """
     layout = pb21.MiniBlockLayout(
         layers=levels.layers.codes,
@@ -119,7 +119,7 @@ def encode(
 def _lay_out_chunks(
     num_levels: NDArray[np.int64], level_segments: list[Segments], values: EncodedChunks, *, is_large: bool
 ) -> tuple[pa.Buffer, pa.Buffer] | None:
-    """Chunk words and chunks; None if a chunk is too large."""
+    """Build the chunk words and the chunks; return None if a chunk is too large."""
     level_sizes = [segments.sizes for segments in level_segments]
     value_sizes = [aligned_sizes(_sizes(pieces), values.alignment) for pieces in values.buffers]
     headers = chunk_headers(num_levels, level_sizes, value_sizes, is_large=is_large)
@@ -139,7 +139,7 @@ def _lay_out_chunks(
 
 
 def _sizes(pieces: Sequence[Segments]) -> NDArray[np.int64]:
-    """Of the pieces of each chunk together."""
+    """Return the total size of the pieces of each chunk."""
     sizes = pieces[0].sizes
     for piece in pieces[1:]:
         sizes = sizes + piece.sizes

@@ -1,7 +1,7 @@
-"""Reading mini-block pages: which chunks hold the wanted rows, and their levels and values.
+"""Reading mini-block pages: locates the chunks of the requested rows, and their levels and values.
 
-For a range of rows all of its chunks are decoded and the range is cut out. For scattered rows the repetition levels of
-the chunks are decoded, and of everything else only the wanted places.
+For a range of rows, all chunks that contain them are decoded, and then the range is extracted. For scattered rows, the
+repetition levels of the chunks are decoded completely, but only the requested definition levels and values.
 
 Source: page layout in ``mini_block.py``; checked against pylance 14.0.2.
 """
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lance_core.encodings.api import Chunks, DictionaryBlock, FixedWidthBlock, VariableWidthBlock
+from lance_core.encodings.api import Chunks, DictionaryBlock, FixedWidthBlock, Picks, VariableWidthBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import Layers
-from lance_core.encodings.picks import Picks, spread
+from lance_core.encodings.picks import spread
 from lance_core.encodings.structural.chunk_directory import ChunkDirectory, ChunkTable
 from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, pick_levels
 from lance_core.encodings.structural.page_steps import Wanted
@@ -42,17 +42,17 @@ __all__ = ["MiniBlockState", "merge_key", "merged", "open_page"]
 def open_page(
     layout: pb21.MiniBlockLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[MiniBlockState]:
-    """Read what is known of a page before its rows.
+    """Read the metadata of a page before its rows.
 
     Args:
         layout: description of the page.
-        sizes: bytes of each of its buffers.
+        sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
         decoder: decodes children.
 
     Raises:
-        CorruptDataError: the bytes contradict the layout or themselves.
-        UnsupportedEncodingError: an encoding that is not decoded here.
+        CorruptDataError: the bytes are inconsistent or do not match the layout.
+        UnsupportedEncodingError: this library does not decode the encoding.
     """
     layers = Layers.parse(layout.layers, "mini-block page")
     has_dictionary = layout.HasField("dictionary")
@@ -64,7 +64,7 @@ def open_page(
     if has_lists != layout.HasField("rep_compression"):
         raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")
     if not has_lists and layout.num_items != num_rows:
-        raise CorruptDataError(f"the page has {num_rows} rows but {layout.num_items} items, without any list")
+        raise CorruptDataError(f"the page has {num_rows} rows but {layout.num_items} items, although it has no lists")
     wanted = [0, *range(2, num_expected)]
     found = yield [Wanted.span(buffer, 0, sizes[buffer]) for buffer in wanted]
     parts = [fetched.only(sizes[buffer]) for fetched, buffer in zip(found, wanted, strict=True)]
@@ -76,7 +76,7 @@ def open_page(
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
-    """Pages of a column whose keys are equal can be read as one; None = never."""
+    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = not at all."""
     if layout.HasField("dictionary"):
         return None
     common = pb21.MiniBlockLayout()
@@ -86,11 +86,12 @@ def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
 
 
 def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> MiniBlockState:
-    """Several pages of a column as one, so that what scattered rows need of them is decoded in one go.
+    """Combine several pages of a column into one, so that the values for scattered rows are decoded in one step.
 
     Args:
-        states: the pages, in row order; their layouts have the same :func:`merge_key`. Their rows are numbered on.
-        data_starts: where page buffer 1 of each starts; the result asks for parts of buffer 1 counted from there.
+        states: the pages, in row order, with the same :func:`merge_key`. Their rows are numbered consecutively.
+        data_starts: start of page buffer 1 of each page, relative to any common origin; requests for buffer 1 are
+            relative to the same origin.
     """
     first = states[0]
     tables = [state.table for state in states]
@@ -115,22 +116,22 @@ def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> Mini
 def _dictionary_items(layout: pb21.MiniBlockLayout, data: NDArray[np.uint8], decoder: Decoder) -> DataBlock:
     num_items = layout.num_dictionary_items
     if num_items > len(data) * 256:
-        raise CorruptDataError(f"a dictionary of {num_items} items in {len(data)} bytes")
+        raise CorruptDataError(f"a dictionary of {num_items} items does not match its {len(data)} bytes")
     return decoder.block(layout.dictionary, Chunks.single(data, num_items))
 
 
 @dataclass(frozen=True, slots=True)
 class MiniBlockState:
-    """A mini-block page of which the chunks, the repetition index and the dictionary are known.
+    """A mini-block page whose chunk table, repetition index and dictionary have been read.
 
     Attributes:
         layout: description of the page.
-        layers: of the page.
+        layers: layers of the page.
         num_rows: value of ``Page.length``.
-        table: where the chunks are.
-        index: which rows lie in which chunks; None = each value slot is a row, or there is no index.
-        items: the dictionary.
-        encoded_bytes: size of the chunk words and of the repetition index.
+        table: locations of the chunks.
+        index: the rows in each chunk; None = each value slot is a row, or there is no index.
+        items: the dictionary items.
+        encoded_bytes: total size of the chunk words and the repetition index in bytes.
         decoder: decodes children.
     """
 
@@ -145,7 +146,7 @@ class MiniBlockState:
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held: numbers of 8 bytes for words of 2 or 4, and the items."""
+        """Approximate memory use in bytes: words of 2 or 4 bytes are stored as 8-byte numbers; items are included."""
         items_bytes = 0
         if isinstance(self.items, FixedWidthBlock | VariableWidthBlock):
             items_bytes = self.items.data.nbytes
@@ -154,7 +155,7 @@ class MiniBlockState:
         return 16 * self.encoded_bytes + items_bytes + 1024
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows and no more chunks than they need."""
+        """Decode rows; only the chunks that contain them are decoded."""
         if isinstance(rows, tuple):
             return (yield from self._read_range(*rows))
         if self.layers.max_repetition == 0:
@@ -190,11 +191,11 @@ class MiniBlockState:
         has_levels = repetition is not None or definition is not None
         num_levels = int(chunks.num_levels.sum()) if has_levels else num_values
         if block.num_values != num_values:
-            raise CorruptDataError(f"chunks of {num_values} values decode to {block.num_values}")
+            raise CorruptDataError(f"chunks of {num_values} values decode to {block.num_values} values")
         return Levels(self.layers, repetition, definition, num_levels), self._resolved(block)
 
     def _resolved(self, block: DataBlock) -> DataBlock:
-        """The values, if the block holds their numbers in the dictionary."""
+        """Return the values, or the dictionary items if the block holds indices."""
         if self.items is None:
             return block
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
@@ -202,7 +203,9 @@ class MiniBlockState:
         indices = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
         num_items = self.layout.num_dictionary_items
         if len(indices) and int(indices.max()) >= num_items:
-            raise CorruptDataError(f"dictionary index {int(indices.max())}, the dictionary has {num_items} items")
+            raise CorruptDataError(
+                f"dictionary index {int(indices.max())} is out of range: the dictionary has {num_items} items"
+            )
         return DictionaryBlock(block, self.items)
 
     def _chunks(self, chosen: NDArray[np.int64]) -> PageSteps[ChunkDirectory]:
@@ -216,7 +219,7 @@ class MiniBlockState:
         return directory if counts is directory.num_levels else replace(directory, num_levels=counts)
 
     def _pick_values(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of a page without lists: each is one value slot."""
+        """Read rows of a page without lists, in which each row is one value slot."""
         table = self.table
         chunks = np.searchsorted(table.value_stops, rows, side="right")
         slots = rows - (table.value_stops - table.num_values)[chunks]
@@ -227,7 +230,7 @@ class MiniBlockState:
         definition = None
         if directory.definition is not None:
             if not np.array_equal(directory.num_levels, directory.num_values):
-                raise CorruptDataError("a mini-block chunk without lists has not as many levels as values")
+                raise CorruptDataError("a mini-block chunk without lists has different numbers of levels and values")
             definition = pick_levels(
                 self.layout.def_compression, directory.definition, directory.num_levels, picks, self.decoder
             )
@@ -239,11 +242,11 @@ class MiniBlockState:
         chunks = Chunks(directory.num_values, directory.values)
         block = self.decoder.pick(self.layout.value_compression, chunks, picks)
         if block.num_values != len(picks.slots):
-            raise CorruptDataError(f"chunks hold {block.num_values} of {len(picks.slots)} wanted values")
+            raise CorruptDataError(f"chunks contain only {block.num_values} of {len(picks.slots)} requested values")
         return self._resolved(block)
 
     def _pick_without_index(self, rows: NDArray[np.int64]) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Rows of a page with lists but without an index: only its first chunk is known to start with a row."""
+        """Read rows of a page with lists but without an index: only the first chunk is known to begin with a row."""
         directory = yield from self._chunks(np.arange(self.table.num_chunks, dtype=np.int64))
         starts_before = np.zeros(1, np.int64)
         return self._pick_rows(directory, rows, np.zeros_like(rows), starts_before, None)
@@ -269,15 +272,15 @@ class MiniBlockState:
         last: NDArray[np.int64] | None,
         starts_after: NDArray[np.int64] | None = None,
     ) -> tuple[Levels, DataBlock]:
-        """Whole rows out of some chunks.
+        """Pick whole rows from some chunks.
 
         Args:
             directory: the chunks.
-            rows: wanted rows.
-            first: chunk, of those in the directory, in which each row starts.
-            starts_before: rows that start in front of each of the chunks.
-            last: chunk in which each row ends; None = anywhere.
-            starts_after: rows that have started with each of the chunks, to be checked; None = unknown.
+            rows: the wanted rows.
+            first: the chunk, among those in the directory, in which each row starts.
+            starts_before: number of rows that start before each chunk.
+            last: the chunk in which each row ends; None = unknown.
+            starts_after: expected number of rows that start before the end of each chunk, for a check; None = unknown.
         """
         layout, layers, decoder = self.layout, self.layers, self.decoder
         if directory.repetition is None:
@@ -288,7 +291,7 @@ class MiniBlockState:
         found_after = np.searchsorted(row_starts, level_stops, side="left")
         found_before = np.append(0, found_after[:-1])
         if starts_after is not None and not np.array_equal(found_after - found_before, starts_after - starts_before):
-            raise CorruptDataError("the repetition index does not count the rows that start in the chunks")
+            raise CorruptDataError("the repetition index does not match the rows that start in the chunks")
         numbers = found_before[first] + rows - starts_before[first]
         if len(numbers) and int(numbers[-1]) >= len(row_starts):
             raise CorruptDataError(f"row {int(rows[-1])} is missing: only {len(row_starts)} rows start in the page")
@@ -310,7 +313,7 @@ class MiniBlockState:
             )
         else:
             if not np.array_equal(directory.num_levels, directory.num_values):
-                raise CorruptDataError("a mini-block chunk has not as many values as visible levels")
+                raise CorruptDataError("a mini-block chunk has different numbers of values and visible levels")
             picks = Picks(level_chunks, level_slots)
             if directory.definition is not None:
                 definition = pick_levels(
@@ -328,18 +331,18 @@ def _visible_picks(
     num_values: NDArray[np.int64],
     level_stops: NDArray[np.int64],
 ) -> Picks:
-    """Places of the values of the wanted levels; invisible levels have none.
+    """Return the positions of the values of the wanted levels; invisible levels have no value.
 
     Args:
-        invisible: (num_invisible,) which levels are invisible, ascending.
+        invisible: (num_invisible,) positions of the invisible levels, ascending.
         wanted: (num_wanted,) levels.
         is_visible: (num_wanted,) mask.
-        num_values: (num_chunks,) values of each chunk.
+        num_values: (num_chunks,) number of values in each chunk.
         level_stops: (num_chunks,) level at which each chunk ends.
     """
     value_stops = np.cumsum(num_values)
     if not np.array_equal(level_stops - np.searchsorted(invisible, level_stops), value_stops):
-        raise CorruptDataError("a mini-block chunk has not as many values as visible levels")
+        raise CorruptDataError("a mini-block chunk has different numbers of values and visible levels")
     shown = wanted[is_visible]
     values = shown - np.searchsorted(invisible, shown)
     chunks = np.searchsorted(value_stops, values, side="right")

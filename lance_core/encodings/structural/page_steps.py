@@ -1,10 +1,11 @@
-"""Reading a page in steps: what is needed of it next is asked for, never more.
+"""Reading a page in steps, each of which requests only the bytes that are needed next.
 
-A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes, so
-that pure decoding code decides what is fetched and someone else fetches it, for many pages at once::
+A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes.
+Decoding code thus decides which bytes are fetched without fetching them itself; the caller fetches them, for many pages
+together::
 
-    open     parts that say where everything is: chunk words, repetition index, dictionary   →  PageState, to be kept
-    read     parts that hold the wanted rows, once or twice                                  →  levels and values
+    open     parts needed to locate the others: chunk words, repetition index, dictionary      →  PageState, cacheable
+    read     parts that contain the wanted rows, in one or two steps                           →  levels and values
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -28,7 +29,7 @@ __all__ = ["Fetched", "PageState", "PageSteps", "Rows", "Wanted", "run_in_memory
 T = TypeVar("T")
 
 Rows: TypeAlias = "tuple[int, int] | NDArray[np.int64]"
-"""Rows of a page: a half-open range that is not empty, or (num_rows,) ascending numbers without repetition."""
+"""Rows of a page: a half-open range that is not empty, or (num_rows,) ascending numbers without duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ class Wanted:
 
     Attributes:
         buffer: index of the buffer.
-        starts: (num_parts,) int64, ascending; the caller has checked that all parts lie inside the buffer.
-        stops: (num_parts,) int64, ascending.
+        starts: (num_parts,) int64, ascending; the caller has checked that all parts are inside the buffer.
+        stops: (num_parts,) int64, ascending; end of each part.
     """
 
     buffer: int
@@ -47,7 +48,7 @@ class Wanted:
 
     @classmethod
     def span(cls, buffer: int, start: int, stop: int) -> Wanted:
-        """One part."""
+        """Return a single part."""
         return cls(buffer, np.array([start], np.int64), np.array([stop], np.int64))
 
 
@@ -56,36 +57,36 @@ class Fetched:
     """The bytes of the parts of one ``Wanted``.
 
     Attributes:
-        data: bytes that hold all parts, perhaps with others between them.
-        starts: (num_parts,) int64: where each part starts in ``data``.
+        data: bytes that contain all parts, possibly with other bytes between them.
+        starts: (num_parts,) int64 start of each part in ``data``.
     """
 
     data: NDArray[np.uint8]
     starts: NDArray[np.int64]
 
     def only(self, num_bytes: int) -> NDArray[np.uint8]:
-        """The bytes of the first part."""
+        """Return the bytes of the first part."""
         start = int(self.starts[0])
         return self.data[start : start + num_bytes]
 
 
 PageSteps: TypeAlias = Generator[Sequence[Wanted], Sequence[Fetched], T]
-"""Yields parts that are needed, is sent their bytes, returns a ``T``."""
+"""Yields the parts that are needed, is sent their bytes, and returns a ``T``."""
 
 
 class PageState(Protocol):
-    """What is known of a page before any of its rows are read. Immutable; worth keeping."""
+    """The metadata of a page, read before its rows. Immutable and cacheable."""
 
     @property
     def num_bytes(self) -> int:
-        """About so much memory is held."""
+        """Approximate memory use in bytes."""
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
         """Decode rows.
 
         Raises:
-            CorruptDataError: the bytes contradict the layout or themselves.
-            UnsupportedEncodingError: an encoding that is not decoded here.
+            CorruptDataError: the bytes are inconsistent or do not match the layout.
+            UnsupportedEncodingError: this library does not decode the encoding.
         """
 
 

@@ -1,11 +1,11 @@
-"""The repetition index of a mini-block page: which rows lie in which chunks.
+"""The repetition index of a mini-block page: the rows in each chunk.
 
 ::
 
-    per chunk   u64 rows that end in it | u64 levels it holds of a row that goes on in the next chunk
+    per chunk   u64 number of rows that end in it | u64 number of its levels of a row that continues in the next chunk
 
-A row that ends exactly where its chunk ends counts as ended and leaves nothing over; so does the last row of the page.
-The rows that end, summed over all chunks, are the rows of the page.
+A row that ends exactly at the end of a chunk, such as the last row of the page, is counted as ending in the chunk; the
+second number is then 0. The sum of the first numbers of all chunks is the number of rows in the page.
 
 Source: the last buffer of pages with ``MiniBlockLayout.repetition_index_depth`` > 0; checked against pylance 14.0.2.
 """
@@ -30,11 +30,11 @@ _ENTRY_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RepetitionIndex:
-    """Parsed index.
+    """A parsed index.
 
     Attributes:
-        rows_ended: (num_chunks,) int64 rows that have ended with this chunk or before it.
-        continues: (num_chunks,) bool: a row goes on in the next chunk.
+        rows_ended: (num_chunks,) int64 number of rows that end before or at the end of each chunk.
+        continues: (num_chunks,) bool: whether a row continues in the next chunk.
     """
 
     rows_ended: NDArray[np.int64]
@@ -45,37 +45,39 @@ class RepetitionIndex:
         """Read the index buffer.
 
         Raises:
-            CorruptDataError: wrong size, or not the rows of the page.
+            CorruptDataError: the size is wrong, or the index does not match the rows of the page.
         """
         if len(data) != num_chunks * _ENTRY_BYTES:
-            raise CorruptDataError(f"the repetition index has {len(data)} bytes for {num_chunks} chunks")
+            raise CorruptDataError(
+                f"the repetition index has {len(data)} bytes; expected {_ENTRY_BYTES} for each of {num_chunks} chunks"
+            )
         entries = data.view("<u8").reshape(num_chunks, 2)
         if int(entries.max(initial=0)) > num_rows and int(entries[:, 0].max(initial=0)) > num_rows:
             raise CorruptDataError(f"the repetition index counts more than the {num_rows} rows of the page")
         rows_ended = np.cumsum(entries[:, 0].astype(np.int64))
         if int(rows_ended[-1]) != num_rows:
-            raise CorruptDataError(f"the repetition index counts {int(rows_ended[-1])} rows, the page has {num_rows}")
+            raise CorruptDataError(f"the repetition index has {int(rows_ended[-1])} rows, but the page has {num_rows}")
         return cls(rows_ended, entries[:, 1] > 0)
 
     @property
     def rows_started(self) -> NDArray[np.int64]:
-        """(num_chunks,) rows that have started with this chunk or before it."""
+        """Number of rows that start before the end of each chunk, (num_chunks,)."""
         return self.rows_ended + self.continues
 
     def chunks_of_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The chunk in which each row starts, and the one in which it ends."""
+        """Return the chunk in which each row starts, and the chunk in which it ends."""
         first = np.searchsorted(self.rows_started, rows, side="right")
         return first, np.searchsorted(self.rows_ended, rows, side="right")
 
     def chunks_of(self, start: int, stop: int) -> tuple[int, int, int]:
-        """The chunks that hold rows ``[start, stop)``; at least one row.
+        """Return the chunks that contain rows ``[start, stop)``, which must be at least one row.
 
         Returns:
-            First chunk, the chunk behind the last one, and the first row that *starts* in the first chunk.
+            First chunk, the chunk after the last one, and the first row that *starts* in the first chunk.
         """
         first = int(np.searchsorted(self.rows_ended, start, side="left"))
         if start and self.rows_ended[first] == start and not self.continues[first]:
-            # The row before ends exactly with that chunk.
+            # The preceding row ends exactly at the end of the chunk.
             first += 1
         if start == 0:
             first = 0
@@ -87,11 +89,11 @@ class RepetitionIndex:
 def build_repetition_index(
     repetition: NDArray[np.uint16], max_repetition: int, level_bounds: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """The index buffer of a page.
+    """Build the index buffer of a page.
 
     Args:
         repetition: (num_levels,) levels of the page.
         max_repetition: the level that starts a row.
-        level_bounds: (num_chunks + 1,) level at which each chunk starts, the end included.
+        level_bounds: (num_chunks + 1,) level at which each chunk starts, including the end.
     """
     return chunk_rows(repetition, max_repetition, level_bounds).astype("<u8", copy=False).reshape(-1).view(np.uint8)

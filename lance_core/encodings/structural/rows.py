@@ -1,6 +1,6 @@
-"""Cutting whole rows out of decoded levels and values.
+"""Extracting whole rows from decoded levels and values.
 
-Source: a row starts at every level whose repetition is the number of lists; without lists every level is a row.
+Source: a row starts at every level whose repetition is the number of lists; without lists, every level is a row.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = ["cut_rows", "pick_rows"]
 
 
 def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: int | None) -> tuple[Levels, DataBlock]:
-    """Rows ``[start, stop)``, counted from the first row that *starts* in the levels.
+    """Extract rows ``[start, stop)``, relative to the first row that *starts* in the levels.
 
     Args:
-        levels: decoded levels; they may begin and end inside a row.
+        levels: decoded levels; they may start and end in the middle of a row.
         block: one value per visible level.
         start: first row.
-        stop: row behind the last one; it may be the one that starts behind the levels.
-        num_rows: rows that the levels hold if they are a whole page, else None.
+        stop: end of the rows; the row at ``stop`` may start after the levels.
+        num_rows: number of rows if the levels are those of a whole page; None otherwise.
 
     Raises:
-        CorruptDataError: the levels hold other rows, or another number of values, than the page says.
+        CorruptDataError: the rows or the number of values do not match the page.
     """
     if (start, stop) == (0, num_rows):
         level_start, level_stop = 0, _checked_num_levels(levels, stop)
@@ -58,15 +58,15 @@ def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: 
 
 
 def pick_rows(levels: Levels, rows: NDArray[np.int64], num_rows: int) -> Levels:
-    """The levels of single rows.
+    """Extract the levels of individual rows.
 
     Args:
-        levels: of a whole page.
-        rows: ascending, without repetition.
-        num_rows: rows of the page.
+        levels: levels of a whole page.
+        rows: ascending row numbers, without duplicates.
+        num_rows: number of rows in the page.
 
     Raises:
-        CorruptDataError: the levels hold other rows than the page says.
+        CorruptDataError: the levels do not match the number of rows of the page.
     """
     _checked_num_levels(levels, num_rows)
     wanted = rows
@@ -82,13 +82,13 @@ def pick_rows(levels: Levels, rows: NDArray[np.int64], num_rows: int) -> Levels:
 
 
 def _checked_num_levels(levels: Levels, num_rows: int) -> int:
-    """The levels of a whole page."""
+    """Return the number of levels of a whole page, after checking its number of rows."""
     num_found = levels.num_levels
     if levels.repetition is not None:
         starts_row = levels.repetition == levels.layers.max_repetition
         num_found = int(np.count_nonzero(starts_row)) if bool(starts_row[:1].all()) else 0
     if num_found != num_rows:
-        raise CorruptDataError(f"the levels hold {num_found} whole rows, the page has {num_rows}")
+        raise CorruptDataError(f"the levels have {num_found} whole rows, but the page has {num_rows}")
     return levels.num_levels
 
 

@@ -1,7 +1,7 @@
-"""Level counts of chunks that early releases stored modulo 65,536.
+"""Corrects level counts of chunks that early releases stored modulo 65,536.
 
-A mini-block chunk records its number of levels in 16 bits. Releases before 4.0 put any number of empty lists into a
-chunk and let the number wrap; the bytes of the repetition levels still tell how often it did.
+A mini-block chunk records its number of levels in 16 bits. Releases before 4.0 put any number of empty lists into
+a chunk, so that the number could wrap around; the size of the repetition levels determines how often it did.
 
 Source: files of pylance 0.38 to 2.0, which pylance 14.0.2 does not read.
 """
@@ -32,15 +32,15 @@ _MAX_RUN: Final = 255
 def unwrapped_counts(
     encoding: pb21.CompressiveEncoding, repetition: Segments, num_levels: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The number of levels of each chunk.
+    """Return the actual number of levels in each chunk.
 
     Args:
-        encoding: of the repetition levels.
-        repetition: their bytes, one segment per chunk.
-        num_levels: (num_chunks,) int64 numbers as recorded.
+        encoding: encoding of the repetition levels.
+        repetition: bytes of the repetition levels, one segment per chunk.
+        num_levels: (num_chunks,) int64, recorded number of levels of each chunk.
 
     Returns:
-        ``num_levels`` itself unless a chunk holds more than was recorded.
+        The actual numbers; ``num_levels`` itself if no number wrapped around.
     """
     largest = int(repetition.sizes.max(initial=0))
     arm = encoding.WhichOneof("compression")
@@ -54,7 +54,7 @@ def unwrapped_counts(
 
 
 def _by_packed_size(sizes: NDArray[np.int64], num_levels: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """Of the numbers that are recorded alike, the first whose packed size is that of the chunk."""
+    """Return the smallest number congruent to the recorded number whose packed size is that of the chunk's levels."""
     block_bytes = BLOCK_VALUES * bits // 8
     found = num_levels.copy()
     open_chunks = np.ones(len(found), np.bool_)
@@ -69,7 +69,7 @@ def _by_packed_size(sizes: NDArray[np.int64], num_levels: NDArray[np.int64], bit
 
 
 def _by_runs(repetition: Segments, num_levels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The recorded number and as many wraps as the runs are long enough for; a last run may reach too far."""
+    """Return the largest number congruent to the recorded number that the runs cover; the last run may be too long."""
     found = num_levels.copy()
     for chunk in np.flatnonzero(repetition.sizes >= _WRAP // _MAX_RUN * _BYTES_PER_RUN):
         start, size = int(repetition.starts[chunk]), int(repetition.sizes[chunk])

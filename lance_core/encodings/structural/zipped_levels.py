@@ -1,7 +1,7 @@
-"""Reading the control words of full-zip pages, and finding the levels of a row.
+"""Reading the control words of full-zip pages, and locating the levels of a row.
 
-The size of an entry depends on its own definition level, so the levels of a row can only be found one after the other.
-All rows are walked side by side, one level per step, as long as many rows are left; the last few are walked alone.
+The size of an entry depends on its own definition level, so the levels of a row can only be located one after another.
+All rows are walked in parallel, one level per step, while many rows are left; the last few rows are walked separately.
 
 Source: ``lance.encodings21.FullZipLayout``; checked against pylance 14.0.2.
 """
@@ -32,15 +32,15 @@ _FEW_ROWS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ZippedForm:
-    """How the entries of a full-zip page are put together.
+    """Layout of the entries of a full-zip page.
 
     Attributes:
-        layers: of the page.
-        bits_rep: bits of the repetition level in a control word.
-        bits_def: bits of the definition level in a control word.
-        value_bytes: bytes of a value of fixed width; 0 for variable width.
-        length_bytes: bytes of the length in front of a value of variable width; 0 for fixed width.
-        is_variable: values have a length.
+        layers: layers of the page.
+        bits_rep: number of bits of the repetition level in a control word.
+        bits_def: number of bits of the definition level in a control word.
+        value_bytes: size of a fixed-width value in bytes; 0 for variable width.
+        length_bytes: size of the length before a variable-width value in bytes; 0 for fixed width.
+        is_variable: whether values have a length.
     """
 
     layers: Layers
@@ -55,14 +55,14 @@ class ZippedForm:
         """Check the layout message.
 
         Raises:
-            CorruptDataError: widths that no page has, or levels that do not match the layers.
+            CorruptDataError: the widths are invalid, or the levels do not match the layers.
         """
         layers = Layers.parse(layout.layers, "full-zip page")
         details = layout.WhichOneof("details")
         if max(layout.bits_rep, layout.bits_def) > _MAX_LEVEL_BITS:
-            raise CorruptDataError(f"levels of {layout.bits_rep} and {layout.bits_def} bits, at most 16 are possible")
+            raise CorruptDataError(f"found levels of {layout.bits_rep} and {layout.bits_def} bits, expected at most 16")
         if (layout.bits_rep > 0) != (layers.max_repetition > 0):
-            raise CorruptDataError(f"{layout.bits_rep} bits of repetition do not match layers {list(layers.codes)}")
+            raise CorruptDataError(f"{layout.bits_rep}-bit repetition levels do not match layers {list(layers.codes)}")
         if details == "bits_per_value" and layout.bits_per_value % 8 == 0:
             value_bytes, length_bytes = layout.bits_per_value // 8, 0
         elif details == "bits_per_offset" and layout.bits_per_offset in (32, 64):
@@ -73,25 +73,25 @@ class ZippedForm:
 
     @staticmethod
     def control_word_bytes(bits_rep: int, bits_def: int) -> int:
-        """Width of a control word."""
+        """Return the size of a control word in bytes."""
         num_bits = bits_rep + bits_def
         return 0 if num_bits == 0 else 1 if num_bits <= 8 else 2 if num_bits <= 16 else 4
 
     @property
     def word_bytes(self) -> int:
-        """Width of a control word."""
+        """Size of a control word in bytes."""
         return self.control_word_bytes(self.bits_rep, self.bits_def)
 
     @property
     def fixed_bytes(self) -> int:
-        """Bytes of a visible entry of fixed width."""
+        """Size of a visible fixed-width entry in bytes."""
         return self.word_bytes + self.value_bytes
 
     def levels_of(self, words: NDArray[np.uint8]) -> Levels:
         """Split control words, (num_levels, word_bytes) uint8, into levels.
 
         Raises:
-            CorruptDataError: a level exceeds what the layers allow.
+            CorruptDataError: a level is higher than the layers allow.
         """
         repetition = definition = None
         if self.word_bytes:
@@ -104,16 +104,16 @@ class ZippedForm:
         return Levels(self.layers, repetition, definition, len(words))
 
     def is_valid(self, levels: Levels) -> NDArray[np.bool_]:
-        """Levels that are values: only these have a length."""
+        """Return a mask of the levels that represent values; only these have a length."""
         return np.ones(levels.num_levels, np.bool_) if levels.definition is None else levels.definition == 0
 
     def value_lengths(
         self, data: NDArray[np.uint8], value_starts: NDArray[np.int64], levels: Levels
     ) -> NDArray[np.int64]:
-        """(num_levels,) bytes of each value of variable width; 0 for levels without one.
+        """Read the sizes of variable-width values in bytes, (num_levels,); 0 for levels without a value.
 
         Raises:
-            CorruptDataError: a length lies outside the page, or is larger than the page.
+            CorruptDataError: a length is outside the page, or is larger than the page.
         """
         valid = self.is_valid(levels)
         lengths = np.zeros(levels.num_levels, np.int64)
@@ -122,33 +122,33 @@ class ZippedForm:
 
 
 def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Little-endian numbers of ``width`` bytes at many places.
+    """Read little-endian numbers of ``width`` bytes at many positions.
 
     Raises:
-        CorruptDataError: a number lies outside the data, or is larger than the data is long.
+        CorruptDataError: a number is outside the data, or is larger than the size of the data.
     """
     if len(starts) and int(starts[-1]) + width > len(data):
-        raise CorruptDataError(f"a length at byte {int(starts[-1])} leaves the {len(data)} bytes of its page")
+        raise CorruptDataError(f"a length at byte {int(starts[-1])} is not within its page of {len(data)} bytes")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     if int(numbers.max(initial=0)) > len(data):
-        raise CorruptDataError(f"a value of {int(numbers.max())} bytes in a page of {len(data)}")
+        raise CorruptDataError(f"a value of {int(numbers.max())} bytes is larger than its page of {len(data)} bytes")
     return numbers.astype(np.int64)
 
 
 def find_levels(
     form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Where every level of some rows starts, in order.
+    """Return the start of every level of some rows, in row order.
 
     Args:
-        form: how entries are put together.
+        form: layout of the entries.
         data: bytes of page buffer 0.
-        starts: (num_rows,) where each row starts in them.
-        stops: (num_rows,) where each row ends.
+        starts: (num_rows,) start of each row in the bytes.
+        stops: (num_rows,) end of each row.
 
     Raises:
-        CorruptDataError: an entry leaves its row.
+        CorruptDataError: an entry extends past the end of its row.
     """
     found = []
     unfinished = starts < stops
@@ -157,7 +157,7 @@ def find_levels(
         found.append(at)
         at = at + _entry_sizes(form, data, at)
         if bool((at > stops).any()):
-            raise CorruptDataError("an entry of a full-zip page leaves its row")
+            raise CorruptDataError("an entry of a full-zip page extends past the end of its row")
         unfinished = at < stops
         at, stops = at[unfinished], stops[unfinished]
     found += [_walk_row(form, data, start, stop) for start, stop in zip(at.tolist(), stops.tolist(), strict=True)]
@@ -175,16 +175,16 @@ def _entry_sizes(form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.i
 
 
 def read_control_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Control words at many places; bounds as for :func:`read_words`, any value."""
+    """Read control words at many positions. Positions are checked as in :func:`read_words`; values are not checked."""
     if len(starts) and int(starts.max()) + width > len(data):
-        raise CorruptDataError("a control word leaves its page")
+        raise CorruptDataError("a control word extends past the end of its page")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     return numbers.astype(np.int64)
 
 
 def _walk_row(form: ZippedForm, data: NDArray[np.uint8], start: int, stop: int) -> NDArray[np.int64]:
-    """The levels of one row, one after the other: the only loop over levels, for a handful of long rows."""
+    """Return the levels of one row, one after another; this is the only loop over levels, for a few long rows."""
     row = data[start:stop].tobytes()
     mask = (1 << form.bits_def) - 1
     word_bytes, length_bytes = form.word_bytes, form.length_bytes
@@ -199,5 +199,5 @@ def _walk_row(form: ZippedForm, data: NDArray[np.uint8], start: int, stop: int) 
         elif definition == 0:
             at += length_bytes + int.from_bytes(row[at : at + length_bytes], "little")
     if at != len(row):
-        raise CorruptDataError("an entry of a full-zip page leaves its row")
+        raise CorruptDataError("an entry of a full-zip page extends past the end of its row")
     return np.array(found, np.int64) + start

@@ -1,1 +1,1 @@
-"""Pages of format 0.1: plain, binary and list offsets; dictionaries and statistics. No page keeps validity."""
+"""Pages of format 0.1: plain, binary and list offsets; dictionaries and statistics. Pages do not store validity."""

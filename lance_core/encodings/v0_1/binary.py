@@ -1,13 +1,13 @@
-"""Binary pages: strings and binaries of both widths.
+"""Binary pages: strings and binaries with 32-bit or 64-bit offsets.
 
 ::
 
     bytes of all values, row 0 first
-    page position ▸ (num_rows + 1) x i64     absolute positions in the file; the first is that of the bytes
+    page position ▸ (num_rows + 1) x i64     positions in the file; the first is the position of the bytes
 
-Nothing says which values are null: in a nullable field every empty value is one.
+Nulls are not marked: in a nullable field, every empty value is null.
 
-**Source:** behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ OFFSET_BYTES: Final = 8
 def split_offsets(
     words: NDArray[np.int64], num_rows: NDArray[np.int64], file_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """What the offsets of several runs of rows say.
+    """Split the offsets of several runs of rows.
 
     Args:
         words: ``num_rows[i] + 1`` offsets of each run, back to back.
-        num_rows: rows of each run, shape (num_runs,).
-        file_bytes: size of the file.
+        num_rows: number of rows of each run, shape (num_runs,).
+        file_bytes: size of the file in bytes.
 
     Returns:
-        Length of each value; first byte of each run; end of each run.
+        The length of each value, the first byte of each run, and the end of each run.
 
     Raises:
-        CorruptDataError: offsets descend or lie outside the file, or all values together are larger than it.
+        CorruptDataError: offsets decrease or are outside the file, or the values together are larger than the file.
     """
     ends = np.cumsum(num_rows + 1)
     firsts, lasts = words[ends - num_rows - 1], words[ends - 1]
-    # Every offset, not only the ends: differences of words anywhere may wrap around and still ascend.
+    # Check every offset, not only the ends: differences of arbitrary words may wrap around and appear to ascend.
     if len(words) and not 0 <= int(words.min()) <= int(words.max()) <= file_bytes:
-        raise CorruptDataError(f"the offsets of a binary page lie outside the {file_bytes} bytes of the file")
+        raise CorruptDataError(f"the offsets of a binary page are outside the file of {file_bytes} bytes")
     lengths = np.diff(words)
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
     if len(lengths) and int(lengths.min()) < 0:
-        raise CorruptDataError("the offsets of a binary page descend")
+        raise CorruptDataError("the offsets of a binary page are not in ascending order")
     if int((lasts - firsts).sum()) > file_bytes:
-        raise CorruptDataError(f"the values of a binary column overlap: they are larger than the file ({file_bytes})")
+        raise CorruptDataError(f"values of a binary column overlap: they exceed the file size of {file_bytes} bytes")
     return lengths, firsts, lasts
 
 
 def decode_binary(dtype: pa.DataType, nullable: bool, lengths: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
-    """An array of the values.
+    """Build an array of the values.
 
     Args:
-        dtype: one of the four types.
+        dtype: one of the four variable-width types.
         nullable: whether empty values are nulls.
-        lengths: bytes of each value, shape (num_rows,).
+        lengths: size of each value in bytes, shape (num_rows,).
         data: the bytes of all values.
 
     Raises:
         CorruptDataError: the bytes of a string are not UTF-8.
-        NotSupportedError: more bytes than 32-bit offsets can address.
+        NotSupportedError: there are more bytes than 32-bit offsets can address.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
@@ -85,15 +85,15 @@ def decode_binary(dtype: pa.DataType, nullable: bool, lengths: NDArray[np.int64]
 def encode_binary(
     array: pa.Array, validity: NDArray[np.bool_] | None, position: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The bytes and the offsets of a page; the bytes are a view of the array's where no null has any.
+    """Encode the bytes and the offsets of a page; the bytes are a view of the array's memory if nulls have no bytes.
 
     Args:
-        array: of one of the four types; any offset.
-        validity: (len(array),) mask of the rows to keep; it hides at least the array's own nulls.
-        position: where in the file the bytes will be.
+        array: an array of one of the four variable-width types; any offset.
+        validity: (len(array),) mask of the rows to keep; it must mask at least the array's own nulls.
+        position: position of the bytes in the file.
     """
     block = block_from_array(array, validity)
     if not isinstance(block, VariableWidthBlock):
-        raise InternalError(f"an array of type {array.type} has no binary page")
+        raise InternalError(f"an array of type {array.type} cannot be stored as a binary page")
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     return block.data[first:last], block.offsets.astype(np.int64) + (position - first)

@@ -1,9 +1,9 @@
 """Dictionary columns: pages of plain keys, and one list of values for the whole file.
 
-The values of several batches are joined: those that are new go to the end, so that keys written before keep their
-meaning. A key cannot be null, hence neither can a row.
+The values of several batches are joined: new values are appended, so that keys written earlier keep their meaning. A
+key cannot be null, so rows cannot be null.
 
-**Source:** behaviour of pylance 14.0.2, which writes the dictionary of the first batch only.
+**Source:** behavior of pylance 14.0.2, which writes the dictionary of the first batch only.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ __all__ = ["DictionaryUnion", "can_be_dictionary_value", "decode_dictionary"]
 
 
 def can_be_dictionary_value(dtype: pa.DataType) -> bool:
-    """Whether a file can hold dictionaries of such values: integers, strings and binaries."""
+    """Return whether dictionaries of this value type are supported: integers, strings and binaries."""
     return bool(pa.types.is_integer(dtype) or is_variable_width(dtype))
 
 
 def decode_dictionary(dtype: pa.DictionaryType, keys: pa.Array, values: pa.Array) -> pa.DictionaryArray:
-    """The rows that keys stand for.
+    """Decode keys to their values.
 
     Raises:
-        CorruptDataError: a key names no value.
+        CorruptDataError: a key is out of range.
     """
     if len(keys):
         bounds = pc.min_max(keys)
         if bounds["min"].as_py() < 0 or bounds["max"].as_py() >= len(values):
             raise CorruptDataError(
-                f"dictionary keys from {bounds['min']} to {bounds['max']}, the dictionary has {len(values)} values"
+                f"dictionary keys range from {bounds['min']} to {bounds['max']}, but the dictionary has "
+                f"{len(values)} values"
             )
     return pa.DictionaryArray.from_arrays(keys, values, ordered=dtype.ordered, safe=False)
 
@@ -47,10 +48,10 @@ class DictionaryUnion:
     """The dictionary of one column, growing batch by batch.
 
     Args:
-        dtype: the column's type.
-        where: the column's path, for messages.
-        values: what the dictionary starts with; nothing by default.
-        is_fixed: whether no value may be added to it.
+        dtype: type of the column.
+        where: path of the column, for messages.
+        values: initial values of the dictionary; empty by default.
+        is_fixed: whether no values may be added.
     """
 
     __slots__ = ("_dtype", "_is_fixed", "_where", "values")
@@ -58,28 +59,28 @@ class DictionaryUnion:
     def __init__(
         self, dtype: pa.DictionaryType, where: str, values: pa.Array | None = None, *, is_fixed: bool = False
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._dtype = dtype
         self._where = where
         self._is_fixed = is_fixed
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
-        """The rows as keys into :attr:`values`, which grows as needed; a view where the dictionary is the same.
+        """Return the rows as keys into :attr:`values`, which grows as needed; a view if the dictionary is unchanged.
 
         Args:
             array: some rows.
-            visible: which of them do not lie below a null struct, shape (len(array),); None for all.
+            visible: mask of the rows that are not below a null struct, shape (len(array),); None for all.
 
         Raises:
-            SchemaMismatchError: a row is null, or lies below a null.
-            InvalidInputError: more values than the index type can number, or a fixed dictionary lacks one.
+            SchemaMismatchError: a row is null or refers to a null value.
+            InvalidInputError: there are too many values for the index type, or a fixed dictionary lacks a value.
         """
         validity = validity_of(array)
         if any(mask is not None and not mask.all() for mask in (validity, visible)):
             raise SchemaMismatchError(
-                f"column {self._where!r}: format 0.1 cannot hold nulls in a dictionary column, they would become its "
-                "first value; format 2.0 can, or cast the column to its value type",
+                f"column {self._where!r}: format 0.1 cannot store nulls in a dictionary column; use format 2.0 or "
+                "later, or cast the column to its value type",
                 column=self._where,
             )
         indices = array.indices
@@ -107,8 +108,8 @@ class DictionaryUnion:
     def _extend(self, new: pa.Array) -> None:
         if self._is_fixed:
             raise InvalidInputError(
-                f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 keep one "
-                "dictionary per column, which does not grow; format 2.0 has no such limit",
+                f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 have one "
+                "fixed dictionary per column; format 2.0 and later have no such restriction",
                 column=self._where,
             )
         index_type = self._dtype.index_type
@@ -116,7 +117,7 @@ class DictionaryUnion:
         if len(self.values) + len(new) > most:
             raise InvalidInputError(
                 f"column {self._where!r}: the dictionaries of all batches together have "
-                f"{len(self.values) + len(new)} values, keys of type {index_type} can number {most}",
+                f"{len(self.values) + len(new)} values, but keys of type {index_type} can address only {most}",
                 column=self._where,
             )
         self.values = pa.concat_arrays([self.values, new])

@@ -1,8 +1,8 @@
-"""Statistics of many pages at once: one pass over the rows of all of them.
+"""Statistics of many pages at once, in one pass over all of their rows.
 
-The same figures as :func:`~lance_core.encodings.v0_1.statistics.page_statistics` finds page by page.
+The results are the same as those of :func:`~lance_core.encodings.v0_1.statistics.page_statistics` for each page.
 
-**Source:** as there.
+**Source:** see that function.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["grouped_statistics"]
 def grouped_statistics(
     array: pa.Array, validity: NDArray[np.bool_] | None, bounds: NDArray[np.int64]
 ) -> list[PageStatistics]:
-    """Statistics of the pages that hold rows ``[bounds[i], bounds[i + 1])``.
+    """Return the statistics of the pages, where page i has the rows ``[bounds[i], bounds[i + 1])``.
 
     Args:
         array: the rows of all pages, of a type that has statistics; any offset.
-        validity: (len(array),) mask of the rows that are not null; None for all.
+        validity: (len(array),) mask of the non-null rows; None for all.
         bounds: (num_pages + 1,) ascending from 0 to len(array); no page is empty.
     """
     dtype = array.type
@@ -69,7 +69,7 @@ def _null_counts(validity: NDArray[np.bool_] | None, bounds: NDArray[np.int64]) 
 def _of_words(
     words: NDArray[Any], validity: NDArray[np.bool_] | None, bounds: NDArray[np.int64], limits: tuple[Any, Any]
 ) -> list[PageStatistics]:
-    """``limits`` are the bounds of all values of the type: those of a page without any."""
+    """Compute the statistics of words; ``limits`` are the bounds of the type, used for a page without values."""
     low = high = words
     if validity is not None:
         low = np.where(validity, words, words.dtype.type(limits[1]))
@@ -90,7 +90,7 @@ def _of_floats(
     shown = words if validity is None else np.where(validity, words, words.dtype.type(np.nan))
     least, greatest = np.fmin.reduceat(shown, bounds[:-1]), np.fmax.reduceat(shown, bounds[:-1])
     is_empty = np.isnan(least)
-    # A zero of either sign becomes -0.0 below and +0.0 above.
+    # A zero of either sign becomes -0.0 as the lower bound and +0.0 as the upper bound.
     least = np.where(is_empty, -np.inf, np.where(least == 0, -0.0, least)).tolist()
     greatest = np.where(is_empty, np.inf, np.where(greatest == 0, 0.0, greatest)).tolist()
     return [PageStatistics(*found) for found in zip(_null_counts(validity, bounds), least, greatest, strict=True)]
@@ -113,21 +113,21 @@ def _of_texts(array: pa.Array, validity: NDArray[np.bool_] | None, bounds: NDArr
         if is_split:
             pages.append(page_statistics(part, None if validity is None else validity[start:stop]))
             continue
-        # Arrow skips nulls and compares bytes, whatever the type.
+        # Arrow skips nulls and compares bytes for all of these types.
         found = pc.min_max(part)
         if not found["min"].is_valid:
             pages.append(PageStatistics(count, None, None))
             continue
         least, greatest = found["min"].as_buffer().to_pybytes(), found["max"].as_buffer().to_pybytes()
         if most > MAX_BOUND_BYTES:
-            # Cutting at the same byte everywhere keeps the order.
+            # Truncating all values at the same byte preserves their order.
             least, greatest = least[:MAX_BOUND_BYTES], following(greatest[:MAX_BOUND_BYTES])
         pages.append(PageStatistics(count, least, greatest))
     return pages
 
 
 def _splits_character(array: pa.Array, lengths: NDArray[Any]) -> NDArray[np.bool_]:
-    """(len(array),) mask of the texts in which the limit lies within a character."""
+    """Return a (len(array),) mask of the strings in which the limit falls inside a character."""
     width = 8 if pa.types.is_large_string(array.type) else 4
     starts = np.frombuffer(array.buffers()[1], f"<i{width}", len(array), array.offset * width)
     splits = lengths > MAX_BOUND_BYTES

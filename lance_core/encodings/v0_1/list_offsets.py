@@ -1,9 +1,9 @@
-"""List pages: where in the page of the items each list starts.
+"""List pages: the start of each list in the page of the items.
 
-``list``: (num_rows + 1) x i32, ``large_list``: i64; counted from the first item of the same batch, starting at 0.
-Nothing says which lists are null: a null is written as an empty list.
+``list``: (num_rows + 1) x i32, ``large_list``: i64; relative to the first item of the same batch, starting at 0. Nulls
+are not marked: a null is written as an empty list.
 
-**Source:** behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -25,65 +25,67 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def offset_dtype(dtype: pa.DataType) -> np.dtype[Any]:
-    """Words of the offsets of a list type."""
+    """Return the type of the offsets of a list type."""
     return np.dtype("<i8") if pa.types.is_large_list(dtype) else np.dtype("<i4")
 
 
 def split_list_offsets(
     words: NDArray[Any], num_rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """What the offsets of several runs of rows say.
+    """Split the offsets of several runs of rows.
 
     Args:
         words: ``num_rows[i] + 1`` offsets of each run, back to back.
-        num_rows: rows of each run, shape (num_runs,).
+        num_rows: number of rows of each run, shape (num_runs,).
 
     Returns:
-        Items of each list; first item of each run; end of each run.
+        The number of items in each list, the first item of each run, and the end of each run.
 
     Raises:
-        CorruptDataError: offsets descend or are negative.
+        CorruptDataError: offsets decrease or are negative.
     """
     words = words.astype(np.int64, copy=False)
     ends = np.cumsum(num_rows + 1)
     firsts, lasts = words[ends - num_rows - 1], words[ends - 1]
-    # Every offset, not only the first ones: differences of words below zero may wrap around.
+    # Check every offset, not only the first ones: differences of negative words may wrap around.
     if len(words) and int(words.min()) < 0:
         raise CorruptDataError("the offsets of a list page are negative")
     lengths = np.diff(words)
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
     if len(lengths) and int(lengths.min()) < 0:
-        raise CorruptDataError("the offsets of a list page descend")
+        raise CorruptDataError("the offsets of a list page are not in ascending order")
     return lengths, firsts, lasts
 
 
 def decode_lists(dtype: pa.DataType, lengths: NDArray[np.int64], items: pa.Array) -> pa.Array:
-    """Lists of the items, none of them null.
+    """Build lists of items; no list is null.
 
     Args:
         dtype: the list type.
-        lengths: items of each list, shape (num_rows,).
-        items: those of all lists.
+        lengths: number of items of each list, shape (num_rows,).
+        items: the items of all lists.
 
     Raises:
-        NotSupportedError: more items than 32-bit offsets can address.
+        NotSupportedError: there are more items than 32-bit offsets can address.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if not pa.types.is_large_list(dtype):
         if len(items) > _MAX_INT32:
-            raise NotSupportedError(f"{len(items)} items in one array of type {dtype}: read fewer rows at once")
+            raise NotSupportedError(
+                f"{len(items)} items are too many for one array of type {dtype}; read fewer rows at a time"
+            )
         offsets = offsets.astype(np.int32)
     return pa.Array.from_buffers(dtype, len(lengths), [None, pa.py_buffer(offsets)], children=[items])
 
 
 def encode_lists(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[NDArray[Any], pa.Array]:
-    """The offsets of a page, and the items that they count.
+    """Encode the offsets of a page, and return them with the items that they refer to.
 
     Args:
         array: lists of either width; any offset.
-        validity: (len(array),) mask of the lists to keep; it hides at least the array's own nulls.
+        validity: (len(array),) mask of the lists to keep; it must mask at least the array's own nulls.
     """
     words = offset_dtype(array.type)
     if not len(array):
@@ -97,5 +99,5 @@ def encode_lists(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[N
     shown = np.zeros(len(array) + 1, words)
     np.cumsum(np.where(validity, lengths, 0), out=shown[1:])
     buffers = [bitmap_of(validity), pa.py_buffer(offsets)]
-    # flatten() leaves out what lies below null lists.
+    # flatten() omits the items of null lists.
     return shown, pa.Array.from_buffers(array.type, len(array), buffers, children=[array.values]).flatten()

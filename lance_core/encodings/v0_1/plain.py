@@ -1,14 +1,14 @@
-"""Plain pages: raw values of a fixed width, row 0 first.
+"""Plain pages: raw values of a fixed width, starting with row 0.
 
 ::
 
-    bool               1 bit a value, least significant first; a page starts at a whole byte
-    fixed-size list    the items of all rows, flattened at every depth; those of bool lie bit by bit across rows
-    anything else      ``width`` bytes a value
+    bool               1 bit per value, least significant first; a page starts at a byte boundary
+    fixed-size list    the items of all rows, flattened at every depth; booleans are packed bit by bit across rows
+    anything else      ``width`` bytes per value
 
-Nothing says which values are null. What lies under a null is written as zeros.
+Nulls are not marked. Values under nulls are written as zeros.
 
-**Source:** behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["PlainLayout", "decode_plain", "encode_plain", "plain_layout"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainLayout:
-    """How many bits the rows of a plain page take.
+    """Layout of the rows of a plain page.
 
     Attributes:
         dtype: type of a row.
-        item_type: type of the innermost items; ``dtype`` itself but for fixed-size lists.
-        items_per_row: innermost items of one row.
-        bits_per_item: width of one of them.
+        item_type: type of the innermost items; ``dtype`` itself unless it is a fixed-size list.
+        items_per_row: number of innermost items per row.
+        bits_per_item: width of an item in bits.
     """
 
     dtype: pa.DataType
@@ -56,14 +56,14 @@ class PlainLayout:
 
     @property
     def alignment(self) -> int:
-        """Where in memory the values must lie, in bytes."""
+        """Required memory alignment of the values in bytes."""
         num_bytes = self.bits_per_item // 8
         return num_bytes if num_bytes in (2, 4, 8, 16) else 8 if num_bytes == 32 else 1
 
     def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Bytes that hold rows ``[starts[i], stops[i])``, counted from the start of their page.
+        """Return the ranges of bytes that contain rows ``[starts[i], stops[i])``, relative to the start of their page.
 
-        The products must fit: callers check row counts against the size of the file first.
+        The caller must first check the row counts against the size of the file, so that the products cannot overflow.
         """
         width, rest = divmod(self.bits_per_row, 8)
         if not rest:
@@ -73,10 +73,10 @@ class PlainLayout:
 
 @lru_cache(maxsize=1024)
 def plain_layout(dtype: pa.DataType) -> PlainLayout:
-    """The layout of a type.
+    """Return the layout of a type.
 
     Raises:
-        NotSupportedError: the type is not of a fixed width.
+        NotSupportedError: the type does not have a fixed width.
     """
     item_type, items_per_row = dtype, 1
     while pa.types.is_fixed_size_list(item_type):
@@ -85,23 +85,25 @@ def plain_layout(dtype: pa.DataType) -> PlainLayout:
     try:
         bits = 8 * item_type.byte_width if pa.types.is_fixed_size_binary(item_type) else item_type.bit_width
     except ValueError as error:
-        raise NotSupportedError(f"type {dtype} has no plain page", arrow_type=str(dtype)) from error
+        raise NotSupportedError(
+            f"values of type {dtype} cannot be stored as a plain page", arrow_type=str(dtype)
+        ) from error
     return PlainLayout(dtype=dtype, item_type=item_type, items_per_row=items_per_row, bits_per_item=bits)
 
 
 def decode_plain(
     layout: PlainLayout, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> pa.Array:
-    """Rows of several pages as one array without nulls; a view of ``data`` where that is aligned.
+    """Decode rows of several pages to one array without nulls; a view of ``data`` if it is aligned.
 
     Args:
-        layout: of the rows.
+        layout: layout of the rows.
         data: the bytes of :meth:`PlainLayout.spans`, back to back.
         starts: first row of each run, shape (num_runs,).
         stops: end of each run.
 
     Raises:
-        CorruptDataError: the bytes are no values of the type.
+        CorruptDataError: the bytes are not valid for the type.
     """
     num_rows = int((stops - starts).sum())
     if layout.bits_per_item == 1:
@@ -112,11 +114,11 @@ def decode_plain(
 
 
 def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray[np.uint8]:
-    """The bytes of a page; a view of the array's memory where nothing has to be zeroed.
+    """Return the bytes of a page; a view of the array's memory if nothing has to be zeroed.
 
     Args:
-        array: of a type that :func:`plain_layout` knows; any offset.
-        validity: (len(array),) mask of the rows to keep; it hides at least the array's own nulls.
+        array: an array of a type supported by :func:`plain_layout`; any offset.
+        validity: (len(array),) mask of the rows to keep; it must mask at least the array's own nulls.
     """
     while pa.types.is_fixed_size_list(array.type):
         dimension = array.type.list_size
@@ -129,7 +131,9 @@ def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray
         return pack_mask(bits if validity is None else bits & validity)
     block = block_from_array(array, validity)
     if not isinstance(block, FixedWidthBlock):
-        raise NotSupportedError(f"type {array.type} has no plain page", arrow_type=str(array.type))
+        raise NotSupportedError(
+            f"values of type {array.type} cannot be stored as a plain page", arrow_type=str(array.type)
+        )
     return block.data
 
 
@@ -143,12 +147,12 @@ def _block(dtype: pa.DataType, num_rows: int, data: NDArray[np.uint8], bits: int
 def _joined_bits(
     layout: PlainLayout, data: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """One bitmap of the bits of all runs."""
+    """Join the bits of all runs into one bitmap."""
     first_bits, last_bits = starts * layout.items_per_row, stops * layout.items_per_row
     if not (first_bits % 8).any() and not (last_bits[:-1] % 8).any():
         return data
     run_bytes = -(-last_bits // 8) - first_bits // 8
-    # Where the first bit of each run stands among the bits of ``data``, and among those that are kept.
+    # Position of the first bit of each run among the bits of ``data``, and among those that are kept.
     given = 8 * (np.cumsum(run_bytes) - run_bytes) + first_bits % 8
     num_bits = last_bits - first_bits
     kept = np.cumsum(num_bits) - num_bits

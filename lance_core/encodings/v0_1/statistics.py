@@ -1,20 +1,20 @@
-"""Statistics of one page: how many nulls, and bounds that no value lies outside of.
+"""Statistics of one page: the number of nulls, and bounds of its values.
 
 =====================  ==========================================================================================
 Type                   Bounds
 =====================  ==========================================================================================
-integers, dates,       least and greatest value; where all are null, those of the type
+integers, dates,       minimum and maximum; if all values are null, minimum and maximum of the type
 decimal128
-float, double          NaN left aside; a least 0 is -0.0, a greatest 0 is +0.0; where nothing is left, -inf and inf
-bool                   least and greatest value; where all are null, False and True
-strings, binaries      byte order; values of more than 64 bytes are cut first, strings to a whole character. If any
-                       value was cut, the greatest is replaced by one that is greater than all which start with it;
-                       where there is none, or all values are null, the bound is null
+float, double          ignoring NaN; a minimum of 0 is -0.0, a maximum of 0 is +0.0; without values, -inf and inf
+bool                   minimum and maximum; if all values are null, False and True
+strings, binaries      byte order; values are first truncated to 64 bytes, strings to whole characters. If any value
+                       was truncated, the maximum is replaced by a value greater than all values with this prefix;
+                       if there is no such value, or all values are null, the bound is null
 =====================  ==========================================================================================
 
 Other types have no statistics.
 
-**Source:** behaviour of pylance 14.0.2, bit for bit.
+**Source:** behavior of pylance 14.0.2, bit for bit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAX_BOUND_BYTES: Final = 64
-"""Longer values are cut before they are compared."""
+"""Longer values are truncated before they are compared."""
 
 _MAX_CHARACTER_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16
@@ -55,12 +55,12 @@ _LOW_HALF: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class PageStatistics:
-    """Of one page.
+    """Statistics of one page.
 
     Attributes:
-        null_count: nulls, as the data had them.
-        least: no value is less; bytes for strings, the raw integer for dates and decimals; None = unknown.
-        greatest: no value is greater.
+        null_count: number of nulls in the original data.
+        least: lower bound, as bytes for strings and as the raw integer for dates and decimals; None = unknown.
+        greatest: upper bound, in the same form.
     """
 
     null_count: int
@@ -69,7 +69,7 @@ class PageStatistics:
 
 
 def has_statistics(dtype: pa.DataType) -> bool:
-    """Whether pages of the type have statistics."""
+    """Return whether pages of the type have statistics."""
     return bool(
         pa.types.is_boolean(dtype)
         or pa.types.is_integer(dtype)
@@ -82,11 +82,11 @@ def has_statistics(dtype: pa.DataType) -> bool:
 
 
 def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> PageStatistics:
-    """Statistics of the rows of a page.
+    """Return the statistics of the rows of a page.
 
     Args:
-        array: of a type that :func:`has_statistics`; any offset.
-        validity: (len(array),) mask of the rows that are not null; None for all.
+        array: an array of a type with statistics (:func:`has_statistics`); any offset.
+        validity: (len(array),) mask of the non-null rows; None for all.
     """
     null_count = 0 if validity is None else len(array) - int(np.count_nonzero(validity))
     dtype = array.type
@@ -111,24 +111,25 @@ def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> Page
 
 
 def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """The null counts, least and greatest values of several pages, one row each.
+    """Return the null counts, minimum and maximum values of several pages, one row each.
 
     Args:
-        dtype: of the values.
-        pages: in the order of the rows.
+        dtype: type of the values.
+        pages: the statistics, in row order.
     """
     counts = pa.array([page.null_count for page in pages], pa.int64())
     return counts, _bounds(dtype, [page.least for page in pages]), _bounds(dtype, [page.greatest for page in pages])
 
 
 def decimal_bounds(dtype: pa.DataType, words: pa.FixedSizeBinaryArray) -> pa.Array:
-    """Bounds of a decimal column from their bytes; null where the number has more digits than the type.
+    """Decode the bounds of a decimal column from their bytes; null if a number has too many digits for the type.
 
-    The bounds of a page of nulls are the least and the greatest 128-bit integer, which no decimal type holds.
+    The bounds of a page of nulls are the smallest and largest 128-bit integers, which are out of range for every
+    decimal type.
 
     Args:
-        dtype: a decimal128.
-        words: 16 bytes for each page, without nulls; any offset.
+        dtype: a decimal128 type.
+        words: the bounds as 16 bytes for each page, without nulls; any offset.
     """
     start, stop = (row * _DECIMAL_BYTES for row in (words.offset, words.offset + len(words)))
     halves = bytes_of(words.buffers()[1])[start:stop].view("<u8").reshape(-1, 2)
@@ -175,7 +176,7 @@ def _decimal_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tupl
 
 
 def _text_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[bytes | None, bytes | None]:
-    # Arrow skips nulls and compares bytes, whatever the type.
+    # Arrow skips nulls and compares bytes for all of these types.
     bounds = pc.min_max(array)
     if not bounds["min"].is_valid:
         return None, None
@@ -190,14 +191,14 @@ def _text_bounds(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[b
 
 
 def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
-    """The values, cut to the limit; texts to the last whole character within it."""
+    """Truncate the values to the maximum length; strings to the last whole character within it."""
     offsets = np.frombuffer(values.buffers()[1], "<i8", len(values) + 1, 8 * values.offset)
     data, starts = bytes_of(values.buffers()[2]), offsets[:-1]
     lengths = np.minimum(np.diff(offsets), MAX_BOUND_BYTES)
     if is_text:
         is_long = np.diff(offsets) > MAX_BOUND_BYTES
         for _ in range(_MAX_CHARACTER_BYTES - 1):
-            # The byte behind the cut continues a character.
+            # The byte after the limit continues a character.
             split = np.flatnonzero(is_long)[data[(starts + lengths)[is_long]] & 0xC0 == 0x80]
             lengths[split] -= 1
     kept = np.zeros(len(values) + 1, np.int64)
@@ -207,7 +208,7 @@ def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
 
 
 def next_text(value: bytes) -> bytes | None:
-    """The next text that is greater than all which start with ``value``: one byte raised, from the last backwards."""
+    """Return the smallest string that is greater than all strings with the prefix ``value``."""
     for index in range(len(value) - 1, -1, -1):
         for byte in range(value[index] + 1, 256):
             raised = value[:index] + bytes([byte]) + value[index + 1 :]
@@ -217,7 +218,7 @@ def next_text(value: bytes) -> bytes | None:
 
 
 def next_binary(value: bytes) -> bytes | None:
-    """The value plus one, as a number of as many bytes."""
+    """Return the value plus one, interpreted as a number with the same number of bytes."""
     number = int.from_bytes(value, "big") + 1
     return None if number >> (8 * len(value)) else number.to_bytes(len(value), "big")
 

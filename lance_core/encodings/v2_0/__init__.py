@@ -1,1 +1,1 @@
-"""Page encodings of format 2.0: the arms of ``lance.encodings.ArrayEncoding``, one file each."""
+"""Page encodings of format 2.0: the arms of ``lance.encodings.ArrayEncoding``, one module each."""

@@ -1,16 +1,16 @@
-"""What the page encodings of format 2.0 have in common.
+"""Definitions shared by the page encodings of format 2.0.
 
-A page is a tree of ``ArrayEncoding`` messages whose leaves name buffers. Decoding a tree is a conversation::
+A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A tree is decoded in rounds of requests::
 
     decoder  →  spans of bytes that it needs                  yield
-    reader   →  those bytes, the runs put back to back        send
-    …                                                         until the array is there
+    reader   →  those bytes, with the runs back to back       send
+    …                                                         until the array is complete
 
-Most arms need one round; strings whose offsets must be seen first need two. :func:`together` lets several decoders
-speak at once, so that a page takes as many rounds as its slowest part, not as many as it has parts. What is known
-without reading anything is the first round.
+Most arms need one round; strings whose offsets must be read first need two. :func:`together` runs several decoders in
+parallel, so that a page takes as many rounds as the part that needs the most. The first round requests
+all bytes whose location is known without reading.
 
-Source: ``lance.encodings.ArrayEncoding``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.ArrayEncoding``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = [
 T = TypeVar("T")
 
 Steps: TypeAlias = "Generator[list[Spans], list[pa.Buffer], T]"
-"""Decoding in rounds: yields spans of the file's bytes, is sent one buffer for each, returns the result."""
+"""Decoding in rounds: yields spans of the file's bytes, is sent one buffer for each, and returns the result."""
 
 MAX_INT32: Final = (1 << 31) - 1
 
@@ -57,22 +57,22 @@ _TYPE_BYTES_LIMIT: Final = 1 << 40
 
 
 class Decode(Protocol):
-    """Decodes any arm; handed to the arms for their children."""
+    """Decodes any arm; passed to the arms for decoding their children."""
 
     def __call__(
         self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers
     ) -> Steps[pa.Array]:
-        """Rows of one encoding, as an array of ``dtype``; see :class:`Arm`."""
+        """Decode rows of one encoding to an array of ``dtype``; see :class:`Arm`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One arm of ``ArrayEncoding.array_encoding`` that stands for values.
+    """One arm of ``ArrayEncoding.array_encoding`` that represents values.
 
     Attributes:
-        name: the arm, as the protocol calls it.
-        decode: ``(message, dtype, rows, page, decode) -> Steps[array]``: the rows as an array of exactly that type.
-            Raises CorruptDataError where the message, the buffers and the type contradict each other.
+        name: name of the arm in the protocol.
+        decode: ``(message, dtype, rows, page, decode) -> Steps[array]``: decodes the rows to an array of exactly this
+            type. Raises CorruptDataError if the message, the buffers and the type are inconsistent.
     """
 
     name: str
@@ -80,40 +80,41 @@ class Arm:
 
 
 class PageBuffers:
-    """Where the buffers of one page are. Remembers what its decoders want to find again.
+    """Locations of the buffers of one page. Also caches dictionary items for reuse by the decoders of the page.
 
     Args:
-        page: (offset in the file, size) of the page's buffers, bytes.
-        column: the same for the buffers of its column.
+        page: (offset in the file, size) of each buffer of the page, in bytes.
+        column: (offset in the file, size) of each buffer of the column.
     """
 
     __slots__ = ("_tables", "items")
 
     def __init__(self, page: Sequence[tuple[int, int]], column: Sequence[tuple[int, int]] = ()) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._tables = {pb20.Buffer.page: page, pb20.Buffer.column: column}
         self.items: pa.Array | None = None
 
     def size(self, buffer: pb20.Buffer) -> int:
-        """Bytes of a buffer.
+        """Return the size of a buffer in bytes.
 
         Raises:
-            CorruptDataError: there is no such buffer.
-            UnsupportedEncodingError: a buffer of the whole file.
+            CorruptDataError: the buffer does not exist.
+            UnsupportedEncodingError: the buffer belongs to the whole file.
         """
         return self._place(buffer)[1]
 
     def bytes(self, buffer: pb20.Buffer, wanted: Spans) -> Spans:
-        """Bytes of a buffer as bytes of the file.
+        """Convert byte positions in a buffer to byte positions in the file.
 
         Raises:
-            CorruptDataError: the buffer is not there, or ends before them.
-            UnsupportedEncodingError: a buffer of the whole file.
+            CorruptDataError: the buffer does not exist, or the bytes extend past its end.
+            UnsupportedEncodingError: the buffer belongs to the whole file.
         """
         offset, size = self._place(buffer)
         if wanted.stop > size:
             raise CorruptDataError(
-                f"bytes [{wanted.start}, {wanted.stop}) are wanted of buffer {buffer.buffer_index}, it has {size}",
+                f"bytes [{wanted.start}, {wanted.stop}) of buffer {buffer.buffer_index} were requested, but it has "
+                f"{size} bytes",
                 expected=wanted.stop,
                 found=size,
             )
@@ -122,14 +123,14 @@ class PageBuffers:
     def _place(self, buffer: pb20.Buffer) -> tuple[int, int]:
         table = self._tables.get(buffer.buffer_type)
         if table is None:
-            raise UnsupportedEncodingError("buffers of the whole file are not read as part of a page")
+            raise UnsupportedEncodingError("pages that refer to buffers of the whole file are not supported")
         if buffer.buffer_index >= len(table):
-            raise CorruptDataError(f"buffer {buffer.buffer_index} of {len(table)} does not exist")
+            raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; there are {len(table)} buffers")
         return table[buffer.buffer_index]
 
 
 class PageBuilder:
-    """Buffers of a page that is being written, in the order in which its encoding numbers them."""
+    """Buffers of a page that is being written, ordered by their numbers in the encoding."""
 
     __slots__ = ("buffers",)
 
@@ -138,13 +139,13 @@ class PageBuilder:
         self.buffers: list[pa.Buffer] = []
 
     def add(self, buffer: pa.Buffer) -> pb20.Buffer:
-        """Add a buffer; the reference to it."""
+        """Add a buffer and return the reference to it."""
         self.buffers.append(buffer)
         return pb20.Buffer(buffer_index=len(self.buffers) - 1)
 
 
 def together(parts: Sequence[Steps[Any]]) -> Steps[list[Any]]:
-    """Several decoders, round by round."""
+    """Run several decoders in parallel, round by round."""
     results: list[Any] = [None] * len(parts)
     answers: dict[int, list[pa.Buffer] | None] = dict.fromkeys(range(len(parts)))
     while True:
@@ -165,13 +166,13 @@ def together(parts: Sequence[Steps[Any]]) -> Steps[list[Any]]:
 
 
 def done(value: T) -> Steps[T]:
-    """A decoder that needs nothing."""
+    """Wrap a value as a decoder that reads nothing."""
     yield from ()
     return value
 
 
 def is_variable_width(dtype: pa.DataType) -> bool:
-    """True for strings and binaries."""
+    """Return whether a type is a string or binary type."""
     return bool(
         pa.types.is_string(dtype)
         or pa.types.is_large_string(dtype)
@@ -181,7 +182,7 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def may_be_invalid(dtype: pa.DataType) -> bool:
-    """Whether not every byte string of the right size holds values of the type, at any depth."""
+    """Return whether, at any depth of the type, some byte strings of the right size are not valid values."""
     if pa.types.is_dictionary(dtype):
         return may_be_invalid(dtype.value_type)
     if dtype.num_fields:
@@ -192,20 +193,20 @@ def may_be_invalid(dtype: pa.DataType) -> bool:
 
 
 def checked_values(array: pa.Array) -> pa.Array:
-    """The array, unless bytes of it, other than those under nulls, are no values of its type.
+    """Return the array after checking that its bytes are valid for its type.
 
     Raises:
-        CorruptDataError: not text, a decimal with too many digits, a time beyond the day.
+        CorruptDataError: the bytes are not text, a decimal has too many digits, or a time is longer than a day.
     """
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise CorruptDataError(f"a column of type {array.type} holds other bytes: {error}") from error
+        raise CorruptDataError(f"a column of type {array.type} contains invalid bytes: {error}") from error
     return array
 
 
 def bits_per_row(dtype: pa.DataType) -> int:
-    """Bits of a row in memory, validity excluded; for types of variable width those of the offset."""
+    """Return the number of bits per row in memory, without validity; for variable-width types, that of an offset."""
     if pa.types.is_fixed_size_list(dtype):
         return min(_TYPE_BYTES_LIMIT, int(dtype.list_size) * bits_per_row(dtype.value_type))
     if pa.types.is_struct(dtype):
@@ -221,16 +222,16 @@ def bits_per_row(dtype: pa.DataType) -> int:
 
 
 def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
-    """Nulls.
+    """Return an array of nulls.
 
     Raises:
-        NotSupportedError: so many that no page can mean them.
+        NotSupportedError: there are more nulls than any page can represent.
     """
     if num_rows * (bits_per_row(dtype) + 1) > 8 * _MAX_BLANK_BYTES:
-        raise NotSupportedError(f"{num_rows} nulls of type {dtype} in one array: read fewer rows at once")
+        raise NotSupportedError(f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows")
     return pa.nulls(num_rows, dtype)
 
 
 def wrong_type(arm: str, dtype: pa.DataType) -> CorruptDataError:
-    """A page that cannot hold a column of this type."""
+    """Return the error for a page whose encoding does not match the type of the column."""
     return CorruptDataError(f"a column of type {dtype} cannot be encoded as {arm}", expected=str(dtype), found=arm)

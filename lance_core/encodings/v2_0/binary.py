@@ -2,14 +2,14 @@
 
 ::
 
-    indices   one u64 per row: where it ends in the bytes; no leading zero
+    indices   one u64 per row: its end in the bytes; no leading zero
     bytes     the rows back to back
-    null      a null row has null_adjustment added to its end; adjustment = number of bytes + 1
+    null      null_adjustment is added to the end of a null row; adjustment = number of bytes + 1
 
-What is at least the adjustment is null, and may own bytes. A row starts where the one before it ends, so that reading
-a row takes two offsets. Offsets have 64 bits for every type.
+A row whose stored end is at least the adjustment is null, but may have bytes. A row starts where the previous row ends,
+so reading a row takes two offsets. Offsets have 64 bits for every type.
 
-Source: ``lance.encodings.Binary``; behaviour of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` into
+Source: ``lance.encodings.Binary``; behavior of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` into
 ``nullable{no_nulls}``.
 """
 
@@ -45,12 +45,12 @@ _MOST_ZSTD_LEVEL: Final = 22
 def encode_binary(
     array: pa.Array, page: PageBuilder, compression: pb20.Compression | None = None
 ) -> pb20.ArrayEncoding:
-    """The strings of an array, at top level not wrapped in ``nullable``.
+    """Encode the strings of an array; at the top level they are not wrapped in ``nullable``.
 
     Args:
-        array: of one of the four variable-width types.
-        page: takes the buffers.
-        compression: how the bytes are packed: ``zstd``, ``lz4`` or ``none``; None = as they are.
+        array: an array of one of the four variable-width types.
+        page: receives the buffers.
+        compression: compression of the bytes: ``zstd``, ``lz4`` or ``none``; None = uncompressed.
     """
     return encode_strings(strings_from_array(array), page, compression)
 
@@ -58,7 +58,7 @@ def encode_binary(
 def encode_strings(
     strings: Strings, page: PageBuilder, compression: pb20.Compression | None = None
 ) -> pb20.ArrayEncoding:
-    """See :func:`encode_binary`. Where all rows are null, the bytes that they hide are left out."""
+    """Like :func:`encode_binary`. If all rows are null, the bytes under them are omitted."""
     if strings.validity is not None and not strings.validity.any():
         strings = Strings(np.zeros_like(strings.offsets), pa.py_buffer(b""), strings.validity)
     first, last = int(strings.offsets[0]), int(strings.offsets[-1])
@@ -76,15 +76,15 @@ def encode_strings(
 
 
 def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[Strings]:
-    """The strings of some rows. Their order is not checked: Arrow does that when an array is made of them.
+    """Read the strings of some rows. The order of the offsets is not checked here: Arrow checks it later.
 
     Raises:
-        CorruptDataError: offsets that are none, or lie behind the bytes.
-        UnsupportedEncodingError: a compression that is not read here.
+        CorruptDataError: the offsets are invalid or extend past the end of the bytes.
+        UnsupportedEncodingError: the compression is not supported.
     """
     bytes_flat = unwrapped(message.bytes, "the bytes of strings")
     if bytes_flat.bits_per_value != _BYTE:
-        raise CorruptDataError(f"the bytes of strings are {bytes_flat.bits_per_value} bits wide")
+        raise CorruptDataError(f"the bytes of strings have {bytes_flat.bits_per_value} bits, expected 8")
     num_bytes = page.size(bytes_flat.buffer)
     offsets = read_ends(message.indices, message.null_adjustment, rows, page)
     offsets_flat = unwrapped(message.indices, "offsets")
@@ -93,7 +93,7 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
         whole = Spans.single(0, num_bytes)
         ends, data = yield from together([offsets, read_flat(bytes_flat, whole, page)])
         if ends.wanted.stop > data.size:
-            raise CorruptDataError(f"strings end at byte {ends.wanted.stop}, there are {data.size}")
+            raise CorruptDataError(f"strings end at byte {ends.wanted.stop}, but there are {data.size} bytes")
         return Strings(ends.offsets, data, ends.validity)
     ends = yield from offsets
     if not ends.wanted.total:

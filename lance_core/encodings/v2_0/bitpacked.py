@@ -1,13 +1,13 @@
-"""``bitpacked``: integers cut down to fewer bits, one behind the other across byte borders, lowest bit first.
+"""``bitpacked``: integers truncated to fewer bits, packed across byte boundaries, lowest bit first.
 
 ::
 
     value i    bits [i * width, (i + 1) * width) of the buffer
-    signed     the highest of the stored bits is the sign
+    signed     the highest stored bit is the sign
 
-No 2.0 writer of today produces it.
+No current writer of format 2.0 uses this encoding.
 
-Source: ``lance.encodings.Bitpacked``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Bitpacked``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MAX_BITS: Final = 64
 def unpack_words(
     packed: NDArray[np.uint8], first_bit: int, num_values: int, width: int, *, signed: bool
 ) -> NDArray[np.uint64]:
-    """Values of ``width`` bits as 64-bit words, shape (num_values,).
+    """Unpack values of ``width`` bits to 64-bit words, shape (num_values,).
 
     Args:
-        packed: (num_bytes,) uint8; reaches to the end of the last value.
-        first_bit: where the first value starts.
-        num_values: how many.
+        packed: (num_bytes,) uint8; contains at least all bits of the last value.
+        first_bit: position of the first value.
+        num_values: number of values.
         width: 1 to 64 bits.
-        signed: copy the highest bit of each value into all bits above it.
+        signed: whether to copy the highest bit of each value to all higher bits.
     """
     stop = first_bit + num_values * width
     bits = np.unpackbits(packed[: -(-stop // 8)], bitorder="little")[first_bit:stop].reshape(num_values, width)
@@ -61,7 +61,7 @@ def _decode(
     if not pa.types.is_primitive(dtype) or pa.types.is_boolean(dtype):
         raise wrong_type("bitpacked", dtype)
     if full != bits_per_row(dtype) or not 1 <= width <= full:
-        raise CorruptDataError(f"{width} bits for values of {full} bits in a column of type {dtype}")
+        raise CorruptDataError(f"{width} bits for {full}-bit values in a column of type {dtype}")
     all_rows = Spans.single(rows.start, rows.stop)
     covering = all_rows.scaled(width).covering(8)
     [packed] = yield [page.bytes(message.buffer, covering)]

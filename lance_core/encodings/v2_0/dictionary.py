@@ -1,14 +1,14 @@
-"""``dictionary``: indices into a table of distinct items, which is read in two ways.
+"""``dictionary``: indices into a table of distinct items; their meaning depends on the column type.
 
 ::
 
-    column of type dict:…       index i is item i; nulls are rows whose item is null
-    column of any other type    index 0 is null, index i is item i - 1 (the writer made the dictionary by itself)
+    column of type dict:…       index i is item i; rows whose item is null are null
+    column of any other type    index 0 is null, index i is item i - 1 (the writer created the dictionary)
 
-Only the column's type tells which it is. An Arrow dictionary keeps its order and its unused items. Its null rows get
-an item of their own: the first null among the items, or one more.
+Only the column's type distinguishes the two cases. An Arrow dictionary keeps its order and its unused items. Its null
+rows get their own item: the first null among the items, or an additional one.
 
-Source: ``lance.encodings.Dictionary``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Dictionary``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _MAX_BLANK_ITEMS: Final = 1 << 20
 def encode_dictionary(
     array: pa.DictionaryArray, page: PageBuilder, encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """An Arrow dictionary.
+    """Encode an Arrow dictionary.
 
     Args:
         array: the rows.
-        page: takes the buffers.
-        encode: encodes the items, nulls included.
+        page: receives the buffers.
+        encode: encodes the items, including nulls.
 
     Raises:
-        NotSupportedError: the item for null rows has a number that the index type lacks.
+        NotSupportedError: the index type cannot represent the index of the null item.
     """
     indices, items = _without_nulls(array)
     coded = no_nulls(encode_fixed_width(indices, page))
@@ -64,13 +64,13 @@ def encode_automatic(
     page: PageBuilder,
     encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding],
 ) -> pb20.ArrayEncoding:
-    """Strings of few distinct values.
+    """Encode strings with few distinct values.
 
     Args:
-        array: the rows; gives the type of the items.
-        items: the distinct values, in the order in which they are first seen.
-        indices: (len(array),) number of each row's value plus one, 0 for nulls.
-        page: takes the buffers.
+        array: the rows; determines the type of the items.
+        items: the distinct values, in order of first occurrence.
+        indices: (len(array),) index of the value of each row plus one; 0 for nulls.
+        page: receives the buffers.
         encode: encodes the items.
     """
     coded = no_nulls(encode_fixed_width(pa.array(indices, pa.uint8()), page))
@@ -84,7 +84,7 @@ def _message(indices: pb20.ArrayEncoding, items: pb20.ArrayEncoding, num_items: 
 
 
 def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
-    """Indices without nulls, and items of which one may be null."""
+    """Return indices without nulls, and items of which at most one is null."""
     indices, items = array.indices, array.dictionary
     if not indices.null_count and not items.null_count and len(array):
         return indices, items
@@ -105,8 +105,8 @@ def _without_nulls(array: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
     largest = (1 << (width - pa.types.is_signed_integer(indices.type))) - 1
     if null_index > largest:
         raise NotSupportedError(
-            f"a dictionary of {null_index} items has no room for one that stands for null: indices of type "
-            f"{indices.type} end at {largest}; use a wider index type, or format 2.1 or later",
+            f"a dictionary of {null_index} items has no index left for null: the maximum of type {indices.type} is "
+            f"{largest}; use a wider index type, or format 2.1 or later",
             arrow_type=str(array.type),
         )
     return pc.if_else(valid, indices, pa.scalar(null_index, indices.type)), items
@@ -127,7 +127,7 @@ def _decode(
 
 
 def _read_indices(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers, decode: Decode) -> Steps[pa.Array]:
-    """Unsigned indices; null where early releases left the nulls of the rows in them."""
+    """Read unsigned indices; they are null for null rows if an early release stored the nulls in the indices."""
     inner = encoding
     if encoding.nullable.HasField("some_nulls"):
         inner = encoding.nullable.some_nulls.values
@@ -146,21 +146,21 @@ def _read_items(
         return page.items
     num_items = message.num_dictionary_items
     if num_items > _MAX_BLANK_ITEMS and message.items.nullable.HasField("all_nulls"):
-        raise CorruptDataError(f"a dictionary of {num_items} nulls")
+        raise CorruptDataError(f"all {num_items} items of a dictionary are null")
     items = yield from decode(message.items, value_type, Spans.single(0, num_items), page)
     page.items = items
     return items
 
 
 def _explicit(dtype: pa.DictionaryType, indices: NDArray[Any], is_null: NDArray[np.bool_], items: pa.Array) -> pa.Array:
-    """Rows of an Arrow dictionary; ``is_null`` is of their shape, or one False for all."""
+    """Build rows of an Arrow dictionary; ``is_null`` has one entry per row, or a single False."""
     if dtype.index_type.bit_width != indices.dtype.itemsize * 8 and not bool(is_null.all()):
         raise CorruptDataError(f"indices of type {indices.dtype} in a column of type {dtype}", expected=str(dtype))
     largest = min(len(items) - 1, int(np.iinfo(dtype.index_type.to_pandas_dtype()).max))
     _check_indices(indices, largest, is_null)
     words = indices.astype(dtype.index_type.to_pandas_dtype(), copy=False)
     if items.null_count:
-        # Null rows become null indices, and the null item goes: Arrow cannot unify dictionaries that have one.
+        # Null rows become null indices, and the null item is dropped: Arrow cannot unify dictionaries with a null item.
         is_item = np.asarray(items.is_valid())
         before = (np.cumsum(is_item) - is_item).astype(words.dtype)
         is_null = is_null | ~is_item[indices]
@@ -170,14 +170,16 @@ def _explicit(dtype: pa.DictionaryType, indices: NDArray[Any], is_null: NDArray[
 
 
 def _expanded(items: pa.Array, indices: NDArray[Any]) -> pa.Array:
-    """Rows of an automatic dictionary: 0 is null, others are one more than the item's number."""
+    """Build rows of an automatic dictionary: index 0 is null, index i is item i - 1."""
     is_null = indices == 0
-    # There may be no items at all.
+    # The dictionary may have no items.
     _check_indices(indices, len(items), np.zeros(1, np.bool_))
     if items.type in (pa.string(), pa.binary()):
         lengths = np.concatenate(([0], np.asarray(pc.binary_length(items).fill_null(0), dtype=np.int64)))
         if int(lengths.max()) * len(indices) > MAX_INT32 and int(lengths[indices].sum()) > MAX_INT32:
-            raise NotSupportedError(f"more than 2 GiB in one array of type {items.type}: read fewer rows at once")
+            raise NotSupportedError(
+                f"more than 2 GiB are too much for one array of type {items.type}; read fewer rows at a time"
+            )
     moved = indices - indices.dtype.type(1)
     return items.take(pa.array(moved, mask=is_null) if bool(is_null.any()) else pa.array(moved))
 
@@ -185,7 +187,11 @@ def _expanded(items: pa.Array, indices: NDArray[Any]) -> pa.Array:
 def _check_indices(indices: NDArray[Any], largest: int, is_null: NDArray[np.bool_]) -> None:
     found = int(indices.max(initial=0))
     if found > largest and not bool(is_null.all()) and len(indices):
-        raise CorruptDataError(f"index {found} in a dictionary whose last is {largest}", expected=largest, found=found)
+        raise CorruptDataError(
+            f"dictionary index {found} is out of range; expected at most {largest}",
+            expected=largest,
+            found=found,
+        )
 
 
 ARM: Final = Arm(name="dictionary", decode=_decode)

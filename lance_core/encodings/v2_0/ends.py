@@ -1,13 +1,13 @@
-"""End offsets with nulls in them: how strings and lists say where their rows are.
+"""End offsets that also encode nulls, as used by strings and lists.
 
 ::
 
     stored      2    8    2    5        adjustment 6
-    end         2    2    2    5        stored, less the adjustment where it is reached
+    end         2    2    2    5        stored, minus the adjustment if stored >= adjustment
     valid       1    0    1    1        stored < adjustment
-    row         0-2  2-2  2-2  2-5      from the end before it, or 0
+    row         0-2  2-2  2-2  2-5      starts at the previous end, or at 0
 
-Source: ``lance.encodings.Binary``, ``lance.encodings.List``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Binary``, ``lance.encodings.List``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Ends:
     """Rows of variable length.
 
     Attributes:
-        offsets: (num_rows + 1,) int32 or int64 from 0: where the rows are once ``wanted`` is put back to back. They
-            ascend if the file is sound; that is checked for more than one run of rows only.
+        offsets: (num_rows + 1,) int32 or int64, starting with 0: positions of the rows in the joined ``wanted``. They
+                ascend if the file is valid; this is checked only for more than one run of rows.
         validity: (num_rows,) mask, True = valid; None = no nulls.
         wanted: the bytes or items of the rows.
     """
@@ -48,24 +48,24 @@ class Ends:
 
 
 def end_offsets(offsets: NDArray[Any], validity: NDArray[np.bool_] | None, adjustment: int) -> NDArray[np.uint64]:
-    """Arrow offsets as stored ends, shape (num_rows,)."""
+    """Convert Arrow offsets to stored ends, shape (num_rows,)."""
     first = offsets[0]
     ends = (offsets[1:] - first if first else offsets[1:]).astype(np.uint64)
     if validity is not None:
-        # A product has no branch to mispredict, unlike a choice.
+        # A multiplication has no branch to mispredict, unlike a selection.
         ends += np.multiply(~validity, np.uint64(adjustment), dtype=np.uint64)
     return ends
 
 
 def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: PageBuffers) -> Steps[Ends]:
-    """Where some rows are.
+    """Read the positions of some rows.
 
     Raises:
-        CorruptDataError: not 64-bit offsets, or they do not ascend.
+        CorruptDataError: the offsets do not have 64 bits, or do not ascend.
     """
     if not rows.total:
         return Ends(np.zeros(1, np.int32), None, Spans.single(0, 0))
-    # A row starts where the one before it ends.
+    # A row starts where the previous row ends.
     with_previous = Spans.of(np.maximum(rows.starts - 1, 0), rows.stops)
     stored = yield from read_offsets(encoding, with_previous, page)
     largest = int(stored.max())
@@ -75,7 +75,7 @@ def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: 
         stored = np.where(is_valid, stored, stored - np.uint64(adjustment))
         largest = int(stored.max())
     if largest >= MAX_POSITION:
-        raise CorruptDataError(f"offset {largest} lies beyond any file")
+        raise CorruptDataError(f"offset {largest} is larger than any file")
     num_runs = len(rows.starts)
     ends = np.empty(rows.total + num_runs, np.int32 if largest <= MAX_INT32 else np.int64)
     ends[: 1 - (rows.start > 0)] = 0
@@ -88,7 +88,7 @@ def read_ends(encoding: pb20.ArrayEncoding, adjustment: int, rows: Spans, page: 
 def _one_run(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: Spans) -> Ends:
     first, last = int(ends[0]), int(ends[-1])
     if first > last:
-        raise CorruptDataError(f"offsets do not ascend: {first} is followed by {last}")
+        raise CorruptDataError(f"offsets are not in ascending order: {first} is followed by {last}")
     if is_valid is not None and rows.start:
         is_valid = is_valid[1:]
     return Ends(ends - ends.dtype.type(first) if first else ends, _mask(is_valid), Spans.single(first, last))
@@ -97,8 +97,8 @@ def _one_run(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: Spans
 def _several_runs(ends: NDArray[Any], is_valid: NDArray[np.bool_] | None, rows: Spans) -> Ends:
     sizes = np.diff(ends)
     if bool((sizes < 0).any()):
-        raise CorruptDataError("offsets do not ascend")
-    # Every run has an entry in front of its first row.
+        raise CorruptDataError("offsets are not in ascending order")
+    # Every run has an extra entry before its first row.
     lengths = rows.lengths
     fronts = np.cumsum(lengths + 1) - (lengths + 1)
     wanted = Spans.of(ends[fronts].astype(np.int64), ends[fronts + lengths].astype(np.int64))

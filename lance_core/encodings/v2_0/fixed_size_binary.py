@@ -1,12 +1,12 @@
-"""``fixed_size_binary``: a string or binary column whose values all have one length; there are no nulls inside.
+"""``fixed_size_binary``: a string or binary column whose values all have the same length; values are not null.
 
 ::
 
     bytes    num_rows * byte_width bytes, as flat values of 8 bits or of the whole width
 
-No 2.0 writer is known to produce it.
+No writer of format 2.0 is known to use this encoding.
 
-Source: ``lance.encodings.FixedSizeBinary``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.FixedSizeBinary``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _decode(
     values = yield from read_flat(flat, rows.scaled(width) if flat.bits_per_value == _BYTE else rows, page)
     if not is_variable_width(dtype):
         if not pa.types.is_fixed_size_binary(dtype) or dtype.byte_width != width:
-            raise CorruptDataError(f"values of {width} bytes in a column of type {dtype}")
+            raise CorruptDataError(f"found values of {width} bytes in a column of type {dtype}")
         return fixed_width_array(dtype, rows.total, values)
     offsets = np.arange(rows.total + 1, dtype=np.int64) * width
     return array_from_strings(Strings(offsets, values, None), dtype, "fixed_size_binary")

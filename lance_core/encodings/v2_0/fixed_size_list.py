@@ -1,8 +1,8 @@
-"""``fixed_size_list``: the items of all lists back to back, with a nullability of their own.
+"""``fixed_size_list``: the items of all lists back to back, with their own nullability.
 
-Nulls of the lists are a ``nullable`` around this; a null list has items like any other.
+Nulls of the lists are encoded by a surrounding ``nullable``; a null list also has items.
 
-Source: ``lance.encodings.FixedSizeList``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.FixedSizeList``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["ARM", "encode_items", "items_of"]
 
 
 def items_of(array: pa.FixedSizeListArray) -> pa.Array:
-    """The items of all lists of an array, those of null lists included; zero-copy."""
+    """Return the items of all lists of an array, including those of null lists; zero-copy."""
     dimension = array.type.list_size
     items = array.values.slice(array.offset * dimension, len(array) * dimension)
     return items.storage if isinstance(items, pa.ExtensionArray) else items
@@ -34,12 +34,12 @@ def items_of(array: pa.FixedSizeListArray) -> pa.Array:
 def encode_items(
     array: pa.FixedSizeListArray, page: PageBuilder, encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """The lists of an array, their own nulls left aside.
+    """Encode the lists of an array, without their own nulls.
 
     Args:
         array: fixed-size lists.
-        page: takes the buffers.
-        encode: encodes the items, nulls included.
+        page: receives the buffers.
+        encode: encodes the items, including nulls.
     """
     items = encode(items_of(array), page)
     return pb20.ArrayEncoding(fixed_size_list=pb20.FixedSizeList(dimension=array.type.list_size, items=items))
@@ -51,7 +51,7 @@ def _decode(
     if not pa.types.is_fixed_size_list(dtype):
         raise wrong_type("fixed_size_list", dtype)
     if message.dimension != dtype.list_size:
-        raise CorruptDataError(f"lists of {message.dimension} items in a column of type {dtype}")
+        raise CorruptDataError(f"found lists of {message.dimension} items in a column of type {dtype}")
     items = yield from decode(message.items, dtype.value_type, rows.scaled(message.dimension), page)
     return pa.Array.from_buffers(dtype, rows.total, [None], children=[items])
 

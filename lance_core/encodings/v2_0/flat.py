@@ -1,15 +1,15 @@
-"""``flat``: values of equal width, one after the other.
+"""``flat``: values of equal width, stored contiguously.
 
 ::
 
     bits_per_value 1        a bitmap, least significant bit first
     bits_per_value 8 * k    k bytes each, little-endian
-    compression             the whole buffer is packed: zstd, lz4 (see kernels/codecs.py)
+    compression             the whole buffer is compressed: zstd, lz4 (see kernels/codecs.py)
 
-Without compression a row is read by its position. What is compressed is read as a whole, and unpacked as far as the
-last row that is wanted.
+Rows of an uncompressed buffer are read individually. A compressed buffer is read as a whole, and decompressed up to the
+last requested row.
 
-Source: ``lance.encodings.Flat``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Flat``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ _SMALL_BITMAP_BYTES: Final = 256 * 1024
 
 
 def encode_fixed_width(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """The values of an array of fixed width, as they are, whatever lies under nulls; zero-copy for whole bytes.
+    """Encode the values of a fixed-width array, including values under nulls; zero-copy for whole bytes.
 
     Raises:
-        NotSupportedError: a type without a fixed width.
+        NotSupportedError: the type does not have a fixed width.
     """
     if pa.types.is_boolean(array.type):
         return encode_bitmap(array.buffers()[1], array.offset, len(array), page)
@@ -67,7 +67,7 @@ def encode_fixed_width(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding
 
 
 def encode_bitmap(bitmap: pa.Buffer | None, bit_offset: int, num_bits: int, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Bits of an Arrow bitmap; the unused ones of the last byte become 0."""
+    """Encode the bits of an Arrow bitmap; the unused bits of the last byte become 0."""
     source = np.frombuffer(bitmap, np.uint8) if bitmap is not None and bitmap.size else np.empty(0, np.uint8)
     bits = slice_bitmap(source, bit_offset, num_bits)
     if num_bits % 8 and bits[-1] >> num_bits % 8:
@@ -77,20 +77,20 @@ def encode_bitmap(bitmap: pa.Buffer | None, bit_offset: int, num_bits: int, page
 
 
 def is_compressed(message: pb20.Flat) -> bool:
-    """Whether the buffer has to be unpacked as a whole."""
+    """Return whether the buffer must be decompressed as a whole."""
     return message.compression.scheme not in ("", "none")
 
 
 def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Buffer]:
-    """The values of some rows, put back to back; a bitmap starts at bit 0.
+    """Read the values of some rows, joined back to back; a bitmap starts at bit 0.
 
     Raises:
-        CorruptDataError: the buffer is too short or cannot be unpacked.
-        UnsupportedEncodingError: a width that is neither 1 nor whole bytes, or an unknown compression.
+        CorruptDataError: the buffer is too short or cannot be decompressed.
+        UnsupportedEncodingError: the width is neither 1 nor whole bytes, or the compression is unknown.
     """
     bits = message.bits_per_value
     if bits != 1 and (bits % 8 or not bits):
-        raise UnsupportedEncodingError(f"flat values of {bits} bits are not read here")
+        raise UnsupportedEncodingError(f"reading flat values of {bits} bits is not supported")
     if is_compressed(message):
         whole = Spans.single(0, page.size(message.buffer))
         [packed] = yield [page.bytes(message.buffer, whole)]
@@ -101,7 +101,7 @@ def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Bu
         return values
     covering = rows.covering(8)
     if covering.stop - covering.start <= _SMALL_BITMAP_BYTES:
-        # Putting single bytes together takes longer than reading those between them.
+        # Joining single bytes takes longer than reading the bytes between them.
         covering = Spans.single(covering.start, covering.stop)
     [bytes_found] = yield [page.bytes(message.buffer, covering)]
     found = np.frombuffer(bytes_found, np.uint8)
@@ -113,10 +113,10 @@ def read_flat(message: pb20.Flat, rows: Spans, page: PageBuffers) -> Steps[pa.Bu
 
 
 def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -> Steps[NDArray[np.uint64]]:
-    """64-bit numbers without nulls: the offsets of strings and lists, shape (rows.total,).
+    """Read 64-bit numbers without nulls: the offsets of strings and lists, shape (rows.total,).
 
     Raises:
-        CorruptDataError: another encoding, or another width.
+        CorruptDataError: the encoding or the width differs.
     """
     message = unwrapped(encoding, "offsets")
     if message.bits_per_value != _OFFSET_BITS:
@@ -126,10 +126,10 @@ def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -
 
 
 def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
-    """The flat encoding of something that has no nulls, from below ``nullable{no_nulls}`` or bare.
+    """Return the flat encoding of values without nulls, either inside ``nullable{no_nulls}`` or bare.
 
     Raises:
-        CorruptDataError: it is encoded in another way.
+        CorruptDataError: the values have another encoding.
     """
     arm = encoding.WhichOneof("array_encoding")
     if arm == "nullable" and encoding.nullable.WhichOneof("nullability") == "no_nulls":
@@ -141,17 +141,17 @@ def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
 
 
 def fixed_width_array(dtype: pa.DataType, num_rows: int, values: pa.Buffer) -> pa.Array:
-    """An array without nulls over the bytes of its values; a copy only where Arrow needs aligned words.
+    """Build an array without nulls from the bytes of its values; a copy only if Arrow needs aligned words.
 
     Raises:
-        CorruptDataError: fewer bytes than the rows need.
+        CorruptDataError: there are fewer bytes than the rows need.
     """
     bits = bits_per_row(dtype)
     if values.size < bitmap_bytes(num_rows * bits):
-        raise CorruptDataError(f"{num_rows} values of type {dtype} have {values.size} bytes")
+        raise CorruptDataError(f"{values.size} bytes are too few for {num_rows} values of type {dtype}")
     word = min(8, bits // 8 & -(bits // 8))
     if word > 1 and values.address % word:
-        # Files of early releases are not aligned.
+        # Buffers in files of early releases are not aligned.
         values = pa.py_buffer(np.frombuffer(values, np.uint8).copy())
     return pa.Array.from_buffers(dtype, num_rows, [None, values])
 
@@ -162,7 +162,7 @@ def _decode(
     if not (pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_fixed_size_binary(dtype)):
         raise wrong_type("flat", dtype)
     if message.bits_per_value != bits_per_row(dtype):
-        raise CorruptDataError(f"flat values of {message.bits_per_value} bits in a column of type {dtype}")
+        raise CorruptDataError(f"found flat values of {message.bits_per_value} bits in a column of type {dtype}")
     values = yield from read_flat(message, rows, page)
     return fixed_width_array(dtype, rows.total, values)
 
@@ -172,22 +172,22 @@ def _flat(bits: int, values: pa.Buffer, page: PageBuilder) -> pb20.ArrayEncoding
 
 
 def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint8]:
-    """The first bytes of a buffer, at least ``num_bytes`` if it has so many."""
+    """Decompress the first bytes of a buffer, at least ``num_bytes`` if the buffer has that many."""
     if scheme == "zstd":
         raw = zstd_head(packed.to_pybytes(), num_bytes)
     elif scheme == "lz4":
         raw = lz4_head(packed.to_pybytes(), num_bytes)
     else:
-        raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not read here", scheme=scheme)
+        raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not supported", scheme=scheme)
     if raw is None:
         raise CorruptDataError(f"a buffer of {packed.size} bytes is not {scheme} data")
     return np.frombuffer(raw, np.uint8)
 
 
 def _rows_of(data: NDArray[Any], bits: int, rows: Spans) -> pa.Buffer:
-    """Rows of values that are in memory."""
+    """Extract rows from values that are in memory."""
     if len(data) < bitmap_bytes(rows.stop * bits):
-        raise CorruptDataError(f"row {rows.stop} of {bits} bits lies behind the {len(data)} bytes that were unpacked")
+        raise CorruptDataError(f"row {rows.stop} of {bits} bits extends past the end of the {len(data)} unpacked bytes")
     if bits == 1:
         mask = unpack_bitmap(data, 0, rows.stop)
         return pa.py_buffer(pack_mask(mask[rows.positions()]))

@@ -1,11 +1,11 @@
-"""``fsst``: strings whose bytes are codes of a symbol table; written only where a field's metadata asks for it.
+"""``fsst``: strings whose bytes are codes of a symbol table; written only if a field's metadata requests it.
 
 ::
 
-    binary         the encoded strings, nulls included
-    symbol_table   2312 bytes, see kernels/fsst_symbols.py; may say that the strings were left as they are
+    binary         the encoded strings, including nulls
+    symbol_table   2312 bytes, see kernels/fsst_symbols.py; may specify that the strings are uncompressed
 
-Source: ``lance.encodings.Fsst``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Fsst``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 __all__ = ["ARM", "encode_fsst"]
 
 _MIN_BYTES: Final = 32 * 1024
-"""Fewer bytes are not worth a table; the page says so and keeps the strings as they are."""
+"""Minimum size of strings for compression; smaller pages contain uncompressed strings and a table that says so."""
 
 
 def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Strings with a symbol table of their own; plain ``binary`` where the reference would not read one.
+    """Encode strings with their own symbol table, or as plain ``binary`` if the reference could not read the table.
 
     Args:
-        array: of one of the four variable-width types.
-        page: takes the buffers.
+        array: an array of one of the four variable-width types.
+        page: receives the buffers.
     """
     strings = strings_from_array(array)
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
@@ -78,14 +78,14 @@ def _decode(
         return array_from_strings(strings, dtype, "fsst")
     offsets = strings.offsets
     if bool((offsets[1:] < offsets[:-1]).any()):
-        raise CorruptDataError("the offsets of strings do not ascend")
+        raise CorruptDataError("the offsets of strings are not in ascending order")
     num_codes = int(offsets[-1])
     if num_codes > MAX_CODES:
-        raise NotSupportedError(f"{num_codes} bytes of encoded strings at once: read fewer rows")
+        raise NotSupportedError(f"{num_codes} bytes of encoded strings are too many for one read; read fewer rows")
     codes = np.frombuffer(strings.data, np.uint8)[:num_codes]
     expanded = expand_codes(table, codes, offsets)
     if expanded is None:
-        raise CorruptDataError("a string of an fsst page ends inside an escape")
+        raise CorruptDataError("a string of an fsst page ends in the middle of an escape sequence")
     data, bounds = expanded
     return array_from_strings(Strings(bounds, pa.py_buffer(data), strings.validity), dtype, "fsst")
 

@@ -1,14 +1,14 @@
-"""``list``: the offsets column of a list; the items are in the columns behind it.
+"""``list``: the offsets column of a list; the items are in the following columns.
 
 ::
 
-    offsets                 one u64 per list: where it ends in the items of this page; no leading zero
+    offsets                 one u64 per list: its end, as a position in the items of this page; no leading zero
     null_offset_adjustment  number of items + 1, added to the end of a null list
-    num_items               items of this page, those under null lists included
+    num_items               number of items of this page, including those under null lists
 
-The items of a page start where those of the pages before it end.
+The items of a page start where the items of the preceding page end.
 
-Source: ``lance.encodings.List``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.List``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OFFSET_BITS: Final = 64
 
 
 def list_offsets(array: pa.Array) -> NDArray[Any]:
-    """The (len(array) + 1,) Arrow offsets of a list array, relative to ``array.values``."""
+    """Return the (len(array) + 1,) Arrow offsets of a list array, relative to ``array.values``."""
     dtype = np.dtype("<i8" if pa.types.is_large_list(array.type) else "<i4")
     offsets = array.buffers()[1]
     if offsets is None or not offsets.size:
@@ -44,12 +44,12 @@ def list_offsets(array: pa.Array) -> NDArray[Any]:
 
 
 def encode_lists(offsets: NDArray[Any], validity: NDArray[np.bool_] | None, page: PageBuilder) -> pb20.ArrayEncoding:
-    """The offsets of one page.
+    """Encode the offsets of one page.
 
     Args:
         offsets: (num_lists + 1,) Arrow offsets.
         validity: (num_lists,) mask, True = valid; None = no nulls.
-        page: takes the buffer.
+        page: receives the buffer.
     """
     num_items = int(offsets[-1]) - int(offsets[0])
     ends = end_offsets(offsets, validity, num_items + 1)
@@ -64,14 +64,14 @@ def encode_lists(offsets: NDArray[Any], validity: NDArray[np.bool_] | None, page
 
 
 def read_lists(message: pb20.List, rows: Spans, page: PageBuffers) -> Steps[Ends]:
-    """Where the items of some lists are, counted from the first item of the page.
+    """Read the positions of the items of some lists, relative to the first item of the page.
 
     Raises:
-        CorruptDataError: offsets that do not ascend, or lie behind the items.
+        CorruptDataError: the offsets do not ascend, or extend past the end of the items.
     """
     ends = yield from read_ends(message.offsets, message.null_offset_adjustment, rows, page)
     if ends.wanted.stop > message.num_items:
-        raise CorruptDataError(f"a list ends at item {ends.wanted.stop}, its page has {message.num_items}")
+        raise CorruptDataError(f"a list ends at item {ends.wanted.stop}, but its page has {message.num_items} items")
     if bool((ends.offsets[1:] < ends.offsets[:-1]).any()):
-        raise CorruptDataError("the offsets of lists do not ascend")
+        raise CorruptDataError("the offsets of lists are not in ascending order")
     return ends

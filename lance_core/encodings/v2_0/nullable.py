@@ -1,4 +1,4 @@
-"""``nullable``: validity around another encoding, chosen page by page.
+"""``nullable``: validity around another encoding, chosen for each page.
 
 ::
 
@@ -6,7 +6,7 @@
     some_nulls   validity (flat, 1 bit, 1 = valid) | values of every row, with arbitrary content under nulls
     all_nulls    nothing
 
-Source: ``lance.encodings.Nullable``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Nullable``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["ARM", "encode_nullable", "no_nulls", "with_validity"]
 def encode_nullable(
     array: pa.Array, page: PageBuilder, encode_values: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """Wrap the encoding of the values; what decides is whether there are nulls, not whether there is a bitmap."""
+    """Wrap the encoding of the values. The result depends on whether there are nulls; a bitmap may have no nulls."""
     nullable = pb20.Nullable()
     num_nulls = array.null_count
     if num_nulls == len(array):
@@ -50,20 +50,20 @@ def encode_nullable(
 
 
 def no_nulls(values: pb20.ArrayEncoding) -> pb20.ArrayEncoding:
-    """``nullable{no_nulls{values}}``."""
+    """Wrap an encoding as ``nullable{no_nulls{values}}``."""
     return pb20.ArrayEncoding(nullable=pb20.Nullable(no_nulls=pb20.Nullable.NoNull(values=values)))
 
 
 def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
-    """The array with every row null whose bit is 0; no copy of its values.
+    """Make all rows null whose bit is 0, without copying the values.
 
     Args:
-        array: without offset.
-        bitmap: one bit per row from bit 0.
+        array: an array without offset.
+        bitmap: one bit per row, starting at bit 0.
     """
     buffers = array.buffers()
     if array.null_count:
-        # Types of variable width say in their own way what is null.
+        # Variable-width types encode nulls in their own way.
         both = np.frombuffer(bitmap, np.uint8)[: -(-len(array) // 8)]
         own = slice_bitmap(np.frombuffer(buffers[0], np.uint8), array.offset, len(array))
         bitmap = pa.py_buffer(both & own[: len(both)])
@@ -83,7 +83,7 @@ def _decode(
 ) -> Steps[pa.Array]:
     kind = message.WhichOneof("nullability")
     if kind is None:
-        raise CorruptDataError("a nullable encoding that says nothing about nulls")
+        raise CorruptDataError("a nullable encoding does not describe its nulls")
     if kind == "all_nulls" or pa.types.is_null(dtype):
         return blank_array(dtype, rows.total)
     if kind == "no_nulls":

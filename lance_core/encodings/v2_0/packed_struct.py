@@ -1,13 +1,13 @@
-"""``packed_struct``: the members of a struct row by row in one buffer, without padding between them.
+"""``packed_struct``: the members of a struct, row by row in one buffer, without padding.
 
 ::
 
-    row      member 0 | member 1 | …      each of a whole number of bytes; a fixed-size list is all of its items
-    inner    what each member would look like alone; the column's type tells the same
+    row      member 0 | member 1 | …      each a whole number of bytes; a fixed-size list includes all of its items
+    inner    the encoding of each member as a separate column; the column's type has the same information
 
-There are no nulls, neither of the struct nor of its members.
+Neither the struct nor its members can be null.
 
-Source: ``lance.encodings.PackedStruct``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.PackedStruct``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["ARM", "encode_packed", "is_packable"]
 
 
 def is_packable(dtype: pa.DataType) -> bool:
-    """Whether a member of this type can be packed: whole bytes, no structure but fixed-size lists of such."""
+    """Return whether a member of this type can be packed: types of whole bytes, and fixed-size lists of them."""
     if pa.types.is_fixed_size_list(dtype):
         return is_packable(dtype.value_type)
     if pa.types.is_boolean(dtype) or pa.types.is_null(dtype) or pa.types.is_dictionary(dtype):
@@ -46,22 +46,22 @@ def is_packable(dtype: pa.DataType) -> bool:
 def encode_packed(
     array: pa.StructArray, page: PageBuilder, encode: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """The rows of a struct of packable members.
+    """Encode the rows of a struct with packable members.
 
     Args:
         array: the rows, without nulls at any level.
-        page: takes the buffer.
-        encode: encodes one member, for the description only.
+        page: receives the buffer.
+        encode: encodes one member, only for the description.
 
     Raises:
-        NotSupportedError: a null.
+        NotSupportedError: a member has a null.
     """
     members = [array.field(index) for index in range(array.type.num_fields)]
     inner = []
     for index, member in enumerate(members):
         if has_nulls(member):
             raise NotSupportedError(
-                f"member {array.type.field(index).name!r} of a packed struct holds nulls, which format 2.0 cannot pack"
+                f"member {array.type.field(index).name!r} of a packed struct has nulls, which format 2.0 cannot pack"
             )
         inner.append(encode(member, PageBuilder()))
     widths = [bits_per_row(member.type) // 8 for member in members]
@@ -75,7 +75,7 @@ def encode_packed(
 
 
 def has_nulls(array: pa.Array) -> bool:
-    """Whether there is a null at any level of nested fixed-size lists."""
+    """Return whether there is a null at any level of nested fixed-size lists."""
     if array.null_count:
         return True
     return bool(pa.types.is_fixed_size_list(array.type)) and has_nulls(items_of(array))
@@ -98,7 +98,7 @@ def _decode(
         raise wrong_type("packed_struct", dtype)
     members = [dtype.field(index) for index in range(dtype.num_fields)]
     if len(message.inner) != len(members):
-        raise CorruptDataError(f"{len(message.inner)} packed members in a column of type {dtype}")
+        raise CorruptDataError(f"found {len(message.inner)} packed members in a column of type {dtype}")
     if not all(is_packable(member.type) for member in members):
         raise wrong_type("packed_struct", dtype)
     widths = [bits_per_row(member.type) // 8 for member in members]

@@ -1,16 +1,16 @@
-"""Arrow arrays → pages of format 2.0: which arm a column gets. There is little to choose.
+"""Converts Arrow arrays to pages of format 2.0. The type of a column largely determines the encoding.
 
 ::
 
     fixed width, bool      nullable{flat}
     fixed-size list        nullable{fixed_size_list{items}}
     null                   nullable{all_nulls}
-    strings, binaries      binary; its bytes compressed where the field's metadata asks for it
+    strings, binaries      binary; its bytes are compressed if the field's metadata requests it
     string, >= 100 rows    dictionary, if fewer than 100 distinct values
     dictionary             dictionary
     packed struct          packed_struct
 
-Source: behaviour of pylance 14.0.2, byte for byte but for what zstd makes of the same bytes.
+Source: behavior of pylance 14.0.2, byte for byte except for the output of zstd.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["ValueOptions", "encode_values"]
 _DICTIONARY_ROWS: Final = 100
 _DICTIONARY_ITEMS: Final = 100
 _SAMPLE_ROWS: Final = (1024, 32 * 1024)
-"""A column of many distinct values shows them early; counting all of them takes longer than writing the column."""
+"""Rows that are sampled first: many distinct values usually occur early, and counting all of them is slow."""
 
 _COMPRESSION_KEY: Final = "lance-encoding:compression"
 _LEVEL_KEY: Final = "lance-encoding:compression-level"
@@ -54,11 +54,11 @@ _LEVELS: Final = range(-(1 << 31), 1 << 31)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueOptions:
-    """What a field's metadata asks for.
+    """The encoding options in a field's metadata.
 
     Attributes:
-        compression: of the bytes of strings; None = as they are.
-        is_fsst: encode strings with a symbol table.
+        compression: compression of the bytes of strings; None = uncompressed.
+        is_fsst: whether to encode strings with a symbol table.
     """
 
     compression: pb20.Compression | None = None
@@ -66,9 +66,9 @@ class ValueOptions:
 
     @classmethod
     def of(cls, metadata: Mapping[str, bytes]) -> ValueOptions:
-        """Read the metadata; schemes that are not known count as none, and levels that are no number as not given.
+        """Read the metadata; unknown schemes and invalid levels are ignored.
 
-        The reference does the same, and records a level that the scheme does not have as it is.
+        The reference does the same, and records a level unchanged even if the scheme does not support it.
         """
         scheme = metadata.get(_COMPRESSION_KEY, b"").decode("utf-8", "replace")
         if scheme not in _BUFFER_SCHEMES:
@@ -81,15 +81,15 @@ class ValueOptions:
 
 
 def encode_values(array: pa.Array, page: PageBuilder, options: ValueOptions) -> pb20.ArrayEncoding:
-    """One page of a column of values.
+    """Encode one page of a column of values.
 
     Args:
-        array: its rows; not a list, and a struct only if it is a packed one.
-        page: takes the buffers.
-        options: what the field's metadata asks for.
+        array: rows of the column; not a list, and a struct only if it is packed.
+        page: receives the buffers.
+        options: options requested by the field's metadata.
 
     Raises:
-        NotSupportedError: values that the format cannot hold.
+        NotSupportedError: the format does not support the values.
     """
     dtype = array.type
     if pa.types.is_struct(dtype):
@@ -108,21 +108,21 @@ def encode_values(array: pa.Array, page: PageBuilder, options: ValueOptions) -> 
 
 
 def _encode_any(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Values with their nullability."""
+    """Encode values with their nullability."""
     if is_variable_width(array.type):
         return encode_binary(array, page)
     return encode_nullable(array, page, _encode_plain)
 
 
 def _encode_plain(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Values without their nullability."""
+    """Encode values without their nullability."""
     if pa.types.is_fixed_size_list(array.type):
         return encode_items(array, page, _encode_any)
     return encode_fixed_width(array, page)
 
 
 def _few_values(array: pa.Array) -> tuple[pa.Array, NDArray[np.uint8]] | None:
-    """Distinct values in the order in which they are seen, and for each row the number of its value + 1 or 0."""
+    """Return the distinct values in order of first occurrence, and each row's item index plus one, or 0 for nulls."""
     if len(array) < _DICTIONARY_ROWS:
         return None
     for num_rows in _SAMPLE_ROWS:

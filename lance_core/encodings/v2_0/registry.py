@@ -1,6 +1,6 @@
-"""Which page encodings of format 2.0 exist: one literal table per protobuf oneof, and the only dispatch over it.
+"""The table of page encodings of format 2.0: one literal table per protobuf oneof, and the only dispatch on it.
 
-``ARMS`` and ``STRUCTURE`` together with ``REFUSED`` name every arm of ``ArrayEncoding.array_encoding``; a test compares
+Together, ``ARMS``, ``STRUCTURE`` and ``REFUSED`` list every arm of ``ArrayEncoding.array_encoding``; a test compares
 them with the oneof.
 
 Source: ``lance.encodings.ArrayEncoding``.
@@ -51,7 +51,7 @@ ARMS: Final[Mapping[str, Arm]] = MappingProxyType(
         "fixed_size_binary": fixed_size_binary.ARM,
     }
 )
-"""Arms that stand for values, by the name of their oneof field."""
+"""Arms that represent values, keyed by the name of their oneof field."""
 
 STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -59,7 +59,7 @@ STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
         "struct": "the header column of a struct: encodings/v2_0/struct.py",
     }
 )
-"""Arms that stand for whole columns, whose values are in the columns behind them."""
+"""Arms that represent whole columns, whose values are in the following columns."""
 
 _PREVIEW: Final = "belongs to previews of format 2.1 and occurs in no page of format 2.0"
 
@@ -77,28 +77,28 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "byte_stream_split": _PREVIEW,
     }
 )
-"""Arms that are known and refused, and why."""
+"""Maps arms that are known but rejected to the reason."""
 
 
 def selected_arm(encoding: pb20.ArrayEncoding) -> str:
-    """Name of the arm that is set.
+    """Return the name of the arm that is set.
 
     Raises:
-        CorruptDataError: none is.
-        UnsupportedEncodingError: one that this library's protocol does not know, or that is refused.
+        CorruptDataError: no arm is set.
+        UnsupportedEncodingError: the arm is not in this library's version of the protocol, or is rejected.
     """
     arm = encoding.WhichOneof("array_encoding")
     if arm is None:
         if len(UnknownFieldSet(encoding)):
-            raise UnsupportedEncodingError("an array encoding of a kind that this library does not know")
-        raise CorruptDataError("an array encoding without a kind")
+            raise UnsupportedEncodingError("an array encoding has a kind that this library does not know")
+        raise CorruptDataError("an array encoding has no kind")
     if arm in REFUSED:
         raise UnsupportedEncodingError(f"encoding {arm!r} is not supported: it {REFUSED[arm]}", arm=arm)
     return str(arm)
 
 
 def is_packed(message: Message) -> bool:
-    """Whether some buffer below this message is compressed, and so is read as a whole."""
+    """Return whether some buffer inside this message is compressed and must therefore be read as a whole."""
     if isinstance(message, pb20.Flat):
         return flat.is_compressed(message)
     return any(
@@ -110,20 +110,20 @@ def is_packed(message: Message) -> bool:
 
 
 def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers) -> Steps[pa.Array]:
-    """Rows of one page.
+    """Decode rows of one page.
 
     Args:
-        encoding: how the page is encoded.
+        encoding: encoding of the page.
         dtype: Arrow type of the column.
-        rows: the wanted rows, counted from the start of the page.
-        page: where its buffers are.
+        rows: the wanted rows, relative to the start of the page.
+        page: locations of the buffers of the page.
 
     Returns:
-        An array of exactly ``dtype`` over the bytes of the page wherever the layout allows it.
+        An array of exactly ``dtype``; it uses the bytes of the page if the layout allows it.
 
     Raises:
-        CorruptDataError: page and type contradict each other, or the page itself.
-        UnsupportedEncodingError: an arm that is not read here.
+        CorruptDataError: the page is inconsistent or does not match the type.
+        UnsupportedEncodingError: the arm is not supported.
     """
     arm = selected_arm(encoding)
     known = ARMS.get(arm)

@@ -1,9 +1,9 @@
-"""Spans: which rows, items, bits or bytes are wanted.
+"""Spans: requested rows, items, bits or bytes.
 
-A scan wants one run of rows, a take wants many short ones; both are the same thing to a decoder. From level to level
+A scan requests one run of rows, a take requests many short ones; a decoder treats both alike. From level to level,
 spans change their unit (rows to items, items to bytes) but never their order.
 
-Source: none; a bookkeeping record.
+Source: our own design.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["MAX_POSITION", "Spans"]
 
 MAX_POSITION: Final = 1 << 62
-"""No position of a file is as large; sums of two stay below 2^63."""
+"""Upper limit of positions in a file: the sum of two positions is less than 2^63."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Half-open runs in ascending order that do not overlap; one may be empty.
+    """Half-open runs in ascending order that do not overlap; a run may be empty.
 
     Attributes:
-        starts: (num_spans,) int64; at least one.
-        stops: (num_spans,) int64.
-        total: sum of the lengths.
+        starts: start of each run, (num_spans,) int64; at least one run.
+        stops: end of each run, (num_spans,) int64.
+        total: sum of the lengths of the runs.
     """
 
     starts: NDArray[np.int64]
@@ -40,12 +40,12 @@ class Spans:
 
     @classmethod
     def single(cls, start: int, stop: int) -> Self:
-        """One run."""
+        """Return a single run."""
         return cls(np.array([start], np.int64), np.array([stop], np.int64), stop - start)
 
     @classmethod
     def of(cls, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Self:
-        """Runs that ascend and do not overlap; those that touch are joined."""
+        """Build spans from ascending runs that do not overlap; adjacent runs are joined."""
         if len(starts) > 1:
             joins = starts[1:] == stops[:-1]
             if bool(joins.any()):
@@ -55,51 +55,51 @@ class Spans:
 
     @classmethod
     def of_points(cls, points: NDArray[np.int64]) -> Self:
-        """Single positions, ascending and without repetition; at least one."""
+        """Build spans from individual positions, ascending and without duplicates; at least one."""
         return cls.of(points, points + 1)
 
     @property
     def start(self) -> int:
-        """Where the first run starts."""
+        """Start of the first run."""
         return int(self.starts[0])
 
     @property
     def stop(self) -> int:
-        """Where the last run ends."""
+        """End of the last run."""
         return int(self.stops[-1])
 
     @property
     def is_single(self) -> bool:
-        """True for one run."""
+        """Whether there is only one run."""
         return len(self.starts) == 1
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """(num_spans,) int64."""
+        """Length of each run, (num_spans,) int64."""
         return self.stops - self.starts
 
     def scaled(self, factor: int) -> Spans:
-        """The same runs when each position stands for ``factor`` finer ones.
+        """Return the same runs in a smaller unit: each position becomes ``factor`` positions.
 
         Raises:
-            CorruptDataError: positions beyond any file.
+            CorruptDataError: a position is larger than any file.
         """
         if self.stop * factor >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} of units of {factor} lies beyond any file")
+            raise CorruptDataError(f"position {self.stop} in units of {factor} is larger than any file")
         return Spans(self.starts * factor, self.stops * factor, self.total * factor)
 
     def shifted(self, offset: int) -> Spans:
-        """The same runs, moved by ``offset``.
+        """Return the same runs, shifted by ``offset``.
 
         Raises:
-            CorruptDataError: positions beyond any file.
+            CorruptDataError: a position is larger than any file.
         """
         if self.stop + offset >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} + {offset} lies beyond any file")
+            raise CorruptDataError(f"position {self.stop} + {offset} is larger than any file")
         return Spans(self.starts + offset, self.stops + offset, self.total)
 
     def positions(self) -> NDArray[np.int64]:
-        """Every position, shape (total,)."""
+        """Return all positions, shape (total,)."""
         if self.is_single:
             return np.arange(self.start, self.stop)
         lengths = self.lengths
@@ -107,7 +107,7 @@ class Spans:
         return np.repeat(self.starts - before, lengths) + np.arange(self.total)
 
     def clipped(self, start: int, stop: int) -> Spans | None:
-        """What lies in ``[start, stop)``, counted from ``start``; None if nothing does."""
+        """Return the part inside ``[start, stop)``, relative to ``start``; None if it is empty."""
         if start == 0 and self.total > 0 and self.stop <= stop:
             return self
         first = int(np.searchsorted(self.stops, start, side="right"))
@@ -119,17 +119,17 @@ class Spans:
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def covering(self, unit: int) -> Spans:
-        """The coarser positions, ``unit`` fine ones each, that the runs touch."""
+        """Return the runs in a larger unit of ``unit`` positions, extended to whole units."""
         starts, stops = self.starts // unit, -(-self.stops // unit)
         if len(starts) > 1:
-            # Neighbours may share a coarse position.
+            # Neighboring runs may be in the same unit.
             new = np.concatenate(([True], starts[1:] > stops[:-1]))
             starts = starts[new]
             stops = stops[np.concatenate((new[1:], [True]))]
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def index_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where positions, all of which lie in the runs, stand when the runs are put back to back."""
+        """Return the index of each position in the concatenation of the runs; all positions must be in the runs."""
         if self.is_single:
             return positions - self.start
         lengths = self.lengths

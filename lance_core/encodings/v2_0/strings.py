@@ -1,6 +1,6 @@
-"""Strings of format 2.0 in memory: bytes, their bounds and their validity, to and from Arrow arrays.
+"""Strings of format 2.0 in memory: bytes, offsets and validity, converted to and from Arrow arrays.
 
-Offsets are 64 bits wide on disk whatever the type; in memory the type decides.
+Offsets are 64 bits wide on disk for all types; in memory, the type determines the width.
 
 Source: Arrow columnar format.
 """
@@ -29,7 +29,7 @@ class Strings:
 
     Attributes:
         offsets: (num_rows + 1,) int32 or int64, ascending, positions in ``data``.
-        data: the bytes; may hold some in front and behind.
+        data: the bytes of the strings, possibly with other bytes before and after.
         validity: (num_rows,) mask, True = valid; None = no nulls.
     """
 
@@ -39,7 +39,7 @@ class Strings:
 
 
 def strings_from_array(array: pa.Array) -> Strings:
-    """The strings of an Arrow array, zero-copy but for the mask; bytes under nulls stay."""
+    """Return the strings of an Arrow array, zero-copy except for the mask; bytes under nulls are kept."""
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     dtype = np.dtype("<i8" if is_large else "<i4")
     _, offsets, data = array.buffers()
@@ -52,11 +52,11 @@ def strings_from_array(array: pa.Array) -> Strings:
 
 
 def array_from_strings(strings: Strings, dtype: pa.DataType, arm: str) -> pa.Array:
-    """An Arrow array over the bytes.
+    """Build an Arrow array from the bytes.
 
     Raises:
-        CorruptDataError: the type is of another kind, offsets do not ascend, or the bytes are not text.
-        NotSupportedError: more than 2 GiB for a type with 32-bit offsets.
+        CorruptDataError: the type does not match, offsets do not ascend, or the bytes are not text.
+        NotSupportedError: a type with 32-bit offsets would need more than 2 GiB.
     """
     if not is_variable_width(dtype):
         raise wrong_type(arm, dtype)
@@ -65,9 +65,11 @@ def array_from_strings(strings: Strings, dtype: pa.DataType, arm: str) -> pa.Arr
         offsets = offsets.astype(np.int64, copy=False)
     else:
         if int(offsets[-1]) > MAX_INT32:
-            raise NotSupportedError(f"{int(offsets[-1])} bytes in one array of type {dtype}: read fewer rows at once")
+            raise NotSupportedError(
+                f"{int(offsets[-1])} bytes are too many for one array of type {dtype}; read fewer rows at a time"
+            )
         offsets = offsets.astype(np.int32, copy=False)
     bitmap = None if strings.validity is None else pa.py_buffer(pack_mask(strings.validity))
     array = pa.Array.from_buffers(dtype, len(offsets) - 1, [bitmap, pa.py_buffer(offsets), strings.data])
-    # Offsets that do not ascend crash whatever uses the array next.
+    # Offsets that do not ascend would cause crashes when the array is used.
     return checked_values(array)

@@ -1,8 +1,8 @@
-"""``struct``: the header column of a struct. It has no data: the members are the columns behind it.
+"""``struct``: the header column of a struct. It has no data; the members are in the following columns.
 
-The column has exactly one page, which stands for all rows of the file. Format 2.0 has no place for null structs.
+The column has exactly one page, which covers all rows of the file. Format 2.0 cannot represent null structs.
 
-Source: ``lance.encodings.SimpleStruct``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.SimpleStruct``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["encode_header"]
 
 
 def encode_header() -> pb20.ArrayEncoding:
-    """``struct {}``."""
+    """Return the encoding ``struct {}``."""
     encoding = pb20.ArrayEncoding()
     encoding.struct.SetInParent()
     return encoding

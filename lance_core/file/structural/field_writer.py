@@ -19,76 +19,62 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.encodings.page_encoder import EncodedPage
-    from lance_core.file.blob_options import BlobOptions
-    from lance_core.file.field_writer import BufferSink
-    from lance_core.file.page_queue import PageQueue
+    from lance_core.file.field_writer import BufferSink, FileInProgress
     from lance_core.schema.field import Field
-    from lance_core.versions import LanceFileVersion
 
 __all__ = ["StructuralFieldWriter"]
 
 
 class StructuralFieldWriter:
-    """Collects the arrays of one field and writes a page of every leaf when they are worth one.
+    """Collects the arrays of one field and writes one page per leaf when there is enough data.
 
-    What the field's metadata ask for is checked at once.
+    The settings in the field's metadata are validated on creation.
 
     Args:
         field: the top-level field.
-        version: 2.1 or 2.2.
-        limit: bytes that the field collects before it writes a page.
-        max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
-        queue: encodes the pages; those under way are written before the columns are finished.
-        blobs: where values of ``lance.blob.v2`` leaves go.
+        file: the file that the field is written to.
     """
 
-    def __init__(
-        self,
-        field: Field,
-        version: LanceFileVersion,
-        *,
-        limit: int,
-        max_page_bytes: int,
-        queue: PageQueue,
-        blobs: BlobOptions | None = None,
-    ) -> None:
-        """See the class."""
+    def __init__(self, field: Field, file: FileInProgress) -> None:
+        """See the class docstring."""
         require_writable_field(field)
         for leaf in field.leaves():
             options_of(leaf, field)
         has_blobs = any(leaf.is_blob for leaf in field.leaves())
-        self._blobs = BlobPlacement(field, blobs) if has_blobs else None
+        config = file.config
+        self._blobs = BlobPlacement(field, file.table, config.blob_pack_bytes) if has_blobs else None
         self._described: pa.Array | None = None
         self._field = field if self._blobs is None else self._blobs.stored
-        self._version = version
+        self._version = config.version
         self._leaves = self._field.leaves()
         self._pages: list[list[Page]] = [[] for _ in self._leaves]
-        self._cache = ArrayCache(limit, max_page_bytes)
-        self._queue = queue
+        limit = min(file.cache_bytes * len(field.leaves()), config.max_page_bytes)
+        self._cache = ArrayCache(limit, config.max_page_bytes)
+        self._queue = file.queue
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) that are collected and not yet written."""
+        """Size in memory of the data collected but not yet written, in bytes."""
         return self._cache.num_bytes
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write the values that lie outside the pages; :meth:`write` then takes their descriptors."""
+        """Write the values that belong outside the pages; :meth:`write` then uses their descriptors."""
         if self._blobs is not None:
             self._described = self._blobs.place(array, sink)
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Take the rows of a batch; writes the pages that are now due."""
+        """Add the rows of a batch and write the pages that are ready."""
         described, self._described = self._described, None
         for first_row, part in self._cache.add(array if described is None else described):
             self._write_pages(first_row, part, sink)
 
     def flush(self, sink: BufferSink) -> None:
-        """Write what is collected."""
+        """Write the collected data."""
         for first_row, part in self._cache.drain():
             self._write_pages(first_row, part, sink)
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """One column per leaf, depth first."""
+        """Return one column per leaf, depth first."""
         if self._blobs is not None:
             self._blobs.finish()
         return [
@@ -97,7 +83,7 @@ class StructuralFieldWriter:
         ]
 
     def _write_pages(self, first_row: int, array: pa.Array, sink: BufferSink) -> None:
-        """Encode rows of the field, and write one page of every leaf when their turn comes."""
+        """Encode rows of the field, and write one page per leaf in submission order."""
 
         def encode() -> list[EncodedPage]:
             return encode_pages(self._field, array, version=self._version, multi_page=True)

@@ -1,6 +1,6 @@
 """Reading the top-level fields of files of version 2.1 and later.
 
-**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -14,22 +14,21 @@ import pyarrow as pa
 from lance_core.encodings.page_decoder import assemble
 from lance_core.errors import InvalidInputError
 from lance_core.file.read_steps import run_steps, together
-from lance_core.file.structural.page_plan import PageSegment, leaf_columns, plan_segments
+from lance_core.file.structural.page_plan import PageSegment, leaf_columns, merge_segments, plan_segments
 from lance_core.file.structural.page_reading import merge_key, read_page, read_pages_as_one
 from lance_core.file.structural.row_split import split_rows
-from lance_core.file.structural.segment_merge import merge_segments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from lance_core.encodings.api import LeafPage
+    from lance_core.encodings.leaf_page import LeafPage
     from lance_core.encodings.structural.page_steps import PageState, Rows
-    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Segment
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.file.page_cache import PageCache
-    from lance_core.file.read_steps import ReadSteps
+    from lance_core.file.read_steps import Read, ReadSteps
     from lance_core.file.structural.page_plan import LeafColumn
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
@@ -38,26 +37,27 @@ __all__ = ["StructuralSource", "structural_sources"]
 
 _MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
-"""Larger pages are decoded piece by piece."""
+"""Larger pages are decoded in several segments."""
 
 _MERGED_BYTES: Final = 2 * 1024 * 1024
-"""Smaller neighbours are decoded together."""
+"""Neighboring segments smaller than this are decoded together."""
 
 
 def structural_sources(
     metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
-    """Sources of some top-level fields.
+    """Return the sources of some top-level fields.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        column_indices: field id → column, for every leaf of ``fields``; None = as the file's own schema says.
+        column_indices: maps the field id of every leaf of ``fields`` to its column; None = as recorded in the file's
+            own schema.
 
     Raises:
-        InvalidInputError: a leaf without a column.
+        InvalidInputError: a leaf has no column.
         CorruptDataError: the metadata of a column is damaged.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        UnsupportedEncodingError: the description of a page is not supported.
     """
     if column_indices is None:
         column_indices = {leaf.id: index for index, leaf in enumerate(metadata.schema.leaves())}
@@ -85,15 +85,15 @@ class StructuralSource:
 
     Args:
         field: the field.
-        columns: its leaves, depth first.
-        states: what is known of pages of the file.
-        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
+        columns: the leaves of the field, depth first.
+        states: cached information about pages of the file.
+        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
     """
 
     def __init__(
         self, field: Field, columns: Sequence[LeafColumn], states: PageCache[PageState], *, is_mapped: bool
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._field = field
         self._columns = columns
         self._states = states
@@ -102,11 +102,11 @@ class StructuralSource:
 
     @property
     def field(self) -> Field:
-        """The field; arrays are of ``arrow_type(field)``."""
+        """The field; its arrays have type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
-        """Cut rows into segments at the page boundaries of every leaf, and large pages into pieces; join small ones."""
+        """Cut rows into segments at the page boundaries of every leaf; split large pages and join small ones."""
         segments = plan_segments(
             self._columns,
             start,
@@ -118,11 +118,11 @@ class StructuralSource:
         return merge_segments(segments, self._merge_keys, _MERGED_BYTES)
 
     def memory_of(self, segment: Segment) -> int:
-        """About the bytes that the decoded rows take."""
+        """Estimate the memory of the decoded rows in bytes."""
         return cast("PageSegment", segment).memory
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[PageSegment]:
-        """The same rows as segments of the wanted size: parts of pages, or small pages joined."""
+        """Split the rows into segments of the requested size: parts of pages, or several small pages."""
         pieces = plan_segments(
             self._columns,
             segment.start,
@@ -136,7 +136,7 @@ class StructuralSource:
         return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The buffers of the pages that the segment takes whole; of others only parts are read."""
+        """Return the buffers of the pages that the segment reads completely."""
         return [
             buffer
             for part in cast("PageSegment", segment).slices
@@ -146,7 +146,7 @@ class StructuralSource:
         ]
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Return the rows of one segment."""
         slices = cast("PageSegment", segment).slices
         pages = [
             self._read_pages(
@@ -159,11 +159,11 @@ class StructuralSource:
         return assemble(self._field, run_steps(together(pages), read))
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows, ascending."""
+        """Read individual rows, ascending."""
         return run_steps(self.take_steps(rows), read)
 
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
-        """The same step by step, so that several fields can share their requests."""
+        """Like :meth:`take`, but step by step, so that several fields can share their requests."""
         if bool((rows[1:] == rows[:-1]).any()):
             distinct, places = np.unique(rows, return_inverse=True)
             arrays = yield from self.take_steps(distinct)
@@ -178,7 +178,7 @@ class StructuralSource:
         return [assemble(self._field, leaves[at : at + step]) for at in range(0, len(leaves), step)]
 
     def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:
-        """Of every page of a leaf; looked up once."""
+        """Return the merge keys of all pages of a leaf; computed once."""
         if column.index not in self._keys:
             self._keys[column.index] = [merge_key(page) for page in column.pages]
         return self._keys[column.index]

@@ -1,7 +1,7 @@
-"""How much memory the values of a page take once they are decoded: an estimate from its description alone.
+"""Estimates the memory of a page's decoded values from its description alone.
 
-Values of fixed width, and those of a dictionary, are counted by their number. Texts take about the bytes that are
-stored, and some times as many if they are compressed.
+Fixed-width values and dictionary values are estimated from their number. Strings take about their
+stored size, or several times as much if they are compressed.
 
 **Source:** ``lance.encodings21.PageLayout``.
 """
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 __all__ = ["can_be_cut", "page_memory"]
 
 _EXPANSION: Final = 4
-"""What compressed texts are taken to grow by: text of all kinds packs two to four times with FSST and zstd."""
+"""Assumed ratio of decoded to stored size for compressed strings; FSST and zstd shrink most text by 2 to 4 times."""
 
 _OFFSET_BITS: Final = 32
-"""Of a text, and of a list: that is counted once for each item, as lists of one item ask for the most."""
+"""Bits per offset of a string or list. For lists, one offset is counted per item, the worst case: one item per list."""
 
 _SHORT_OFFSETS: Final = (pa.string(), pa.binary())
 
 
 def page_memory(page: Page, dtype: pa.DataType) -> int:
-    """Bytes, about.
+    """Estimate the memory of the decoded values in bytes.
 
     Args:
-        page: of a leaf.
+        page: a page of a leaf.
         dtype: Arrow type of the leaf.
     """
     layout = page.layout
@@ -50,14 +50,14 @@ def page_memory(page: Page, dtype: pa.DataType) -> int:
         value_bytes *= _EXPANSION if _is_compressed(layout.full_zip.value_compression) else 1
     elif layout.HasField("constant"):
         num_items = max(num_items, layout.constant.num_def_values, layout.constant.num_rep_values)
-        # The value is all that is stored, or the levels.
+        # Only the value or the levels are stored.
         value_bytes *= num_items if has_bytes and not layout.constant.num_def_values else 1
     memory = num_items * bits // 8
     return memory + value_bytes if has_bytes else max(memory, page.num_bytes)
 
 
 def can_be_cut(page: Page) -> bool:
-    """Whether rows of the page can be decoded without all rows before them."""
+    """Return whether rows of the page can be decoded without decoding all rows before them."""
     layout = page.layout
     if not layout.HasField("mini_block"):
         return True
@@ -80,7 +80,7 @@ def _mini_block_memory(layout: pb21.MiniBlockLayout, page: Page, bits: int, has_
 
 
 def _is_compressed(message: Message) -> bool:
-    """Whether some part of an encoding packs bytes."""
+    """Return whether some part of an encoding is compressed."""
     return any(
         field.name in ("fsst", "general") or _is_compressed(part)
         for field, value in message.ListFields()

@@ -1,9 +1,9 @@
-"""Planning of reads: which rows of which pages make up a range of a top-level field. Pure arithmetic.
+"""Read planning: which rows of which pages contain a range of rows of a top-level field. Pure arithmetic.
 
-The leaves of one field have pages of their own that need not line up. A row range is therefore cut into *segments* at
-every page boundary of every leaf: inside a segment each leaf needs one page only.
+Every leaf of a field has its own pages, and pages of different leaves need not have the same boundaries. A row range is
+therefore cut into *segments* at every page boundary of every leaf: within a segment, each leaf needs only one page.
 
-**Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lance_core.errors import CorruptDataError
-from lance_core.file.row_pieces import piece_edges
 from lance_core.file.structural.page_memory import can_be_cut, page_memory
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from lance_core.file.field_source import Pace
     from lance_core.schema.field import Field
 
-__all__ = ["LeafColumn", "PageSegment", "PageSlice", "leaf_columns", "plan_segments"]
+__all__ = ["LeafColumn", "PageSegment", "PageSlice", "leaf_columns", "merge_segments", "piece_edges", "plan_segments"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +37,10 @@ class LeafColumn:
 
     Attributes:
         field: the leaf.
-        index: the column's number in the file.
+        index: number of the column in the file.
         where: file and column, for messages.
-        slots_per_row: factor between rows and ``Page.length``; more than 1 below a fixed-size list of structs.
-        pages: its pages that have rows, in row order.
+        slots_per_row: factor between rows and ``Page.length``; more than 1 inside a fixed-size list of structs.
+        pages: the pages that have rows, in row order.
     """
 
     field: Field
@@ -52,21 +51,21 @@ class LeafColumn:
 
     @cached_property
     def row_starts(self) -> NDArray[np.int64]:
-        """File row at which each page starts, and the number of rows of the file, shape (num_pages + 1,)."""
+        """First row of each page, followed by the number of rows in the file, shape (num_pages + 1,)."""
         lengths = [page.length // self.slots_per_row for page in self.pages]
         return np.array(list(itertools.accumulate(lengths, initial=0)), np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSlice:
-    """Slots of one page of one leaf, or of several that follow each other.
+    """Slots of one page of one leaf, or of several consecutive pages.
 
     Attributes:
         column: the leaf.
-        page_index: the first page's number among the leaf's pages that have rows.
-        start: first wanted slot, counted from the start of the first page.
-        stop: end of the wanted slots, counted from there too.
-        num_pages: how many pages; of each at least one slot is wanted.
+        page_index: index of the first page among the leaf's pages that have rows.
+        start: first wanted slot, relative to the start of the first page.
+        stop: end of the wanted slots, relative to the start of the first page.
+        num_pages: number of pages; at least one slot of each is wanted.
     """
 
     column: LeafColumn
@@ -77,28 +76,28 @@ class PageSlice:
 
     @property
     def pages(self) -> Sequence[Page]:
-        """The pages."""
+        """The pages of the slice."""
         return self.column.pages[self.page_index : self.page_index + self.num_pages]
 
     @property
     def num_slots(self) -> int:
-        """Slots of all the pages."""
+        """Number of slots in all the pages."""
         return sum([page.length for page in self.pages])
 
     @property
     def is_whole(self) -> bool:
-        """True when every slot of the pages is wanted."""
+        """Whether every slot of the pages is wanted."""
         return (self.start, self.stop) == (0, self.num_slots)
 
     @property
     def num_bytes(self) -> int:
-        """Encoded bytes, in proportion to the wanted slots."""
+        """Estimated encoded size in bytes, proportional to the number of wanted slots."""
         num_bytes = sum([page.num_bytes for page in self.pages])
         return num_bytes * (self.stop - self.start) // self.num_slots if num_bytes else 0
 
     @property
     def memory(self) -> int:
-        """Decoded bytes, about, in proportion to the wanted slots."""
+        """Estimated decoded size in bytes, proportional to the number of wanted slots."""
         dtype = arrow_type(self.column.field)
         return sum(page_memory(page, dtype) for page in self.pages) * (self.stop - self.start) // self.num_slots
 
@@ -111,7 +110,7 @@ class PageSegment:
         start: first row.
         stop: end of the rows.
         slices: one per leaf, depth first.
-        num_bytes: encoded bytes of the pages, in proportion to the wanted rows.
+        num_bytes: estimated encoded size in bytes, proportional to the number of wanted rows.
     """
 
     start: int
@@ -121,24 +120,24 @@ class PageSegment:
 
     @property
     def memory(self) -> int:
-        """Decoded bytes, about."""
+        """Estimated decoded size in bytes."""
         return sum(part.memory for part in self.slices)
 
 
 def leaf_columns(
     field: Field, indices: Sequence[int], metadatas: Sequence[ColumnMetadata], num_rows: int, path: str
 ) -> list[LeafColumn]:
-    """Line up the leaves of a field with their columns.
+    """Match the leaves of a field with their columns.
 
     Args:
         field: a top-level field.
-        indices: column number per leaf, depth first.
-        metadatas: pages per leaf, depth first.
-        num_rows: rows of the file.
-        path: the file, for messages.
+        indices: column number of each leaf, depth first.
+        metadatas: column metadata of each leaf, depth first.
+        num_rows: number of rows in the file.
+        path: path of the file, for messages.
 
     Raises:
-        CorruptDataError: the pages of a column do not add up to the rows of the file.
+        CorruptDataError: the total number of rows in the pages of a column is not that of the file.
     """
     columns = []
     for (leaf, slots), index, metadata in zip(_slots_per_row(field, 1), indices, metadatas, strict=True):
@@ -147,8 +146,8 @@ def leaf_columns(
         is_even = slots == 1 or not any(length % slots for length in lengths)
         if not is_even or sum(lengths) != num_rows * slots:
             raise CorruptDataError(
-                f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, "
-                f"the file has {num_rows} rows of {slots}",
+                f"{path}: column {index} ({leaf.name!r}) has pages of {sum(lengths)} slots, but the file has "
+                f"{num_rows} rows of {slots}",
                 path=path,
                 column=index,
                 expected=num_rows * slots,
@@ -160,7 +159,7 @@ def leaf_columns(
 
 
 _PIECES_PER_PAGE: Final = 1024
-"""Into so many pieces a page is cut at most for the sake of a batch: each looks at the page's index anew."""
+"""Maximum number of pieces into which a page is cut for small batches: reading a piece reads the page's index again."""
 
 
 def plan_segments(
@@ -179,12 +178,13 @@ def plan_segments(
         columns: the leaves of one field.
         start: first row.
         stop: end of the rows.
-        max_rows: a segment has at most so many rows; pages can claim any number of rows with no bytes at all.
-        max_bytes: a segment stands for about so many encoded bytes, if it has more than one row.
-        batch_rows: rows that are needed at a time. Pages of which a few bytes may become very many, and of which single
-            rows can be decoded, are cut into such pieces; pages whose values are handed out as they lie in the file are
-            not cut into smaller ones.
-        pace: cuts further, and says where batches begin; None = at ``start``.
+        max_rows: maximum number of rows per segment; a page without any bytes can have any number of rows.
+        max_bytes: approximate maximum encoded size of a segment with more than one row.
+        batch_rows: number of rows needed at a time. Pages in which a few bytes may expand to very many, and whose rows
+            can be decoded individually, are cut into pieces of this size; pages whose values are returned as stored in
+            the file are not.
+        pace: limits that cut segments further, and the row at which batches start; None = no limits, and batches start
+            at ``start``.
     """
     if start >= stop:
         return []
@@ -216,7 +216,7 @@ def _num_pieces(whole: PageSegment, max_rows: int, max_bytes: int, batch_rows: i
 
 
 def _num_paced(whole: PageSegment, pace: Pace) -> int:
-    """Into how many pieces the rows are cut for the sake of memory: none is smaller than a batch."""
+    """Return the number of pieces needed to limit memory; no piece is smaller than a batch."""
     memory = whole.memory
     if memory <= pace.max_memory or not all(can_be_cut(page) for part in whole.slices for page in part.pages):
         return 1
@@ -232,7 +232,7 @@ def _edges(columns: Sequence[LeafColumn], start: int, stop: int) -> list[int]:
 
 
 def _may_grow(part: PageSlice, max_bytes: int) -> bool:
-    """Whether the values are large and stored in few bytes: compressed one by one, or one for all."""
+    """Return whether the values are large but stored in few bytes: compressed individually, or stored once."""
     [page] = part.pages
     layout = page.layout
     if layout.HasField("full_zip"):
@@ -241,7 +241,7 @@ def _may_grow(part: PageSlice, max_bytes: int) -> bool:
 
 
 def _is_as_stored(part: PageSlice) -> bool:
-    """Whether the values are handed out as views of the file: of fixed width, without levels."""
+    """Return whether the values are returned as views of the file: fixed width, without levels."""
     [page] = part.pages
     layout = page.layout.full_zip
     return layout.bits_per_value > 0 and not layout.bits_rep and not layout.bits_def
@@ -266,12 +266,96 @@ def _page_slice(column: LeafColumn, start: int, stop: int) -> PageSlice:
 
 
 def _slots_per_row(field: Field, slots: int) -> list[tuple[Field, int]]:
-    """Leaves, depth first, with the factor between rows and ``Page.length``.
+    """Return the leaves, depth first, with the factor between rows and ``Page.length``.
 
-    spec: below a fixed-size list of structs ``length`` counts the list's slots; below other lists it counts rows.
+    spec: inside a fixed-size list of structs ``length`` counts the list's slots; inside other lists it counts rows.
     """
     if field.is_leaf:
         return [(field, slots)]
     if field.is_structural_fixed_size_list:
         slots *= int(arrow_type(field).list_size)
     return [pair for child in field.children for pair in _slots_per_row(child, slots)]
+
+
+def piece_edges(
+    start: int, stop: int, num_pieces: int, *, batch_rows: int | None = None, first_row: int = 0
+) -> list[int]:
+    """Return the boundaries of the pieces of rows ``[start, stop)``.
+
+    A batch that lies in one piece is a slice of it; one that spans two is copied. So pieces end at batch boundaries.
+
+    Args:
+        start: first row.
+        stop: end of the rows, greater than ``start``.
+        num_pieces: approximate number of pieces of about the same size.
+        batch_rows: rows per batch; if None, or if pieces are smaller than a batch, pieces may end anywhere.
+        first_row: the row at which the first batch starts.
+
+    Returns:
+        Ascending rows from ``start`` to ``stop``.
+    """
+    step = -(-(stop - start) // max(1, num_pieces))
+    first = start + step
+    if batch_rows is not None and step >= batch_rows:
+        step = (step + batch_rows // 2) // batch_rows * batch_rows
+        first = first_row + (first - first_row + batch_rows // 2) // batch_rows * batch_rows
+    return [start, *range(first, stop, step), stop]
+
+
+def merge_segments(
+    segments: Sequence[PageSegment], merge_keys: Callable[[LeafColumn], Sequence[bytes | None]], max_bytes: int
+) -> list[PageSegment]:
+    """Join neighboring small segments whose pages can be read as one, so that the cost per page is paid only once.
+
+    Own measurements: 138 pages of 160 KB each decode three times as fast in groups of 2 MB.
+
+    Args:
+        segments: segments of one field, in row order and without gaps.
+        merge_keys: returns the key of each page of a leaf; pages with equal keys can be read as one.
+        max_bytes: maximum encoded bytes of a joined segment.
+    """
+    if len(segments) < 2 or all(segment.num_bytes * 2 > max_bytes for segment in segments):
+        return list(segments)
+    groups = [[segments[0]]]
+    num_bytes = segments[0].num_bytes
+    for segment in segments[1:]:
+        num_bytes += segment.num_bytes
+        if num_bytes <= max_bytes and _fit(groups[-1][-1], segment, merge_keys):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+            num_bytes = segment.num_bytes
+    return [_joined(group) for group in groups]
+
+
+def _fit(before: PageSegment, after: PageSegment, merge_keys: Callable[[LeafColumn], Sequence[bytes | None]]) -> bool:
+    for one, other in zip(before.slices, after.slices, strict=True):
+        keys = merge_keys(one.column)
+        key = keys[one.page_index]
+        if key is None or key != keys[other.page_index]:
+            return False
+    return True
+
+
+def _joined(group: Sequence[PageSegment]) -> PageSegment:
+    first, last = group[0], group[-1]
+    if first is last:
+        return first
+    slices = []
+    for start, stop in zip(first.slices, last.slices, strict=True):
+        pages_before = start.column.pages[start.page_index : stop.page_index]
+        slices.append(
+            PageSlice(
+                column=start.column,
+                page_index=start.page_index,
+                start=start.start,
+                stop=sum(page.length for page in pages_before) + stop.stop,
+                num_pages=stop.page_index - start.page_index + 1,
+            )
+        )
+    return PageSegment(
+        start=first.start,
+        stop=last.stop,
+        slices=tuple(slices),
+        num_bytes=sum(segment.num_bytes for segment in group),
+    )

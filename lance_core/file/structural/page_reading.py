@@ -1,7 +1,7 @@
-"""Reading pages of a file: what decoding asks for becomes ranges of the file, and their bytes the answer.
+"""Reading pages of a file: converts the requests of decoders to ranges of the file.
 
-Parts that lie near each other are fetched as one extent. Where the store maps files an extent costs nothing until its
-bytes are looked at, so that one is enough for all parts of a buffer; elsewhere gaps are left out and extents joined.
+Parts that are close together are fetched as one extent. If the store maps files, an extent costs nothing until its
+bytes are accessed, so one extent covers all parts of a buffer; otherwise gaps are skipped and the extents are joined.
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.encodings.api import LeafPage
+    from lance_core.encodings.leaf_page import LeafPage
     from lance_core.encodings.structural.mini_block_pages import MiniBlockState
     from lance_core.encodings.structural.page_steps import PageState, PageSteps, Rows, Wanted
     from lance_core.file.column_metadata import Page
@@ -39,7 +39,7 @@ __all__ = ["merge_key", "read_page", "read_pages_as_one"]
 T = TypeVar("T")
 
 _MAX_SPREAD: Final = 2
-"""Buffers of several pages are mapped as one extent if that is at most so many times as long as they are."""
+"""Buffers of several pages are mapped as one extent if it is at most this many times as long as the buffers."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this far apart are fetched together; a request costs more than such a gap."""
@@ -52,14 +52,14 @@ def read_page(
 
     Args:
         column: the leaf.
-        page_index: the page's number among the leaf's pages that have rows.
-        rows: rows of the page, in the unit of its length.
-        states: what is known of pages of this file.
-        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
+        page_index: index of the page among the leaf's pages that have rows.
+        rows: rows of the page, in the unit of ``Page.length``.
+        states: cached information about pages of this file.
+        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
 
     Raises:
-        CorruptDataError: the page contradicts itself.
-        UnsupportedEncodingError: the page uses an encoding that is not read here.
+        CorruptDataError: the page is inconsistent.
+        UnsupportedEncodingError: the page uses an unsupported encoding.
     """
     page = column.pages[page_index]
     with _Located(column, page_index):
@@ -74,7 +74,7 @@ def read_page(
 
 
 def merge_key(page: Page) -> bytes | None:
-    """Pages of a column whose keys are equal can be read as one; None = never."""
+    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = not at all."""
     layout = page.layout
     return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
 
@@ -87,14 +87,14 @@ def read_pages_as_one(
     *,
     is_mapped: bool,
 ) -> ReadSteps[LeafPage]:
-    """Read rows of several pages with the same :func:`merge_key`; otherwise as :func:`read_page`.
+    """Read rows of several pages with the same :func:`merge_key`; otherwise like :func:`read_page`.
 
     Args:
         column: the leaf.
         page_indices: the pages, ascending.
-        rows: rows of all of these pages, numbered as if they followed each other.
-        states: what is known of pages of this file.
-        is_mapped: whether ranges of the file cost nothing until their bytes are looked at.
+        rows: rows of all of these pages, numbered as if the pages were consecutive.
+        states: cached information about pages of this file.
+        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
     """
     pages = [column.pages[page] for page in page_indices]
     with _Located(column, page_indices[0]):
@@ -105,7 +105,7 @@ def read_pages_as_one(
             if not is_mapped or not is_dense:
                 found = yield buffers
                 return _decoded_as_one(column, pages, [bytes_of(buffer) for buffer in found], rows)
-            # One extent, in which the chunks of all pages can be decoded where they are.
+            # One extent, in which the chunks of all pages can be decoded in place.
             [extent] = yield [whole]
             span = bytes_of(extent)
             starts = [buffer.start - whole.start for buffer in buffers]
@@ -114,7 +114,7 @@ def read_pages_as_one(
         opened = yield from together([_opened(column, page, states, is_mapped=is_mapped) for page in page_indices])
         starts = [page.buffers[1].start for page in pages]
         state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
-        # Its parts are places in the file.
+        # The parts of the extent are given by positions in the file.
         whole = ByteRange(0, max(page.buffers[1].stop for page in pages))
         return (yield from _on_file(read_leaf(column.field, state, rows), (whole, whole), is_mapped=is_mapped))
 
@@ -126,14 +126,14 @@ def _decoded_as_one(
     rows: Rows,
     span: tuple[int, NDArray[np.uint8]] | None = None,
 ) -> LeafPage:
-    """All rows of several pages of which all buffers are in memory.
+    """Decode all rows of several pages whose buffers are all in memory.
 
     Args:
         column: the leaf.
         pages: the pages.
-        views: the bytes of all their buffers.
+        views: the bytes of all buffers of the pages.
         rows: as in :func:`read_pages_as_one`.
-        span: a part of the file that holds all of them, and where it starts.
+        span: start and bytes of a part of the file that contains all of them.
     """
     opened, data = [], []
     at = 0
@@ -157,13 +157,13 @@ def _decoded_as_one(
 def _opened(
     column: LeafColumn, page_index: int, states: PageCache[PageState], *, is_mapped: bool
 ) -> ReadSteps[PageState]:
-    """What is known of a page, read unless it has been before."""
+    """Return the state of a page; it is read on first use."""
     key = (column.index, page_index)
     state = states.get(key)
     if state is None:
         page = column.pages[page_index]
         opening = open_page(column.field, page.layout, [buffer.num_bytes for buffer in page.buffers], page.length)
-        # What is kept must not keep a mapping of the file.
+        # Cached data must not keep a mapping of the file alive.
         state = yield from _on_file(opening, page.buffers, is_mapped=is_mapped, copies=True)
         states.put(key, state, state.num_bytes)
     return state
@@ -172,7 +172,7 @@ def _opened(
 def _on_file(
     steps: PageSteps[T], buffers: Sequence[ByteRange], *, is_mapped: bool, copies: bool = False
 ) -> ReadSteps[T]:
-    """Run the steps of a page on the file that holds it."""
+    """Run the steps of a page on the file that contains it."""
     try:
         wanted = next(steps)
         while True:
@@ -191,7 +191,7 @@ def _on_file(
 
 
 def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[list[ByteRange], np.ndarray]:
-    """What to fetch of one buffer, and where each wanted part then starts in the joined bytes."""
+    """Return the ranges to fetch from one buffer, and the start of each wanted part in the joined bytes."""
     base, starts, stops = buffer.start, wanted.starts, wanted.stops
     if len(starts) == 1 or is_mapped:
         first = int(starts[0])
@@ -210,7 +210,7 @@ def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[lis
 
 
 class _Located:
-    """Says of which page an error is."""
+    """Adds the location of the page to the message of an error."""
 
     __slots__ = ("_column", "_page_index")
 

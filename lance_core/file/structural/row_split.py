@@ -1,7 +1,8 @@
-"""Scattered rows of a field → rows of the pages of its leaves. Pure arithmetic.
+"""Maps scattered rows of a field to rows of the pages of its leaves. Pure arithmetic.
 
-The leaves of a field have pages of their own that need not line up. The rows are split at every page boundary of every
-leaf, and neighbouring parts are joined again where each leaf can read the pages of both as one.
+Every leaf of a field has its own pages, and pages of different leaves need not have the same boundaries. The rows are
+split at every page boundary of every leaf, and neighboring parts are joined again if each leaf can read the pages of
+both as one.
 
 **Source:** ``lance.file.v2.ColumnMetadata.Page.length``.
 """
@@ -29,16 +30,16 @@ def split_rows(
     rows: NDArray[np.int64],
     merge_keys: Callable[[LeafColumn], Sequence[bytes | None]],
 ) -> list[list[tuple[list[int], Rows]]]:
-    """What each leaf reads.
+    """Return the pages and rows to read of each leaf.
 
     Args:
         columns: the leaves of one field.
-        rows: (num_rows,) rows of the file, ascending, without repetition.
-        merge_keys: of each page of a leaf; pages with equal ones can be read as one.
+        rows: (num_rows,) rows of the file, ascending, without duplicates.
+        merge_keys: returns the key of each page of a leaf; pages with equal keys can be read as one.
 
     Returns:
-        Per part, in row order, and per leaf: the pages and their slots, numbered as if the pages followed each other.
-        A range of slots, if all lie in one page and nothing between them.
+        For each part, in row order, and for each leaf: the pages, and the slots to read, numbered as if the pages were
+        consecutive. The slots are a range if they are in one page and have no gaps.
     """
     edges = columns[0].row_starts
     if len(columns) > 1:
@@ -60,7 +61,7 @@ def _part_starts(
     pages: Sequence[NDArray[np.int64]],
     merge_keys: Callable[[LeafColumn], Sequence[bytes | None]],
 ) -> NDArray[np.int64]:
-    """Numbers of the pieces that cannot be joined with the piece before."""
+    """Return the indices of the pieces that cannot be joined with the preceding piece."""
     num_pieces = len(pages[0])
     starts = np.ones(num_pieces, np.bool_)
     if num_pieces > 1:

@@ -1,4 +1,4 @@
-"""The part of a file's text that only format 0.1 has: batches, pages, dictionaries and statistics.
+"""The part of a file description that is specific to format 0.1: batches, pages, dictionaries and statistics.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 from lance_core.file.v0_1.statistics import read_statistics
 
 if TYPE_CHECKING:
@@ -16,20 +15,18 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.file.families import FileMetadata
+    from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field
 
 __all__ = ["legacy_lines"]
 
 
-def legacy_lines(metadata: FileMetadata) -> Iterator[str]:
-    """What is behind the schema.
+def legacy_lines(metadata: LegacyMetadataReader) -> Iterator[str]:
+    """Yield the description of a 0.1 file, without its schema.
 
     Raises:
         CorruptDataError: dictionaries or statistics are damaged.
     """
-    if not isinstance(metadata, LegacyMetadataReader):
-        return
     yield "batches"
     for index, (start, stop) in enumerate(pairwise(metadata.batch_offsets.tolist())):
         yield f"  {index} rows [{start}, {stop})"
@@ -62,5 +59,5 @@ def _shown(value: pa.Scalar) -> str:
     try:
         return repr(value.as_py())
     except (OverflowError, ValueError):
-        # The bounds of a page of nulls are those of the type: no date of Python's.
-        return f"{value.value} since 1970"
+        # The bounds of a page of nulls are those of the type, which Python cannot represent as a date.
+        return f"{value.type} value {value.value}"

@@ -1,6 +1,6 @@
-"""Dictionary columns on their way into a file: rows become keys into the one dictionary of their field.
+"""Dictionary columns when writing a file: rows are converted to keys into the one dictionary of their field.
 
-**Source:** behaviour of pylance 14.0.2.
+**Source:** behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class DictionaryKeys:
 
     Args:
         schema: the fields.
-        values: field id -> what a dictionary starts with.
-        are_fixed: whether nothing may be added to the ones that are given.
+        values: maps field ids to the initial values of their dictionaries.
+        are_fixed: whether no values may be added to the given dictionaries.
 
     Raises:
-        UnsupportedVersionError: a dictionary of values that the format cannot hold.
+        UnsupportedVersionError: the format does not support the value type of a dictionary.
     """
 
     def __init__(
         self, schema: Schema, values: Mapping[int, pa.Array] | None = None, *, are_fixed: bool = False
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         given = values or {}
         self._unions: dict[int, DictionaryUnion] = {}
         for top in schema.fields:
@@ -56,15 +56,15 @@ class DictionaryKeys:
 
     @property
     def values(self) -> dict[int, pa.Array]:
-        """Field id -> values, by ascending id."""
+        """Maps each field id to its dictionary values, by ascending id."""
         return {field_id: self._unions[field_id].values for field_id in sorted(self._unions)}
 
     def replaced(self, field: Field, array: pa.Array) -> pa.Array:
-        """The array with keys in the place of every dictionary inside; the array itself when there is none.
+        """Replace every nested dictionary with its keys; return the array itself if there is none.
 
         Raises:
             SchemaMismatchError: a dictionary row is null.
-            InvalidInputError: a dictionary would get too many values.
+            InvalidInputError: a dictionary would have too many values.
         """
         if not any(node.id in self._unions for node in field.walk()):
             return array
@@ -96,7 +96,7 @@ def _require_storable(field: Field, dtype: pa.DictionaryType) -> None:
         could = LanceFileVersion.V2_0.value
         raise UnsupportedVersionError(
             f"column {field.name!r}: a dictionary of {dtype.value_type} needs data storage version {could} or later; "
-            f"format {LanceFileVersion.V0_1.value} has dictionaries of integers, strings and binaries",
+            f"format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string and binary values",
             column=field.name,
             version=LanceFileVersion.V0_1.value,
         )

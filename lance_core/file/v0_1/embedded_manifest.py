@@ -1,8 +1,8 @@
-"""The schema inside a 0.1 data file: a manifest that has nothing but fields.
+"""The schema inside a 0.1 data file: a manifest that contains only fields.
 
-Dictionary fields say where in the file their values are.
+Dictionary fields record the location of their values in the file.
 
-**Source:** ``lance.table.Manifest`` and ``lance.file.Dictionary``; behaviour of pylance 14.0.2.
+**Source:** ``lance.table.Manifest`` and ``lance.file.Dictionary``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["DictionaryPlace", "EmbeddedManifest"]
 
 @dataclass(frozen=True, slots=True)
 class DictionaryPlace:
-    """Where the values of a dictionary are.
+    """Location of the values of a dictionary.
 
     Attributes:
-        position: in the file, of the values or of their offsets.
-        num_values: how many.
+        position: position in the file of the values or of their offsets.
+        num_values: number of values.
     """
 
     position: int
@@ -42,11 +42,11 @@ class DictionaryPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedManifest:
-    """What a file says of its fields.
+    """The fields of a file.
 
     Attributes:
         schema: the fields, with their table-wide ids.
-        dictionaries: by field id, for the fields that have one.
+        dictionaries: locations of the dictionaries, keyed by field id.
     """
 
     schema: Schema
@@ -57,8 +57,8 @@ class EmbeddedManifest:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the bytes are not a manifest, or its fields are not a tree.
-            NotSupportedError: a field that this library does not handle.
+            CorruptDataError: the bytes are not a manifest, or its fields do not form a tree.
+            NotSupportedError: this library does not support a field.
         """
         try:
             message = pb_table.Manifest.FromString(data)
@@ -74,7 +74,7 @@ class EmbeddedManifest:
         )
 
     def serialize(self) -> bytes:
-        """The message's bytes."""
+        """Return the serialized message."""
         fields = fields_to_proto(self.schema)
         for node in fields:
             place = self.dictionaries.get(node.id)

@@ -1,7 +1,7 @@
 """Extents: many small byte spans of a file, fetched with few reads and joined with few copies.
 
-A column of a 0.1 file is scattered over thousands of small pages. Spans that lie near each other are read together;
-all arithmetic is over arrays of positions.
+A column of a 0.1 file is scattered over thousands of small pages. Spans that are close together are read together. All
+calculations use arrays of positions.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from lance_core.io.byte_range import ByteRange
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.file.field_source import Read
+    from lance_core.file.read_steps import Read
 
 __all__ = ["Extents", "merged_spans"]
 
 _MAX_GAP_BYTES: Final = 8 * 1024
-"""Spans that are no farther apart are read together."""
+"""Spans that are at most this far apart are read together."""
 
 
 class Extents:
-    """Parts of one file in memory; grows as spans are asked for. For one thread.
+    """Parts of one file in memory; more parts are added as spans are requested. Use from one thread only.
 
     Args:
         read: reads ranges of the file.
@@ -35,18 +35,19 @@ class Extents:
     __slots__ = ("_parts", "_read", "_rounds")
 
     def __init__(self, read: Read) -> None:
-        """Nothing is read yet."""
+        """Create the object without reading anything."""
         self._read = read
         self._parts: list[NDArray[np.uint8]] = []
-        # Per round of reading: index of its first part, and where its parts are, which are disjoint and ascending.
+        # For each round of reads: index of its first part, and locations of its parts, which are disjoint and
+        # ascending.
         self._rounds: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
 
     def load(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> None:
-        """Have spans in memory.
+        """Load spans into memory.
 
         Args:
-            starts: within the file, shape (num_spans,).
-            stops: not before their starts, within the file.
+            starts: starts within the file, shape (num_spans,).
+            stops: ends within the file, not before their starts.
         """
         absent = (self._place(starts, stops)[0] < 0) & (starts < stops)
         if not absent.any():
@@ -57,7 +58,7 @@ class Extents:
         self._parts += [bytes_of(buffer) for buffer in self._read(ranges)]
 
     def gather(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The bytes of the spans, back to back; a view where the file has them so. See :meth:`load`."""
+        """Return the bytes of the spans, back to back; a view if they are contiguous in the file. See :meth:`load`."""
         self.load(starts, stops)
         filled = starts < stops
         if not filled.all():
@@ -79,7 +80,7 @@ class Extents:
     def _place(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The part that holds each span, -1 for none; and where that part starts."""
+        """Return the index of the part that contains each span, or -1, and the start of that part."""
         places = np.full(len(starts), -1, np.int64)
         origins = np.zeros(len(starts), np.int64)
         for first_part, part_starts, part_stops in self._rounds:
@@ -91,7 +92,7 @@ class Extents:
 
 
 def merged_spans(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Spans that cover the given ones, ascending and farther apart than it pays to read separately."""
+    """Return spans that cover the given ones, ascending and far enough apart to be read separately."""
     if not len(starts):
         return starts, stops
     order = np.argsort(starts, kind="stable")
@@ -104,7 +105,7 @@ def _from_one(part: NDArray[np.uint8], starts: NDArray[np.int64], stops: NDArray
     if len(starts) == 1 or bool((starts[1:] == stops[:-1]).all()):
         return part[int(starts[0]) : int(stops[-1])]
     num_bytes, stride = int(stops[0] - starts[0]), int(starts[1] - starts[0])
-    # The last page of a column is shorter than the others as a rule.
+    # The last page of a column is usually shorter than the others.
     even = len(starts) - 1
     if (
         stride >= 0

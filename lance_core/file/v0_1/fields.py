@@ -1,9 +1,9 @@
-"""Reading the fields of a 0.1 file: rows → segments → runs of many batches → one array.
+"""Reading the fields of a 0.1 file: rows are cut into segments, and the runs of a segment are decoded as one array.
 
-Batches have a thousand rows as a rule, so a segment joins hundreds of them: one round of reads and one decoding for
-all. A segment may also be a part of a batch, as batches may be of any size.
+Batches typically have a thousand rows, so a segment joins hundreds of them: one round of reads and one decoding step
+for all. A segment may also be a part of a batch, because batches may have any size.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.read_steps import Read
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field
 
@@ -33,15 +34,15 @@ __all__ = ["LegacyFieldSource", "v0_1_sources"]
 _SEGMENT_BYTES: Final = 8 * 1024 * 1024
 _SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _SEGMENT_BATCHES: Final = 4096
-"""A segment is cut where it reaches any of these."""
+"""Approximate maximum size of a segment: it is cut if it exceeds any of these three limits."""
 
 _TAKE_BYTES: Final = 256 * 1024 * 1024
-"""Estimated bytes of taken rows that are decoded as one array."""
+"""Maximum estimated size, in bytes, of individually read rows that are decoded as one array."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Rows ``[start, stop)`` of the file, of about ``num_bytes`` bytes."""
+    """Rows ``[start, stop)`` of the file, about ``num_bytes`` bytes."""
 
     start: int
     stop: int
@@ -49,11 +50,11 @@ class _Segment:
 
 
 def v0_1_sources(metadata: LegacyMetadataReader, fields: Sequence[Field]) -> list[FieldSource]:
-    """How the fields of a projection are read.
+    """Return the sources of a projection.
 
     Args:
         metadata: the open file.
-        fields: top-level fields, pruned as wanted, with the ids of the file.
+        fields: top-level fields, pruned as needed, with the ids of the file.
     """
     return [LegacyFieldSource(metadata, top) for top in fields]
 
@@ -67,7 +68,7 @@ class LegacyFieldSource:
     """
 
     def __init__(self, metadata: LegacyMetadataReader, field: Field) -> None:
-        """Nothing is read yet."""
+        """Create the source without reading anything."""
         self._metadata = metadata
         self._field = field
         self._first_rows = metadata.batch_offsets
@@ -78,15 +79,15 @@ class LegacyFieldSource:
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Cut rows into segments; with ``batch_rows``, at multiples of it behind ``start``."""
+        """Cut rows into segments; with ``batch_rows``, at multiples of it after ``start``."""
         return self._segments(start, stop, batch_rows) if start < stop else []
 
     def memory_of(self, segment: Segment) -> int:
-        """About the bytes that the decoded rows take: what is stored is not compressed."""
+        """Estimate the memory of the decoded rows in bytes; stored data is not compressed."""
         return segment.num_bytes
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """The same rows as segments of the wanted size."""
+        """Split the rows into segments of the requested size."""
         return self._segments(segment.start, segment.stop, pace.batch_rows, pace)
 
     def _segments(self, start: int, stop: int, batch_rows: int | None, pace: Pace | None = None) -> list[Segment]:
@@ -96,11 +97,11 @@ class LegacyFieldSource:
         return [_Segment(first, last, num_bytes) for first, last, num_bytes in bounds]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """The pages of the batches that lie in the segment whole."""
+        """Return the pages of the batches that are completely in the segment."""
         return self._whole_pages(self._runs(np.array([segment.start]), np.array([segment.stop])))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Return the rows of one segment."""
         runs = self._runs(np.array([segment.start]), np.array([segment.stop]))
         extents = Extents(read)
         whole = self._whole_pages(runs)
@@ -109,7 +110,7 @@ class LegacyFieldSource:
         return self._metadata.pages.decode(self._field, runs, extents)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows; neighbours share a run, near ones a read."""
+        """Read individual rows; adjacent rows form one run, and nearby rows share a read."""
         if not len(rows):
             return []
         average = max(1, int(self._bytes_before[-1]) // max(1, self._metadata.num_rows))
@@ -125,7 +126,7 @@ class LegacyFieldSource:
         return array if len(distinct) == len(rows) else array.take(pa.array(places))
 
     def _runs(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Runs:
-        """Stretches of rows of the file, cut where batches end; ascending and apart."""
+        """Return runs of rows of the file, split at batch boundaries; ascending and disjoint."""
         offsets = self._first_rows
         first = np.searchsorted(offsets, starts, side="right") - 1
         last = np.searchsorted(offsets, stops, side="left")
@@ -150,12 +151,12 @@ class LegacyFieldSource:
 
     @cached_property
     def _bytes_before(self) -> NDArray[np.int64]:
-        """(num_batches + 1,) bytes of the field's pages in front of each batch."""
+        """Total size of the field's pages before each batch in bytes, shape (num_batches + 1,)."""
         starts, stops = self._spans
         return np.concatenate([[0], np.cumsum((stops - starts).sum(axis=0))])
 
     def _cuts(self, start: int, stop: int, batch_rows: int | None, pace: Pace | None) -> NDArray[np.int64]:
-        """Ascending rows from ``start`` to ``stop`` where one segment ends and the next begins."""
+        """Return ascending rows from ``start`` to ``stop`` where one segment ends and the next starts."""
         offsets = self._first_rows
         bounds = np.array([start, stop])
         num_bytes = np.diff(np.interp(bounds, offsets, self._bytes_before))[0]
@@ -179,7 +180,7 @@ class LegacyFieldSource:
         return np.unique(np.concatenate([bounds, cuts[(cuts > start) & (cuts < stop)]]))
 
     def _snapped(self, cuts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The cuts moved to the ends of batches, where batches are small."""
+        """Move the cuts to batch boundaries if batches are small."""
         offsets = self._first_rows
         near = offsets[np.clip(np.searchsorted(offsets, cuts), 0, len(offsets) - 1)]
         small = self._bytes_before[-1] <= (len(offsets) - 1) * (_SEGMENT_BYTES // 4)

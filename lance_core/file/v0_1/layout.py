@@ -3,28 +3,28 @@
 ::
 
     0        batches                 row groups: the pages of every field, depth first, batch after batch
-    A        page table              i64 (position, length) for every field id lo..hi, and every batch of it
+    A        page table              i64 (position, length) for every field id lo..hi and every batch
              statistics pages        only if a column has statistics
-             statistics page table   one batch; ids of their own from 0
+             statistics page table   one batch; uses separate field ids, which start at 0
              dictionary values       plain or binary, one list per dictionary field, ascending field id
     B        u32 length, Manifest    the schema, with the positions of the dictionaries
     C        u32 length, Metadata    A, B, first row of every batch, the schema of the statistics
     end-16   footer                  i64 C, u16 0, u16 1 or 2, "LANC"
 
 Nothing is aligned, padded or compressed; all positions are absolute, all numbers little-endian. ``length`` counts
-values. ``lo`` is the first field id that the table lists for the file, ``hi`` the largest; ids without pages, and
+values. ``lo`` is the first field id that the manifest lists for the file, ``hi`` the largest; ids without pages, and
 structs, have (0, 0).
 
 ===========================  ============================  =====================
 Field                        Position                      Length
 ===========================  ============================  =====================
 fixed width, dictionary      values or keys                rows
-string, binary               offsets, behind the bytes     rows
+string, binary               offsets, after the bytes      rows
 list                         offsets, before the items     rows + 1
 null                         anything                      rows
 ===========================  ============================  =====================
 
-**Source:** ``lance.file.Metadata``; behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** ``lance.file.Metadata``; behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ FOOTER: Final = struct.Struct("<qHH4s")
 """Position of the metadata, version, magic."""
 
 LENGTH: Final = struct.Struct("<I")
-"""In front of both messages."""
+"""Length prefix of both messages."""
 
 ENTRY: Final = np.dtype("<i8")
-"""One number of the page table; two make an entry."""
+"""One number in the page table; an entry consists of two."""
 
 MAX_ROWS: Final = 2**31 - 1
-"""Row numbers of batches have 32 bits and a sign."""
+"""The first rows of batches are stored as signed 32-bit integers."""
 
 WRITER_LIBRARY: Final = "lance"
 WRITER_VERSION: Final = "14.0.2"
-"""What the schema message says of its writer: the release whose files these are equal to."""
+"""Writer version in the schema message: the release whose files are identical to the files written here."""

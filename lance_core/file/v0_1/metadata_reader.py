@@ -1,11 +1,11 @@
-"""LegacyMetadataReader: everything of a 0.1 file but its values.
+"""LegacyMetadataReader: everything in a 0.1 file except its values.
 
-The page table does not say which field ids it has. They run from the first id that the table's manifest lists for the
-file to the largest one, and from 0 in files of early releases; the sections that follow the page table tell which of
-these it is. Fields that got other ids when the table was corrected (:mod:`lance_core.table.old_writers`) are found by
-their place among the fields of the file.
+The page table does not record its field ids. They range from the first id that the table's manifest lists for
+the file to the largest one, or from 0 in files of early releases; the sections after the page table show which case
+applies. Fields whose ids changed when the table was corrected (:mod:`lance_core.table.old_writers`) are found by their
+position among the fields of the file.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2; files of releases since 0.4.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2; files of releases since 0.4.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lance_core.schema.field import Schema
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -42,30 +42,31 @@ if TYPE_CHECKING:
 __all__ = ["LegacyMetadataReader"]
 
 _MOST_AHEAD: Final = 16 * 1024 * 1024
-"""What lies behind the values is read at once up to so many bytes."""
+"""If the part after the values has at most this many bytes, it is read with one request."""
 
 _SECTION: Final = "metadata of format 0.1"
 
 
 class LegacyMetadataReader:
-    """An open 0.1 file without its values. Safe for use by several threads.
+    """An open 0.1 file without its values. Safe for concurrent use by several threads.
 
     Args:
         tail: the end of the file.
-        field_ids: what the manifest lists for the file; without it the file's own schema decides.
+        field_ids: ids that the manifest lists for the file; None = as recorded in the file's own schema.
 
     Attributes:
         batch_offsets: (num_batches + 1,) int64, first row of each batch, then the number of rows.
-        schema: the fields that the file itself describes; none in a file without a schema.
-        own_ids: field id of the table -> that of the file, for the fields that the table reads from it.
-        statistics_schema: fields of the statistics, with ids of their own; None without statistics.
+        schema: the fields that the file itself describes; empty in a file without a schema.
+        own_ids: maps field ids of the table to field ids of the file, for the fields that the table reads from the
+            file.
+        statistics_schema: fields of the statistics, with their separate ids; None if the file has no statistics.
         page_table: the pages of all fields.
-        pages: decodes them.
-        spans: where they lie.
+        pages: decodes the pages.
+        spans: locations of the pages.
 
     Raises:
         CorruptDataError: the metadata is damaged.
-        NotSupportedError: the schema has a field that is not handled here.
+        NotSupportedError: the schema has a field that this library does not support.
     """
 
     def __init__(self, tail: FileTail, field_ids: Sequence[int] | None = None) -> None:
@@ -77,7 +78,7 @@ class LegacyMetadataReader:
         self._position = self._metadata_position()
         self._message = self._parsed_metadata()
         if 0 < self.num_bytes - self._message.page_table_position <= _MOST_AHEAD:
-            # One request for the tables and the messages.
+            # One request for both the tables and the messages.
             tail.extend(self._message.page_table_position)
         self.batch_offsets = self._checked_offsets()
         self._manifest = self._embedded_manifest()
@@ -106,23 +107,33 @@ class LegacyMetadataReader:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the file."""
+        """Number of rows in the file."""
         return int(self.batch_offsets[-1])
 
     @property
     def num_batches(self) -> int:
-        """Row groups of the file."""
+        """Number of row groups in the file."""
         return len(self.batch_offsets) - 1
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Bytes of the file; no request when they are in memory already."""
+        """Read bytes of the file; this makes no request if they are already in memory."""
         return self._tail.read(ranges)
 
-    def dictionary(self, field: Field) -> pa.Array:
-        """The values of a dictionary field; read once.
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Check that the fields of a manifest exist; a file without a schema is not checked.
 
         Raises:
-            CorruptDataError: the file has none for it.
+            CorruptDataError: a field is missing.
+        """
+        unknown = [each for each in columns if self.schema.find(self.own_ids.get(each, each)) is None]
+        if unknown and self.schema.fields:
+            raise CorruptDataError(f"data file {self.path} has no field {unknown[0]}", path=self.path)
+
+    def dictionary(self, field: Field) -> pa.Array:
+        """Return the values of a dictionary field; they are read on the first call.
+
+        Raises:
+            CorruptDataError: the file has no dictionary for the field.
         """
         known = self._values.get(field.id)
         if known is not None:
@@ -131,11 +142,11 @@ class LegacyMetadataReader:
         if place is None:
             raise self._corrupt(f"field {field.name!r} has no dictionary")
         values = self.pages.values(field, place.position, place.num_values, Extents(self.read))
-        # Without a lock, which another thread could hold while the process forks: the first of several counts.
+        # No lock: another thread could hold it during a fork. If several threads read, the first result is kept.
         return self._values.setdefault(field.id, values)
 
     def statistics_pages(self) -> PageReader | None:
-        """Decodes the statistics: one batch, with a row for every batch of the file. None without statistics."""
+        """Return a decoder of the statistics (one batch, with a row per batch of the file); None if there are none."""
         if self._statistics_table is None:
             return None
         return PageReader(self._statistics_table, self.num_bytes, self.path)
@@ -144,7 +155,7 @@ class LegacyMetadataReader:
         [data] = self.read([self._range(self.num_bytes - FOOTER.size, self.num_bytes, "the footer")])
         position, _, _, magic = FOOTER.unpack(data)
         if magic != MAGIC:
-            raise self._corrupt(f"the last 4 bytes are {magic!r}, a data file ends with {MAGIC!r}")
+            raise self._corrupt(f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
         return int(position)
 
     def _parsed_metadata(self) -> pb_file.Metadata:
@@ -158,7 +169,7 @@ class LegacyMetadataReader:
         if not len(offsets):
             offsets = np.zeros(1, np.int64)
         if offsets[0] != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > MAX_ROWS:
-            raise self._corrupt("the first rows of the batches do not ascend from 0")
+            raise self._corrupt("the first rows of the batches are not in ascending order from 0")
         return offsets
 
     def _embedded_manifest(self) -> EmbeddedManifest:
@@ -205,7 +216,7 @@ class LegacyMetadataReader:
         return {field_id: own_id for field_id, own_id in zip(self._listed_ids, own, strict=True) if field_id >= 0}
 
     def _id_ranges(self) -> Iterator[tuple[int, int]]:
-        """First and last field id that the page table may have, the likeliest first."""
+        """Yield possible pairs of the first and last field id in the page table, the most likely pair first."""
         own = self.schema.field_ids()
         if self._field_ids:
             yield self._field_ids[0], max(self._field_ids)
@@ -216,16 +227,16 @@ class LegacyMetadataReader:
             yield 0, max(self._field_ids)
 
     def _page_table_end(self) -> tuple[int, bool]:
-        """Where the section behind the page table starts, and whether that is certain."""
+        """Return the start of the section after the page table, and whether it is certain."""
         if self._statistics_table is not None:
-            # The first column of the statistics is a count, which has no bytes before its position.
+            # The first column of the statistics is a count, whose page starts at its recorded position.
             return int(self._statistics_table.positions[self._statistics_table.lengths > 0].min(initial=2**62)), True
         ends = [self._message.manifest_position or self._position]
         ends += [place.position for place in self._manifest.dictionaries.values()]
         return min(ends), not self._manifest.dictionaries
 
     def _is_plausible(self, table: PageTable) -> bool:
-        """Whether top-level fields have pages of as many rows as the batches."""
+        """Return whether top-level fields have pages with as many rows as the batches."""
         if not all(0 <= field_id - table.first_id < len(table.positions) for field_id in self.schema.field_ids()):
             return False
         num_rows = np.diff(self.batch_offsets)
@@ -248,7 +259,7 @@ class LegacyMetadataReader:
             raise self._corrupt(error.message) from error
 
     def _section(self, position: int, what: str) -> bytes:
-        """The message at a position, without the length in front of it."""
+        """Return the message at a position, without the preceding length."""
         [length] = self.read([self._range(position, position + LENGTH.size, what)])
         (num_bytes,) = LENGTH.unpack(length)
         start = position + LENGTH.size
@@ -257,7 +268,7 @@ class LegacyMetadataReader:
 
     def _range(self, start: int, stop: int, what: str) -> ByteRange:
         if not 0 <= start <= stop <= self.num_bytes:
-            raise self._corrupt(f"{what} at [{start}, {stop}) is not in the {self.num_bytes} bytes of the file")
+            raise self._corrupt(f"{what} at [{start}, {stop}) is outside the file, which has {self.num_bytes} bytes")
         return ByteRange(start, stop)
 
     def _corrupt(self, reason: str) -> CorruptDataError:

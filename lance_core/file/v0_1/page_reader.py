@@ -1,9 +1,9 @@
-"""PageReader: rows of a field, gathered from the pages of many batches at once.
+"""PageReader: reads rows of a field, gathered from the pages of many batches at once.
 
-A *run* is a stretch of rows inside one batch. A scan has one run per batch, a take one per stretch of wanted rows. The
-runs of a list's items follow from its offsets, so every depth of nesting is one more round of reading.
+A *run* is a range of rows within one batch. A scan has one run per batch, a take one per range of requested rows. The
+runs of a list's items are computed from its offsets, so every level of nesting takes one more round of reads.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Positions: TypeAlias = "NDArray[np.int64]"
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Stretches of rows, each inside one batch.
+    """Ranges of rows, each within one batch.
 
     Attributes:
-        batches: of each run, shape (num_runs,).
-        starts: first row, counted from the start of the batch.
-        stops: end of the rows.
+        batches: index of the batch of each run, shape (num_runs,).
+        starts: first row of each run, relative to the start of the batch.
+        stops: end of the rows of each run.
     """
 
     batches: Positions
@@ -52,40 +52,40 @@ class Runs:
 
     @property
     def num_rows(self) -> Positions:
-        """Rows of each run."""
+        """Number of rows in each run."""
         return self.stops - self.starts
 
     def filled(self) -> Runs:
-        """The runs that have rows."""
+        """Return the runs that are not empty."""
         keep = self.starts < self.stops
         return self if keep.all() else Runs(self.batches[keep], self.starts[keep], self.stops[keep])
 
 
 class PageReader:
-    """Decodes the pages that one page table describes.
+    """Decodes the pages described by one page table.
 
     Args:
-        table: where the pages are.
+        table: locations of the pages.
         file_bytes: size of the file.
         path: the file's path, for messages.
-        dictionary: the values of a dictionary field, by id.
+        dictionary: returns the values of a dictionary field.
     """
 
     def __init__(
         self, table: PageTable, file_bytes: int, path: str, dictionary: Callable[[Field], pa.Array] | None = None
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._table = table
         self._file_bytes = file_bytes
         self._path = path
         self._dictionary = dictionary
 
     def decode(self, field: Field, runs: Runs, extents: Extents) -> pa.Array:
-        """The rows of the runs as one array of ``arrow_type(field)``.
+        """Read the rows of the runs as one array of ``arrow_type(field)``.
 
         Raises:
-            CorruptDataError: the pages contradict themselves or the file's size.
-            NotSupportedError: a type that this format does not hold.
+            CorruptDataError: the pages are inconsistent, or extend past the end of the file.
+            NotSupportedError: this format does not support the type.
         """
         runs = runs.filled()
         dtype = arrow_type(field)
@@ -106,22 +106,23 @@ class PageReader:
             if not field.is_dictionary:
                 return values
             if self._dictionary is None:
-                raise CorruptDataError("there is no dictionary")
+                raise CorruptDataError("the dictionary is missing")
             return decode_dictionary(dtype, values, self._dictionary(field))
         except (CorruptDataError, NotSupportedError) as error:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
     def values(self, field: Field, position: int, num_values: int, extents: Extents) -> pa.Array:
-        """A lone page outside the table: the values of a dictionary, empty ones null.
+        """Read a page that is not in the page table: the values of a dictionary. Empty values are read as null.
 
         Raises:
-            CorruptDataError: it does not lie in the file.
+            CorruptDataError: the page is not inside the file.
         """
         dtype = arrow_type(field).value_type
         one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([num_values], np.int64)).filled()
         if not 0 <= position <= self._file_bytes or not 0 <= num_values <= self._file_bytes:
             raise CorruptDataError(
-                f"{self._path}: a dictionary of {num_values} values at {position} is not in the file", path=self._path
+                f"{self._path}: a dictionary of {num_values} values at position {position} is outside the file",
+                path=self._path,
             )
         positions = np.full(len(one.batches), position, np.int64)
         if is_variable_width(dtype):
@@ -129,12 +130,12 @@ class PageReader:
         return self._plain(plain_layout(dtype), one, positions, extents)
 
     def _pages(self, field: Field, runs: Runs) -> tuple[Positions, Positions]:
-        """Position and length of the page of each run, which has the rows of it."""
+        """Return the position and length of the page of each run, after checking that it has enough rows."""
         positions, lengths = self._table.pages(field.id)
         lengths = lengths[runs.batches]
         if bool((runs.stops > lengths - field.is_list).any()):
             raise CorruptDataError(
-                f"{self._path}: a page of field {field.name!r} (id {field.id}) has fewer values than the batch needs",
+                f"{self._path}: a page of field {field.name!r} (id {field.id}) has fewer values than its batch needs",
                 path=self._path,
             )
         return positions[runs.batches], lengths
@@ -165,21 +166,21 @@ class PageReader:
     def _words(
         self, runs: Runs, positions: Positions, dtype: np.dtype[np.signedinteger], extents: Extents
     ) -> NDArray[np.signedinteger]:
-        """The offsets of the rows of each run, one more than it has rows."""
+        """Return the offsets of the rows of each run: one offset more than the run has rows."""
         self._check_size(runs.stops + 1, 8 * dtype.itemsize)
         starts = positions + runs.starts * dtype.itemsize
         data = extents.gather(*self._inside(starts, positions + (runs.stops + 1) * dtype.itemsize))
         return (data.copy() if data.ctypes.data % dtype.itemsize else data).view(dtype)
 
     def _check_size(self, num_values: Positions, bits: int) -> None:
-        """Whether the file can hold so many values of a width; everything after may multiply without overflow."""
+        """Check that this many values of a width can fit in the file, so that later multiplications cannot overflow."""
         if len(num_values) and int(num_values.max()) * bits > 8 * self._file_bytes:
             raise CorruptDataError(f"a page of {int(num_values.max())} values of {bits} bits is larger than the file")
 
     def _inside(self, starts: Positions, stops: Positions) -> tuple[Positions, Positions]:
-        """The spans, which lie in the file and together are not larger than it."""
+        """Check that the spans are inside the file and their total size does not exceed the file size; return them."""
         if len(stops) and int(stops.max()) > self._file_bytes:
-            raise CorruptDataError(f"a page ends at {int(stops.max())}, the file has {self._file_bytes} bytes")
+            raise CorruptDataError(f"a page ends at byte {int(stops.max())}, but the file has {self._file_bytes} bytes")
         if int((stops - starts).sum()) > self._file_bytes + len(stops):
             raise CorruptDataError("pages of one field overlap: together they are larger than the file")
         return starts, stops

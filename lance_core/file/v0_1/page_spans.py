@@ -1,7 +1,7 @@
-"""PageSpans: the bytes of whole pages, as far as they are known without reading.
+"""PageSpans: the byte ranges of whole pages, to the extent that they are known without reading.
 
-A binary page begins behind whatever page ends last before its offsets. That is a guess, which the offsets confirm; it
-saves a request, and tells how large the values are before any of them is read.
+A binary page is assumed to start after the last page that ends before its offsets. The offsets confirm this guess. The
+guess saves a request, and provides the size of the values before any of them is read.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """
@@ -33,28 +33,29 @@ __all__ = ["PageSpans"]
 
 
 class PageSpans:
-    """Where the pages of a file start and end. Safe for use by several threads.
+    """Start and end of the pages of a file. Safe for concurrent use by several threads.
 
     Args:
-        table: positions and lengths.
-        schema: all fields of the file, as far as known.
+        table: positions and lengths of the pages.
+        schema: all known fields of the file.
         file_bytes: size of the file.
     """
 
     def __init__(self, table: PageTable, schema: Schema, file_bytes: int) -> None:
-        """See the class."""
+        """See the class docstring."""
         self._table = table
         self._schema = schema
         self._file_bytes = file_bytes
 
     def of(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Starts and ends of the pages of a field and of those below it, each (num_pages_fields, num_batches).
+        """Return the starts and ends of the pages of a field and its descendants, each (num_pages_fields, num_batches).
 
-        The spans lie within the file whatever the table says; the reader of the pages complains about what does not.
+        The spans are always inside the file, even if the table is damaged; the page reader reports pages outside the
+        file.
 
         Raises:
             CorruptDataError: the table has no row for a field.
-            NotSupportedError: a type that this format does not hold.
+            NotSupportedError: this format does not support the type.
         """
         spans = [self._spans(node) for node in _with_pages(field)]
         if not spans:
@@ -71,19 +72,19 @@ class PageSpans:
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
-        """Ends of all pages of the file, ascending; the first is the start of the file."""
+        """Ends of all pages of the file, ascending; the first element is the start of the file."""
         ends = [np.zeros(1, np.int64)]
         for top in self._schema.fields:
             for node in _with_pages(top):
                 try:
                     ends.append(self._known(node)[1])
                 except (CorruptDataError, NotSupportedError):
-                    # A field that cannot be read; whoever wants it learns why.
+                    # This field cannot be read; the error is raised when it is read.
                     continue
         return np.sort(np.concatenate(ends))
 
     def _known(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions of the pages, and their ends."""
+        """Return the positions of the pages, and their ends."""
         positions, lengths = self._table.pages(field.id)
         dtype = arrow_type(field)
         if pa.types.is_null(dtype):

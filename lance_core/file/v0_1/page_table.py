@@ -1,6 +1,6 @@
-"""PageTable: where the pages of every field and batch are.
+"""PageTable: locations of the pages of every field and batch.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ __all__ = ["PageTable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTable:
-    """The entries of the field ids from ``first_id`` on.
+    """The entries of the field ids starting at ``first_id``.
 
     Attributes:
         first_id: field id of the first row.
         positions: (num_ids, num_batches) int64, within the file.
         lengths: (num_ids, num_batches) int64, in values; not negative.
-        own_ids: field id of the table -> that of the file, where they differ.
+        own_ids: maps field ids of the table to field ids of the file where they differ.
     """
 
     first_id: int
@@ -40,27 +40,27 @@ class PageTable:
 
     @staticmethod
     def num_bytes(num_ids: int, num_batches: int) -> int:
-        """Size of a table."""
+        """Return the size of a table in bytes."""
         return num_ids * num_batches * 2 * ENTRY.itemsize
 
     @classmethod
     def parse(cls, data: pa.Buffer, *, first_id: int, num_ids: int, num_batches: int, file_bytes: int) -> Self:
-        """Parse the bytes, whose number is that of a table.
+        """Parse the bytes of a page table.
 
         Raises:
-            CorruptDataError: an entry lies outside the file.
+            CorruptDataError: an entry refers to a position outside the file.
         """
         entries = np.frombuffer(data, ENTRY).reshape(num_ids, num_batches, 2)
         positions, lengths = entries[:, :, 0], entries[:, :, 1]
         if entries.size and (int(entries.min()) < 0 or int(positions.max()) > file_bytes):
-            raise CorruptDataError(f"an entry of the page table lies outside the {file_bytes} bytes of the file")
+            raise CorruptDataError(f"an entry of the page table is not within the {file_bytes} bytes of the file")
         return cls(first_id=first_id, positions=positions, lengths=lengths)
 
     def pages(self, field_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positions and lengths of the pages of a field, each (num_batches,).
+        """Return the positions and lengths of the pages of a field, each (num_batches,).
 
         Raises:
-            CorruptDataError: the table has no row for it.
+            CorruptDataError: the table has no row for the field.
         """
         row = self.own_ids.get(field_id, field_id) - self.first_id
         if not 0 <= row < len(self.positions):

@@ -1,9 +1,9 @@
-"""PageWriter: the pages of many batches, fields depth first in each; numpy and Arrow are called once for all of them.
+"""PageWriter: encodes the pages of many batches, depth first, with one numpy or Arrow call for all batches.
 
-Nulls have no place in a page. What lies under one is left out or zeroed, so that it reads back as zero, as empty, or,
-where empty means null, as null again.
+A page cannot represent nulls. Values under nulls are omitted or zeroed: they are read back as zero or as empty, or as
+null for types in which an empty value means null.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _Offset = TypeVar("_Offset", np.int32, np.int64)
 
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _MOST_BYTES: Final = 16
-"""Of one value, or of two offsets."""
+"""Maximum size of one value or two offsets in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pages:
-    """The pages of one field, one for each group; where in the file they will be is not known yet.
+    """The pages of one field, one for each group; their positions in the file are not yet known.
 
     Attributes:
-        field: whose pages they are.
-        lengths: (num_groups,) what the page table says of each.
-        data: the bytes of each; of binary columns those of the values.
-        bounds: (num_groups + 1,) rows of each.
-        offsets: of binary columns: (num_rows + 1,) int64 positions in the data; None for others.
+        field: the field that owns the pages.
+        lengths: (num_groups,) length of each page as recorded in the page table.
+        data: bytes of each page; for binary columns, the bytes of the values.
+        bounds: (num_groups + 1,) row boundaries of the pages.
+        offsets: for binary columns, (num_rows + 1,) int64 positions in the data; None for others.
     """
 
     field: Field
@@ -60,14 +60,14 @@ class _Pages:
     offsets: NDArray[np.int64] | None = None
 
     def sizes(self) -> NDArray[np.int64]:
-        """Bytes of each page."""
+        """Return the size of each page in bytes."""
         if self.offsets is None:
             return self.data.sizes
         sizes: NDArray[np.int64] = self.data.sizes + OFFSET_BYTES * (np.diff(self.bounds) + 1)
         return sizes
 
     def segments(self, positions: NDArray[np.int64]) -> list[Segments]:
-        """The bytes of pages that start at these positions in the file."""
+        """Return the bytes of the pages, given their start positions in the file."""
         if self.offsets is None:
             return [self.data]
         words = _each_with_its_end(self.offsets, self.bounds, positions)
@@ -75,20 +75,20 @@ class _Pages:
 
 
 class PageWriter:
-    """Collects bytes and where they are; whoever owns it moves the bytes on.
+    """Collects bytes and their positions; the caller writes the bytes to the file.
 
     Args:
-        position: where in the file the next byte will be.
+        position: position of the next byte in the file.
 
     Attributes:
-        position: as above.
-        parts: bytes that are not yet moved on.
-        entries: field id -> pieces of (num_pages, 2) position and length, in the order of the batches.
-        statistics: field id -> of its pages, in the order of the batches.
+        position: position of the next byte in the file.
+        parts: bytes that have not been written yet.
+        entries: maps field ids to arrays of positions and lengths, each (num_pages, 2), in batch order.
+        statistics: maps field ids to the statistics of their pages, in batch order.
     """
 
     def __init__(self, position: int) -> None:
-        """No pages yet."""
+        """Create a writer without pages."""
         self.position = position
         self.parts: list[NDArray[np.uint8]] = []
         self.entries: dict[int, list[NDArray[np.int64]]] = {}
@@ -102,13 +102,13 @@ class PageWriter:
         *,
         with_statistics: bool = False,
     ) -> None:
-        """Add the pages of top-level fields and of those below them: all of one group, then all of the next.
+        """Add the pages of top-level fields and their descendants: all pages of one group, then all pages of the next.
 
         Args:
             fields: the top-level fields.
-            arrays: their rows, with keys in the place of dictionaries.
+            arrays: the rows of the fields, with dictionaries replaced by keys.
             bounds: (num_groups + 1,) ascending rows from 0 to the number of rows; no group is empty.
-            with_statistics: whether statistics of their pages, and of those of struct members, are wanted.
+            with_statistics: whether to collect statistics of the pages of the fields and of struct members.
         """
         found = [
             pages
@@ -121,7 +121,7 @@ class PageWriter:
         stops = self.position + np.cumsum(sizes).reshape(sizes.shape)
         columns: list[Segments] = []
         for pages, positions in zip(found, (stops - sizes).T, strict=True):
-            # That of a binary page is where its offsets are, behind the values.
+            # The position of a binary page is the position of its offsets, after the values.
             starts = positions if pages.offsets is None else positions + pages.data.sizes
             self.entries.setdefault(pages.field.id, []).append(np.stack([starts, pages.lengths], axis=1))
             columns += pages.segments(positions)
@@ -132,7 +132,7 @@ class PageWriter:
             self.append(interleave(columns)[0])
 
     def write_values(self, values: pa.Array) -> int:
-        """Add a page that belongs to no field; returns its position."""
+        """Add a page that does not belong to any field, and return its position."""
         validity = validity_of(values)
         if is_variable_width(values.type):
             data, offsets = encode_binary(values, validity, self.position)
@@ -141,7 +141,7 @@ class PageWriter:
         return self.append(encode_plain(values, validity))
 
     def append(self, data: NDArray[np.generic]) -> int:
-        """Add bytes, whose memory is referenced; returns their position."""
+        """Add bytes without copying them, and return their position."""
         position = self.position
         if data.size:
             self.parts.append(np.ascontiguousarray(data).reshape(-1).view(np.uint8))
@@ -176,7 +176,7 @@ class PageWriter:
             yield _Pages(field, num_rows, Segments.back_to_back(_NO_BYTES, np.zeros_like(num_rows)), bounds)
             return
         if with_statistics and not field.is_dictionary and has_statistics(array.type):
-            # Bounds hold for what is read back: below a null struct these are zeros, not nulls.
+            # Bounds describe the values as read back: below a null struct these are zeros, not nulls.
             shown = array if visible is None else _zeroed(array, visible)
             found = grouped_statistics(shown, validity_of(shown), bounds)
             self.statistics.setdefault(field.id, []).extend(found)
@@ -191,10 +191,10 @@ class PageWriter:
 def _each_with_its_end(
     offsets: NDArray[_Offset], bounds: NDArray[np.int64], starts: NDArray[_Offset]
 ) -> NDArray[_Offset]:
-    """The offsets of each group, its end included, counted so that the first is ``starts[i]``."""
+    """Return the offsets of each group, including its end, shifted so that the first offset is ``starts[i]``."""
     sizes = np.diff(bounds) + 1
     groups = np.arange(len(sizes))
-    # The end of a group is also the start of the next.
+    # The end of a group is also the start of the next one.
     rows = np.arange(int(sizes.sum())) - np.repeat(groups, sizes)
     moved: NDArray[_Offset] = offsets[rows] + np.repeat(starts - offsets[bounds[:-1]], sizes)
     return moved
@@ -204,7 +204,7 @@ def _plain_segments(array: pa.Array, validity: NDArray[np.bool_] | None, bounds:
     data = encode_plain(array, validity)
     bits = bounds * plain_layout(array.type).bits_per_row
     if bool((bits[:-1] % 8).any()):
-        # Each page starts at a whole byte.
+        # Each page starts at a byte boundary.
         num_bits = np.diff(bits)
         page_bits = -(-num_bits // 8) * 8
         spread = np.zeros(int(page_bits.sum()), np.bool_)
@@ -216,7 +216,7 @@ def _plain_segments(array: pa.Array, validity: NDArray[np.bool_] | None, bounds:
 
 
 def _zeroed(array: pa.Array, visible: NDArray[np.bool_]) -> pa.Array:
-    """The array with zeros, or empty values, for the values that are not visible; nulls stay nulls."""
+    """Replace values that are not visible with zeros or empty values; nulls stay null."""
     if visible.all():
         return array
     zeros = pa.py_buffer(bytes(_MOST_BYTES))
@@ -226,7 +226,7 @@ def _zeroed(array: pa.Array, visible: NDArray[np.bool_]) -> pa.Array:
 
 
 def fields_with_statistics(field: Field) -> Iterator[Field]:
-    """The fields whose pages have statistics: leaves that are reached through structs only."""
+    """Yield the fields whose pages have statistics: leaves that are not inside lists."""
     if field.is_struct:
         for child in field.children:
             yield from fields_with_statistics(child)

@@ -1,9 +1,9 @@
-"""Statistics of a 0.1 file: a miniature file inside the file, with a row for every batch.
+"""Statistics of a 0.1 file: a miniature file inside the file, with one row per batch.
 
-Every field with statistics is a struct named by its id, with the members ``null_count``, ``min_value`` and
-``max_value``; both bounds are nullable, whatever the field is. Their ids count anew from 0.
+Every field with statistics is a struct named after its id, with the members ``null_count``, ``min_value`` and
+``max_value``; both bounds are nullable, even if the field is not. The ids of these structs start again at 0.
 
-**Source:** ``lance.file.Metadata.StatisticsMetadata``; behaviour of pylance 14.0.2.
+**Source:** ``lance.file.Metadata.StatisticsMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_core.encodings.v0_1.statistics import decimal_bounds, has_statistics, statistics_arrays
 from lance_core.file.v0_1.extents import Extents
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["read_statistics", "statistics_record"]
+
+__all__ = ["batch_bounds", "read_statistics", "statistics_record"]
 
 NULL_COUNT: Final = "null_count"
 LEAST: Final = "min_value"
@@ -39,15 +41,15 @@ _RAW_DECIMAL: Final = "fixed_size_binary:16"
 def read_statistics(
     metadata: LegacyMetadataReader, field_ids: Sequence[int] | None = None
 ) -> dict[int, pa.StructArray]:
-    """What a file says of its batches.
+    """Read the statistics of the batches of a file.
 
     Args:
         metadata: the open file.
-        field_ids: the fields that matter; None for all that have statistics.
+        field_ids: the relevant fields; None for all that have statistics.
 
     Returns:
-        Field id → structs of ``null_count``, ``min_value`` and ``max_value``, one for each batch; a null bound is not
-        known. Fields without statistics are left out.
+        Maps each field id to structs of ``null_count``, ``min_value`` and ``max_value``, one per batch; a null bound
+        means unknown. Fields without statistics are omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.
@@ -59,7 +61,7 @@ def read_statistics(
     extents = Extents(metadata.read)
     one_batch = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([metadata.num_batches], np.int64))
     for top in metadata.statistics_schema.fields:
-        # A name that is no id belongs to something that this reader does not know.
+        # Ignore structs that this reader does not know: their names are not ids.
         field_id = int(top.name) if top.name.isdecimal() and len(top.name) < 10 else -1
         members = {child.name for child in top.children}
         if not {NULL_COUNT, LEAST, GREATEST} <= members or (field_ids is not None and field_id not in field_ids):
@@ -72,11 +74,11 @@ def read_statistics(
 def statistics_record(
     schema: Schema, statistics: Mapping[int, Sequence[PageStatistics]]
 ) -> tuple[Schema, list[pa.StructArray]] | None:
-    """The fields and columns that hold the statistics of a file; None when it has none.
+    """Return the fields and columns that contain the statistics of a file; None if the file has no statistics.
 
     Args:
-        schema: of the file.
-        statistics: field id → of its pages, one for each batch.
+        schema: schema of the file.
+        statistics: maps field ids to the statistics of their pages, one entry per batch.
     """
     wanted = [node for top in schema.fields for node in fields_with_statistics(top) if has_statistics(arrow_type(node))]
     if not wanted or not statistics:
@@ -91,7 +93,7 @@ def statistics_record(
 
 
 def _with_raw_bounds(top: Field) -> Field:
-    """The same field, with decimals as the bytes they are: those of a batch of nulls are no decimals."""
+    """Return the field with decimals as raw bytes, because the bounds of a batch of nulls are not valid decimals."""
     return replace(
         top,
         children=tuple(
@@ -116,3 +118,32 @@ def _members(field: Field) -> list[pa.Field]:
         pa.field(LEAST, dtype),
         pa.field(GREATEST, dtype),
     ]
+
+
+def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> dict[int, tuple[pa.Array, pa.Array]]:
+    """Return the minimum and maximum of the values as read back, for every batch: a filter can skip batches by them.
+
+    Statistics describe the rows as they were written. A null of a type without nulls in the file reads back as a value,
+    and so may a string under a null. The bounds of a batch are therefore used only if it had no nulls.
+
+    Args:
+        metadata: the open file.
+        field_ids: the relevant fields.
+
+    Returns:
+        Field id → two arrays with one entry per batch, null if unknown. Fields without statistics, and fields that the
+        table reads from another file, are omitted.
+
+    Raises:
+        CorruptDataError: the statistics are damaged.
+    """
+    found = {}
+    own = {metadata.own_ids[field_id]: field_id for field_id in field_ids if field_id in metadata.own_ids}
+    for own_id, statistics in read_statistics(metadata, list(own)).items():
+        has_nulls = pc.not_equal(statistics.field(NULL_COUNT), 0)
+        least, greatest = (
+            pc.if_else(has_nulls, pa.scalar(None, bounds.type), bounds)
+            for bounds in (statistics.field(LEAST), statistics.field(GREATEST))
+        )
+        found[own[own_id]] = (least, greatest)
+    return found

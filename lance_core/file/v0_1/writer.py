@@ -1,10 +1,10 @@
 """LegacyFileWriter: record batches → row groups → pages → one data file of format 0.1.
 
-Groups are written as soon as they have their rows. What stays in memory is one group, two numbers for every page, the
-statistics, and the dictionaries. The file equals the one that pylance 14.0.2 writes of the same rows, byte for byte,
-as long as no value lies under a null.
+Groups are written as soon as they are complete. Only one group, two numbers per page, the statistics and the
+dictionaries stay in memory. The file is identical, byte for byte, to the one that pylance 14.0.2 writes for the same
+rows, if there are no values under nulls.
 
-**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behaviour of pylance 14.0.2.
+**Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -16,49 +16,50 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.file.batch_alignment import BatchAlignment
+from lance_core.file.data_file_writer import DataFileWriter, WrittenFile
 from lance_core.file.layout import MAGIC
 from lance_core.file.v0_1.dictionary_keys import DictionaryKeys
 from lance_core.file.v0_1.embedded_manifest import DictionaryPlace, EmbeddedManifest
 from lance_core.file.v0_1.layout import ENTRY, FOOTER, LENGTH, MAX_ROWS
 from lance_core.file.v0_1.page_writer import PageWriter
-from lance_core.file.v0_1.row_groups import RowGroups
 from lance_core.file.v0_1.statistics import statistics_record
-from lance_core.file.writer import WrittenFile
-from lance_core.file.writer_state import WriterState
+from lance_core.file.write_config import DEFAULT_MAX_ROWS_PER_GROUP
 from lance_core.proto import pb_file
 from lance_core.schema.convert import fields_to_proto
 from lance_core.schema.storable import check_storable
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Schema
 
 __all__ = ["LegacyFileWriter"]
 
-_DEFAULT_GROUP_ROWS: Final = 1024
 _FLUSH_BYTES: Final = 1024 * 1024
-"""Pages are handed to the stream together when they have so many bytes."""
+"""Pages are written to the stream together once their total size reaches this many bytes."""
+
+_RUN_BYTES: Final = 4 << 20
+"""Groups are handed out together up to this size: enough to hide the cost of a call, few enough for the CPU caches."""
 
 
-class LegacyFileWriter(WriterState):
-    """Writes one data file of format 0.1. Not safe for use by several threads at once.
+class LegacyFileWriter(DataFileWriter):
+    """Writes one data file of format 0.1.
 
-    Leaving the ``with`` block without :meth:`finish` aborts.
+    Leaving the ``with`` block without calling :meth:`finish` aborts the write.
 
     Args:
-        stream: where the bytes go; committed by :meth:`finish`, aborted by :meth:`abort`.
+        stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
-        max_rows_per_group: rows of every batch of the file but the last.
-        dictionaries: field id -> the table's values of dictionary columns, which every file of it shares; a value that
-            is not among them is refused. Columns without an entry get a dictionary of the values that come.
-        dictionaries_grow: whether new values go behind the given ones instead of being refused.
+        max_rows_per_group: number of rows in every batch of the file except the last.
+        dictionaries: maps field ids to the dictionary values that all files of the table share; any other value is
+            rejected. Columns without an entry get a dictionary of the values that occur.
+        dictionaries_grow: whether new values are appended to the given dictionaries instead of being rejected.
 
     Raises:
         InvalidInputError: the group size is not positive.
-        UnsupportedVersionError: the format cannot hold a type of the schema.
+        UnsupportedVersionError: the format does not support a type of the schema.
     """
 
     def __init__(
@@ -66,20 +67,20 @@ class LegacyFileWriter(WriterState):
         stream: WriteStream,
         schema: Schema,
         *,
-        max_rows_per_group: int = _DEFAULT_GROUP_ROWS,
+        max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
         dictionaries: Mapping[int, pa.Array] | None = None,
         dictionaries_grow: bool = False,
     ) -> None:
-        """See the class."""
+        """See the class docstring."""
         if max_rows_per_group < 1:
-            raise InvalidInputError(f"max_rows_per_group must be positive, it is {max_rows_per_group}")
+            raise InvalidInputError(f"max_rows_per_group must be positive, found {max_rows_per_group}")
         check_storable(schema, LanceFileVersion.V0_1)
         self._stream = stream
         self._schema = schema
         self._alignment = BatchAlignment(schema)
         self._keys = DictionaryKeys(schema, dictionaries, are_fixed=not dictionaries_grow)
         self._group_rows = max_rows_per_group
-        self._groups = RowGroups(max_rows_per_group)
+        self._groups = _RowGroups(max_rows_per_group)
         self._pages = PageWriter(stream.position)
         self._batch_offsets = [0]
         self._num_rows = 0
@@ -87,34 +88,34 @@ class LegacyFileWriter(WriterState):
 
     @property
     def num_rows(self) -> int:
-        """Rows taken so far."""
+        """Number of rows accepted so far."""
         return self._num_rows
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written so far and bytes (in memory) still collected: an estimate of the file's size."""
+        """Estimate of the file size: number of bytes written so far plus the memory size of the collected rows."""
         return self._pages.position + self._groups.num_bytes
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Field id -> values of the dictionary columns so far."""
+        """Maps field ids to the values of the dictionary columns so far."""
         return self._keys.values
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Add rows. The batch's memory is referenced until its group is complete.
 
         Raises:
-            SchemaMismatchError: the batch does not fit the schema, or has a null in a dictionary column, where it would
-                turn into a value.
-            InvalidInputError: more rows than a file can have, or a dictionary gets too many values.
-            StorageError: the stream failed; the file cannot be finished any more.
+            SchemaMismatchError: the batch does not match the schema, or has a null in a dictionary column, which would
+                be stored as a value.
+            InvalidInputError: the file would have too many rows, or a dictionary too many values.
+            StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
         arrays = self._alignment.align(batch)
         if batch.num_rows == 0:
             return
         if self._num_rows + batch.num_rows > MAX_ROWS:
-            raise InvalidInputError(f"a file of format 0.1 holds at most {MAX_ROWS} rows")
+            raise InvalidInputError(f"a file of format 0.1 can have at most {MAX_ROWS} rows")
         columns = [self._keys.replaced(top, array) for top, array in zip(self._schema.fields, arrays, strict=True)]
         self._is_open = False
         for groups in self._groups.add(columns, batch.num_rows):
@@ -123,23 +124,23 @@ class LegacyFileWriter(WriterState):
         self._is_open = True
 
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Refused: there are no global buffers in this format.
+        """Raise an error: this format has no global buffers.
 
         Raises:
             NotSupportedError: always.
         """
-        raise NotSupportedError("files of format 0.1 have no global buffers; format 2.0 and later have")
+        raise NotSupportedError("files of format 0.1 have no global buffers; use format 2.0 or later")
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
-        """Add or replace an entry of the schema metadata in the file's manifest."""
+        """Add or replace an entry in the schema metadata of the file's manifest."""
         self._require_open()
         self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
 
     def finish(self) -> WrittenFile:
-        """Write what is collected, the tables, the messages and the footer, and commit the stream.
+        """Write the collected rows, the tables, the messages and the footer, and commit the stream.
 
         Raises:
-            InvalidInputError: the writer is finished, aborted, or failed before.
+            InvalidInputError: the writer was finished or aborted, or an earlier write failed.
             StorageError: the stream failed.
         """
         self._require_open()
@@ -152,20 +153,21 @@ class LegacyFileWriter(WriterState):
         return WrittenFile(
             num_rows=self._num_rows,
             num_bytes=self._pages.position,
-            # Ascending, as readers take the first for the smallest; a column that was cast keeps its old place.
+            # Sorted ascending, because readers assume that the first id is the smallest; a column that was cast
+            # keeps its old position.
             field_ids=tuple(sorted(self._schema.field_ids())),
             column_indices=(),
         )
 
     def abort(self) -> None:
-        """Give up: remove what was written. Safe after any failure, and twice."""
+        """Abort and remove what was written. Safe to call after any failure, and more than once."""
         self._is_open = False
-        self._groups = RowGroups(1)
+        self._groups = _RowGroups(1)
         self._pages.parts = []
         self._stream.abort()
 
     def _write_groups(self, columns: list[pa.Array]) -> None:
-        """Write rows that begin with a group; the last one may have fewer rows."""
+        """Write rows, beginning with a new group; the last group may have fewer rows than the others."""
         num_rows = len(columns[0])
         bounds = np.append(np.arange(0, num_rows, self._group_rows), num_rows)
         self._pages.write(self._schema.fields, columns, bounds, with_statistics=True)
@@ -216,3 +218,52 @@ class LegacyFileWriter(WriterState):
 
     def _append(self, data: bytes) -> int:
         return self._pages.append(np.frombuffer(data, np.uint8))
+
+
+class _RowGroups:
+    """Collects columns and returns groups of exactly ``group_rows`` rows, except for the last one.
+
+    Args:
+        group_rows: rows per group.
+    """
+
+    __slots__ = ("_group_rows", "_held", "num_bytes", "num_rows")
+
+    def __init__(self, group_rows: int) -> None:
+        """Create an empty collection."""
+        self._group_rows = group_rows
+        self._held: list[list[pa.Array]] = []
+        self.num_rows = 0
+        self.num_bytes = 0
+
+    def add(self, columns: list[pa.Array], num_rows: int) -> Iterator[list[pa.Array]]:
+        """Add rows; yield runs of complete groups, each a few MiB or a single group."""
+        start = 0
+        if self.num_rows:
+            start = min(self._group_rows - self.num_rows, num_rows)
+            self._hold([column.slice(0, start) for column in columns], start)
+            if self.num_rows < self._group_rows:
+                return
+            yield self.rest()
+        stop = num_rows - (num_rows - start) % self._group_rows
+        groups_at_once = max(1, _RUN_BYTES * num_rows // (max(1, _num_bytes(columns)) * self._group_rows))
+        rows_at_once = groups_at_once * self._group_rows
+        for first in range(start, stop, rows_at_once):
+            yield [column.slice(first, min(rows_at_once, stop - first)) for column in columns]
+        if stop < num_rows:
+            self._hold([column.slice(stop) for column in columns], num_rows - stop)
+
+    def rest(self) -> list[pa.Array]:
+        """Return the collected rows as one group, and clear the collection."""
+        held, self._held = self._held, []
+        self.num_rows = self.num_bytes = 0
+        return [pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces) for pieces in zip(*held, strict=True)]
+
+    def _hold(self, columns: list[pa.Array], num_rows: int) -> None:
+        self._held.append(columns)
+        self.num_rows += num_rows
+        self.num_bytes += _num_bytes(columns)
+
+
+def _num_bytes(columns: list[pa.Array]) -> int:
+    return sum(column.nbytes for column in columns)

@@ -1,12 +1,12 @@
-"""Which column of a 2.0 file belongs to which field.
+"""Assignment of the columns of a 2.0 file to fields.
 
-The fields are walked depth first, parents before children, and each takes the next column, struct headers and list
-offsets included. Members of a packed struct have none. A string of releases 0.12 and 0.13 takes two.
+The fields are visited depth first, parents before children, and each takes the next column, including struct headers
+and list offsets. Members of a packed struct have no column. A string field written by releases 0.12 and 0.13 takes two.
 
-A manifest tells the column of every field id that has one. A file that is opened alone is walked; what its schema
-leaves open is looked up in the pages.
+A manifest records the column of every field id that has one. For a file that is opened without a manifest, the columns
+are counted through the schema; ambiguous cases are resolved by inspecting the pages.
 
-Source: ``lance.table.DataFile.column_indices``; behaviour of pylance 14.0.2.
+Source: ``lance.table.DataFile.column_indices``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -19,55 +19,68 @@ from lance_core.schema.field import PACKED_KEYS
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lance_core.file.column_metadata import ColumnMetadata
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.schema.field import Field, Schema
 
-__all__ = ["assigned_columns", "column_owners", "first_arm"]
+__all__ = ["assigned_columns", "column_owners", "describes_blobs", "first_arm"]
 
 _NO_COLUMN: Final = -1
 
 
 def column_owners(field: Field) -> list[Field]:
-    """The fields that own a column when a field is written, in the order of the columns."""
+    """Return the fields that own a column when a field is written, in column order."""
     if field.is_packed or field.is_blob or field.is_fixed_size_list:
         return [field]
     return [field, *(owner for child in field.children for owner in column_owners(child))]
 
 
 def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int] | None) -> Mapping[int, int]:
-    """The column of each field of a file, by field id; fields without one are left out.
+    """Return the column of each field of a file, by field id; fields without a column are omitted.
 
     Args:
         metadata: the open file.
-        column_indices: what a manifest says; None = nothing.
+        column_indices: columns recorded in a manifest; None = no manifest.
 
     Raises:
-        CorruptDataError: the schema needs other columns than the file has, or a column that it has not.
+        CorruptDataError: the file does not have the columns that the schema requires.
     """
     num_columns = metadata.footer.num_columns
     if column_indices is not None:
         known = {field_id: index for field_id, index in column_indices.items() if index != _NO_COLUMN}
         for field_id, index in known.items():
             if not 0 <= index < num_columns:
-                raise CorruptDataError(f"{metadata.path}: column {index} of field {field_id}, there are {num_columns}")
+                raise CorruptDataError(
+                    f"{metadata.path}: field {field_id} is in column {index}, but the file has {num_columns} columns"
+                )
         return known
     walk = _Walk(metadata)
     for top in metadata.schema.fields:
         walk.visit(top)
     if walk.position != num_columns:
         raise CorruptDataError(
-            f"{metadata.path}: the schema needs {walk.position} columns, the file has {num_columns}",
+            f"{metadata.path}: the schema needs {walk.position} columns, but the file has {num_columns}",
             expected=walk.position,
             found=num_columns,
         )
     return walk.columns
 
 
+def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_indices: Mapping[int, int] | None) -> bool:
+    """Return whether the pages of at least one blob leaf describe values outside the pages.
+
+    Releases before 0.20 do not support blobs and wrote the bytes into pages; the column metadata distinguishes the
+    cases.
+    """
+    assigned = assigned_columns(metadata, column_indices)
+    columns = metadata.columns([assigned[leaf.id] for leaf in blobs if leaf.id in assigned])
+    return any(column.is_blob for column in columns)
+
+
 def first_arm(column: ColumnMetadata) -> str | None:
-    """How the first page that has rows is encoded; of a column without rows, the first page; None without pages."""
+    """Return the encoding of the first page that has rows, or else of the first page; None if there are no pages."""
     page = next((page for page in column.pages if page.length), column.pages[0] if column.pages else None)
     return None if page is None else page.array_encoding.WhichOneof("array_encoding")
 
@@ -79,11 +92,11 @@ class _Walk:
         self.columns: dict[int, int] = {}
         self.position = 0
         self._metadata = metadata
-        # Only then are there fields with two columns.
+        # Only in this case do some fields have two columns.
         self._has_old_strings = metadata.footer.num_columns > _plain_count(metadata.schema)
 
     def visit(self, field: Field) -> None:
-        """Give the field, and those below it, the next columns."""
+        """Assign the next columns to the field and its descendants."""
         self.columns[field.id] = self.position
         here = self.position
         self.position += 1
@@ -102,14 +115,14 @@ class _Walk:
     def _is_packed(self, field: Field, index: int) -> bool:
         if not any(key in field.metadata for key in PACKED_KEYS):
             return False
-        # The reference packs whatever the value of the key is; a struct header always has a page.
+        # The reference packs the struct if the key exists, regardless of its value; a struct header always has a page.
         return self._arm(index) in (None, "packed_struct")
 
     def _arm(self, index: int) -> str | None:
         if index >= self._metadata.footer.num_columns:
             raise CorruptDataError(
-                f"{self._metadata.path}: the schema needs column {index}, "
-                f"the file has {self._metadata.footer.num_columns}"
+                f"{self._metadata.path}: the schema needs column {index}, but the file has "
+                f"{self._metadata.footer.num_columns}"
             )
         return first_arm(self._metadata.columns([index])[0])
 

@@ -1,4 +1,4 @@
-"""BlobNode: values that lie outside the pages, each in a buffer of its own.
+"""BlobNode: values outside the pages, each in its own buffer.
 
 ::
 
@@ -6,7 +6,7 @@
     null           (1, 0)
     empty          (0, 0)
 
-Source: ``lance.encodings.Blob``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.Blob``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["BlobNode"]
 
 @dataclass(frozen=True, slots=True)
 class BlobNode:
-    """Values outside the pages.
+    """A field whose values are outside the pages.
 
     Attributes:
         dtype: one of the four variable-width types.
@@ -68,7 +68,7 @@ class BlobNode:
         sizes = np.asarray(descriptors.field(1))
         is_null = (sizes == 0) & (positions == 1)
         if bool((sizes > self.num_bytes).any()) or bool((positions > self.num_bytes - sizes).any()):
-            raise CorruptDataError(f"{self.descriptors.pages.where}: a blob lies behind the file's end")
+            raise CorruptDataError(f"{self.descriptors.pages.where}: a blob extends beyond the end of the file")
         if int(sizes.sum()) > self.num_bytes:
             raise CorruptDataError(f"{self.descriptors.pages.where}: the blobs are larger than the file")
         offsets = np.zeros(len(sizes) + 1, np.int64)
@@ -79,7 +79,7 @@ class BlobNode:
         if len(stored) and bool((starts[1:] >= stops[:-1]).all()):
             [data] = yield [Spans.of(starts, stops)]
         else:
-            # Not in the order of the rows: no writer does so.
+            # Not in row order; no writer does this.
             parts = yield [Spans.of(starts[at : at + 1], stops[at : at + 1]) for at in range(len(stored))]
             data = pa.py_buffer(b"".join(parts))
         validity = None if not bool(is_null.any()) else ~is_null

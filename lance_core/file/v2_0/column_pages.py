@@ -1,8 +1,8 @@
-"""ColumnPages: the pages of one column, and which of them hold some rows.
+"""ColumnPages: the pages of one column, and how to find the pages that contain given rows.
 
-Pages of length 0 are skipped wherever they stand.
+Pages of length 0 are skipped wherever they occur.
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ class ColumnPages:
         where: file and column, for messages.
 
     Attributes:
-        pages: in row order.
-        edges: (num_pages + 1,) int64: first row of each page, and the number of rows.
+        pages: the pages, in row order.
+        edges: (num_pages + 1,) int64: first row of each page, then the number of rows.
     """
 
     __slots__ = ("_buffers", "edges", "pages", "where")
 
     def __init__(self, metadata: ColumnMetadata, where: str) -> None:
-        """See the class."""
+        """See the class docstring."""
         self.where = where
         self.pages = tuple(page for page in metadata.pages if page.length)
         if sum(page.length for page in self.pages) >= MAX_POSITION:
-            raise CorruptDataError(f"{where}: pages of {sum(page.length for page in self.pages)} rows")
+            raise CorruptDataError(
+                f"{where}: the pages have {sum(page.length for page in self.pages)} rows, too many for a file"
+            )
         self.edges: NDArray[np.int64] = np.zeros(len(self.pages) + 1, np.int64)
         np.cumsum([page.length for page in self.pages], out=self.edges[1:])
         column = [(buffer.start, buffer.num_bytes) for buffer in metadata.buffers]
@@ -60,19 +62,19 @@ class ColumnPages:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the column."""
+        """Number of rows in the column."""
         return int(self.edges[-1])
 
     @property
     def num_bytes(self) -> int:
-        """Encoded bytes of all pages."""
+        """Total encoded size of all pages in bytes."""
         return sum(page.num_bytes for page in self.pages)
 
     def check_rows(self, expected: int) -> None:
-        """Compare the rows with what the rest of the file says.
+        """Check that the number of rows matches the rest of the file.
 
         Raises:
-            CorruptDataError: they differ.
+            CorruptDataError: the numbers differ.
         """
         if self.num_rows != expected:
             raise CorruptDataError(
@@ -82,9 +84,11 @@ class ColumnPages:
             )
 
     def split(self, rows: Spans) -> list[tuple[int, Spans]]:
-        """The pages that hold the rows, each with the rows counted from its start."""
+        """Return the pages that contain the rows, each with its rows relative to the start of the page."""
         if rows.stop > self.num_rows:
-            raise CorruptDataError(f"{self.where}: row {rows.stop} of {self.num_rows} is wanted")
+            raise CorruptDataError(
+                f"{self.where}: row {rows.stop} was requested, but the column has {self.num_rows} rows"
+            )
         first, last = 0, len(self.pages)
         if last > 1:
             first = int(np.searchsorted(self.edges, rows.start, side="right")) - 1
@@ -98,12 +102,12 @@ class ColumnPages:
         return parts
 
     def decode(self, rows: Spans, step: _DecodePage[T]) -> Steps[list[T]]:
-        """Decode the rows page by page, all pages in the same rounds."""
+        """Decode the rows page by page; all pages share the same rounds of reads."""
         parts = [self._page(index, inside, step) for index, inside in self.split(rows)]
         return (yield from together(parts))
 
     def bytes_of(self, rows: Spans) -> int:
-        """Encoded bytes of a run of rows, in proportion."""
+        """Estimate the encoded size of a run of rows in bytes, proportional to the size of its pages."""
         return sum(
             self.pages[index].num_bytes * inside.total // self.pages[index].length
             for index, inside in (self.split(rows) if rows.total else [])
@@ -117,10 +121,10 @@ class ColumnPages:
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One array of all of them.
+    """Join the arrays into one.
 
     Raises:
-        NotSupportedError: Arrow cannot hold so much in one array.
+        NotSupportedError: the data is too large for one Arrow array.
     """
     if len(arrays) == 1:
         return arrays[0]

@@ -1,13 +1,13 @@
-"""Writers of the columns of one field of a 2.0 file: collect arrays, encode pages, remember where they are.
+"""Writers of the columns of one field of a 2.0 file: they collect arrays, encode pages, and record page locations.
 
 ::
 
-    ValueWriter     one column                          a page when enough is collected
-    BlobWriter      one column of (position, size)      every value is a buffer of its own, in front of the pages
-    StructWriter    header column, member columns       the header gets its one page at the end
+    ValueWriter     one column                          writes a page when enough data is collected
+    BlobWriter      one column of (position, size)      every value has its own buffer, before the pages
+    StructWriter    header column, member columns       the header gets its single page at the end
     ListWriter      offsets column, item columns        list_writer.py
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ _NULL_BLOB_POSITION: Final = 1
 
 
 class ColumnWriter(Protocol):
-    """The columns of one field at any depth."""
+    """The columns of one field at any nesting depth."""
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that are collected."""
+        """Number of bytes collected."""
 
     def check(self, array: pa.Array) -> None:
-        """Raise for values that the format cannot hold."""
+        """Raise an error for values that the format does not support."""
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
         """Write blobs."""
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Take rows."""
+        """Add rows."""
 
     def flush(self, sink: BufferSink) -> None:
-        """Write what is collected."""
+        """Write the collected data."""
 
     def finish(self) -> Iterator[FinishedColumn]:
-        """The columns."""
+        """Yield the completed columns."""
 
 
 class ValueWriter:
@@ -119,7 +119,7 @@ class ValueWriter:
 
 
 class BlobWriter:
-    """A field whose values are written one by one, outside the pages."""
+    """A field whose values are written individually, outside the pages."""
 
     def __init__(self, field: Field, cache_bytes: int, max_page_bytes: int) -> None:
         self._field = field
@@ -221,7 +221,7 @@ class StructWriter:
 
 
 def written_page(page: PageBuilder, encoding: pb20.ArrayEncoding, num_rows: int, sink: BufferSink) -> Page:
-    """Write the buffers of a page; where it is."""
+    """Write the buffers of a page and return the ``Page`` that describes it."""
     return Page(
         buffers=tuple(sink.write_aligned(buffer) for buffer in page.buffers),
         length=num_rows,
@@ -231,12 +231,12 @@ def written_page(page: PageBuilder, encoding: pb20.ArrayEncoding, num_rows: int,
 
 
 def finished_column(field: Field, pages: list[Page], *, is_blob: bool = False) -> FinishedColumn:
-    """A column that gets no more pages."""
+    """Serialize a completed column."""
     return FinishedColumn(field_id=field.id, metadata=ColumnMetadata(pages=tuple(pages), is_blob=is_blob).serialize())
 
 
 def needs_later(path: str, what: str) -> UnsupportedVersionError:
-    """The error for what only later formats hold."""
+    """Return the error for values that only later formats support."""
     return UnsupportedVersionError(
-        f"column {path!r}: {what} needs data storage version 2.1 or 2.2, this is 2.0", column=path, version="2.0"
+        f"column {path!r}: {what} needs data storage version 2.1 or 2.2, found 2.0", column=path, version="2.0"
     )

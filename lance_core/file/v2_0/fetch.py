@@ -1,9 +1,9 @@
-"""From the spans that decoders ask for to the ranges that a store reads, and back.
+"""Converts the spans that decoders request to the ranges that a store reads, and back.
 
-Decoding goes in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Runs that lie
-near each other share a range: looking for a few bytes costs a store about as much as reading the gap.
+Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Runs that
+are close together share a range, because a separate request takes about as long as reading the gap.
 
-Source: ``lance.encodings.Buffer``; the gap is the size that pylance 14.0.2 reads from an object store at once.
+Source: ``lance.encodings.Buffer``; the gap is the amount that pylance 14.0.2 reads from an object store at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.encodings.v2_0.api import Steps
-    from lance_core.file.field_source import Read
+    from lance_core.file.read_steps import Read
 
 __all__ = ["first_ranges", "run"]
 
@@ -34,12 +34,12 @@ _SMALL_BYTES: Final = 64
 
 
 def run(steps: Steps[T], read: Read, *, is_mapped: bool) -> T:
-    """Carry on a conversation until its result is there.
+    """Run a decoder until it returns its result.
 
     Args:
         steps: the decoder.
         read: reads ranges of the file.
-        is_mapped: ranges of the file cost nothing until their bytes are looked at.
+        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
     """
     max_gap_bytes = _MAX_MAPPED_GAP_BYTES if is_mapped else _MAX_GAP_BYTES
     try:
@@ -52,7 +52,7 @@ def run(steps: Steps[T], read: Read, *, is_mapped: bool) -> T:
 
 
 def first_ranges(steps: Steps[T], *, is_mapped: bool) -> list[ByteRange]:
-    """What a decoder wants before it has seen anything."""
+    """Return the ranges that a decoder requests before it has received any data."""
     max_gap_bytes = _MAX_MAPPED_GAP_BYTES if is_mapped else _MAX_GAP_BYTES
     wanted = next(steps, [])
     steps.close()
@@ -60,7 +60,7 @@ def first_ranges(steps: Steps[T], *, is_mapped: bool) -> list[ByteRange]:
 
 
 def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.Buffer]:
-    """One buffer per entry of ``wanted``: its runs back to back, zero-copy for a single run."""
+    """Return one buffer per entry of ``wanted`` that contains its runs back to back; zero-copy for a single run."""
     extents = [_extents(spans, max_gap_bytes) for spans in wanted]
     ranges = [byte_range for each in extents for byte_range in _ranges(each)]
     buffers = iter(read(ranges) if ranges else [])
@@ -71,7 +71,7 @@ def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.B
 
 
 def _extents(spans: Spans, max_gap_bytes: int) -> Spans:
-    """Runs to read: the wanted ones, and the gaps between near ones."""
+    """Return the runs to read: the wanted runs, including the gaps between runs that are close together."""
     if spans.is_single:
         return spans
     far = spans.starts[1:] - spans.stops[:-1] > max_gap_bytes

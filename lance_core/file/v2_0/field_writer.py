@@ -1,9 +1,9 @@
 """V20FieldWriter: the columns of one top-level field in a file of format 2.0.
 
-The field becomes a tree of column writers, see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked before
-anything of it is written.
+The field becomes a tree of column writers; see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked before
+any of it is written.
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2, byte for byte for a single batch.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2, byte for byte for a single batch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lance_core.file.v2_0.list_writer import ListWriter
 from lance_core.schema.logical_types import arrow_type
 
 if TYPE_CHECKING:
-    from lance_core.file.field_writer import BufferSink, FinishedColumn
+    from lance_core.file.field_writer import BufferSink, FileInProgress, FinishedColumn
     from lance_core.file.v2_0.column_writers import ColumnWriter
     from lance_core.schema.field import Field
 
@@ -31,42 +31,41 @@ class V20FieldWriter:
 
     Args:
         field: the top-level field.
-        cache_bytes: bytes beyond which a column writes a page.
-        max_page_bytes: about the upper bound of a page that is made of one array.
+        file: the file that the field is written to.
 
     Raises:
-        UnsupportedVersionError: a type that format 2.0 cannot hold; the message names the version that can.
-        InvalidInputError: encoding metadata that makes no sense.
+        UnsupportedVersionError: format 2.0 does not support a type; the message contains the version that does.
+        InvalidInputError: the encoding metadata is invalid.
     """
 
-    def __init__(self, field: Field, *, cache_bytes: int, max_page_bytes: int) -> None:
-        """See the class."""
-        self._column = _column_writer(field, cache_bytes, max_page_bytes, field.name)
+    def __init__(self, field: Field, file: FileInProgress) -> None:
+        """See the class docstring."""
+        self._column = _column_writer(field, file.cache_bytes, file.config.max_page_bytes, field.name)
 
     @property
     def num_bytes(self) -> int:
-        """Bytes (in memory) that are collected and not yet written."""
+        """Size in memory of the data collected but not yet written, in bytes."""
         return self._column.num_bytes
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Check the rows of a batch, then write the values that lie outside the pages.
+        """Check the rows of a batch, then write the values that belong outside the pages.
 
         Raises:
-            UnsupportedVersionError: nulls that format 2.0 cannot hold; nothing was written.
+            UnsupportedVersionError: the rows have nulls that format 2.0 does not support; nothing was written.
         """
         self._column.check(array)
         self._column.write_blobs(array, sink)
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Take the rows of a batch; writes the pages that are now due."""
+        """Add the rows of a batch and write the pages that are ready."""
         self._column.write(array, sink)
 
     def flush(self, sink: BufferSink) -> None:
-        """Write what is collected."""
+        """Write the collected data."""
         self._column.flush(sink)
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """One column per value field, list and struct, depth first."""
+        """Return one column per value field, list and struct, depth first."""
         return list(self._column.finish())
 
 
@@ -75,7 +74,7 @@ def _column_writer(field: Field, cache_bytes: int, max_page_bytes: int, path: st
     if field.is_blob:
         if not pa.types.is_large_binary(dtype):
             raise NotSupportedError(
-                f"column {path!r} of type {dtype} cannot hold blobs in format 2.0: use large_binary"
+                f"column {path!r} of type {dtype} cannot contain blobs in format 2.0; use large_binary"
             )
         return BlobWriter(field, cache_bytes, max_page_bytes)
     if field.is_packed:
@@ -92,9 +91,9 @@ def _column_writer(field: Field, cache_bytes: int, max_page_bytes: int, path: st
         [item] = field.children
         return ListWriter(field, _column_writer(item, cache_bytes, max_page_bytes, f"{path}.{item.name}"), cache_bytes)
     if field.is_map:
-        raise UnsupportedVersionError(f"column {path!r}: maps need data storage version 2.2, this is 2.0", column=path)
+        raise UnsupportedVersionError(f"column {path!r}: maps need data storage version 2.2, found 2.0", column=path)
     if field.is_structural_fixed_size_list:
         raise UnsupportedVersionError(
-            f"column {path!r}: fixed-size lists of structs need data storage version 2.2, this is 2.0", column=path
+            f"column {path!r}: fixed-size lists of structs need data storage version 2.2, found 2.0", column=path
         )
     return ValueWriter(field, cache_bytes, max_page_bytes, path)

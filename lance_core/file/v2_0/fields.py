@@ -1,10 +1,10 @@
 """Reading the fields of a 2.0 file.
 
-A field is cut into segments at the edges of its pages, so that a segment decodes from one page of every column whose
-rows are the field's own, mostly without a copy; what is too large is cut further. Single rows are decoded from exactly
-the bytes that they need.
+A field is cut into segments at page boundaries, so that a segment needs only one page of every column whose rows are
+rows of the field, and usually decodes without a copy; larger segments are cut further. To decode individual rows, only
+the bytes that they need are read.
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.column_metadata import ColumnMetadata
-    from lance_core.file.field_source import FieldSource, Pace, Read, Segment
+    from lance_core.file.field_source import FieldSource, Pace, Segment
     from lance_core.file.metadata_reader import MetadataReader
+    from lance_core.file.read_steps import Read
     from lance_core.file.v2_0.nodes import Node
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
@@ -44,13 +45,13 @@ if TYPE_CHECKING:
 __all__ = ["v2_0_sources"]
 
 _SEGMENT_BYTES: Final = 16 * 1024 * 1024
-"""Encoded or decoded bytes of a segment, about."""
+"""Approximate maximum encoded or decoded size of a segment in bytes."""
 
 _SEGMENT_ROWS: Final = 1024 * 1024
-"""Pages can claim any number of rows with hardly a byte."""
+"""Maximum number of rows per segment: a page with few bytes can have any number of rows."""
 
 _ROWS_UNIT: Final = 1024
-"""Segments inside a page start at multiples of so many rows, so that bitmaps start at whole bytes."""
+"""Segments inside a page start at multiples of this many rows, so that bitmaps start at whole bytes."""
 
 _DESCRIPTOR_TYPE: Final = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
 
@@ -58,16 +59,16 @@ _DESCRIPTOR_TYPE: Final = pa.struct([pa.field("position", pa.uint64()), pa.field
 def v2_0_sources(
     metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None = None
 ) -> list[FieldSource]:
-    """How the fields of a projection are read.
+    """Return the sources of a projection.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned to some of their members.
-        column_indices: field id → column, as a manifest records it; None = derived from the file's own schema.
+        column_indices: maps field ids to columns, as recorded in a manifest; None = derived from the file's own schema.
 
     Raises:
-        CorruptDataError: the columns do not fit the schema or each other.
-        UnsupportedEncodingError: a page is described in a way that is not read here.
+        CorruptDataError: the columns do not match the schema or each other.
+        UnsupportedEncodingError: the description of a page is not supported.
     """
     columns = assigned_columns(metadata, column_indices)
     wanted = {columns[node.id] for top in fields for node in top.walk() if node.id in columns}
@@ -88,7 +89,7 @@ class RowSegment:
     Attributes:
         start: first row.
         stop: end of the rows.
-        num_bytes: encoded bytes, in proportion to the rows.
+        num_bytes: estimated encoded size in bytes, proportional to the number of rows.
     """
 
     start: int
@@ -124,13 +125,13 @@ class _Source:
         return self._segments(start, stop) if start < stop else []
 
     def memory_of(self, segment: Segment) -> int:
-        """About the bytes that the decoded rows take, in memory or in the mapped file."""
+        """Estimate the size of the decoded rows in bytes, in memory or in the mapped file."""
         num_rows = segment.stop - segment.start
         expanded = max(segment.num_bytes * self._expansion, num_rows * self._bits_per_row // 8)
         return max(expanded, int(num_rows * self._dictionary_bytes))
 
     def cut(self, segment: Segment, pace: Pace) -> list[RowSegment]:
-        """The same rows as segments of the wanted size."""
+        """Split the rows into segments of the requested size."""
         num_rows = segment.stop - segment.start
         num_pieces = -(-self.memory_of(segment) // pace.max_memory)
         return self._segments(segment.start, segment.stop, min(num_pieces, -(-num_rows // pace.batch_rows)))
@@ -154,17 +155,17 @@ class _Source:
         return segments
 
     def first_ranges(self, segment: Segment) -> list[ByteRange]:
-        """Bytes that are wanted before anything is known."""
+        """Return the ranges that decoding the segment reads first."""
         steps = self._node.decode(Spans.single(segment.start, segment.stop))
         return first_ranges(steps, is_mapped=self._is_mapped)
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
-        """The rows of one segment."""
+        """Decode the rows of one segment."""
         steps = self._node.decode(Spans.single(segment.start, segment.stop))
         return joined(run(steps, read, is_mapped=self._is_mapped))
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Single rows."""
+        """Read individual rows."""
         if not len(rows):
             return [pa.nulls(0, arrow_type(self.field))]
         steps = np.diff(rows)
@@ -184,7 +185,7 @@ class _Source:
 
     def _num_pieces(self, num_rows: int, num_bytes: int, least: int) -> int:
         if self._reads_whole_pages:
-            # Every piece would unpack all of it again.
+            # Every piece would decompress the whole buffer again.
             return 1
         num_bytes = max(num_bytes, num_rows * self._bits_per_row // 8)
         return max(1, min(least, num_rows), -(-num_bytes // _SEGMENT_BYTES), -(-num_rows // _SEGMENT_ROWS))
@@ -198,10 +199,10 @@ class _Tree:
         self._columns = columns
 
     def node(self, field: Field) -> Node:
-        """What reads a field.
+        """Build the node that reads a field.
 
         Raises:
-            CorruptDataError: the file has no column for it.
+            CorruptDataError: the file has no column for the field.
         """
         if field.is_struct and not (field.is_blob and field.id in self._columns):
             return self._struct(field)
@@ -246,7 +247,7 @@ class _Tree:
         if dtype == _DESCRIPTOR_TYPE:
             return descriptors
         if not is_variable_width(dtype):
-            raise CorruptDataError(f"{pages.where}: a column of type {dtype} cannot hold blobs")
+            raise CorruptDataError(f"{pages.where}: a column of type {dtype} cannot contain blobs")
         return BlobNode(dtype, descriptors, self._metadata.num_bytes)
 
     def _old_string(self, field: Field, pages: ColumnPages) -> ListNode:
@@ -274,5 +275,5 @@ class _Tree:
 
 
 def _has_compression(column: ColumnPages) -> bool:
-    """Whether a page has a buffer that is packed as a whole."""
+    """Return whether a page has a buffer that is compressed as a whole."""
     return any(is_packed(page.array_encoding) for page in column.pages)

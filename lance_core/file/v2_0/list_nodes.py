@@ -1,9 +1,9 @@
 """Nodes whose rows are runs of the rows of another node: lists, and the strings of early releases.
 
-Pages of items need not end where pages of offsets end. Where the items of an offsets page start is the sum of what the
-pages before it announce.
+Pages of items need not end where pages of offsets end. The items of an offsets page start at the sum of the item counts
+of the preceding pages.
 
-Source: ``lance.encodings.List``; behaviour of pylance 14.0.2, and of 0.12 and 0.13 for strings.
+Source: ``lance.encodings.List``; behavior of pylance 14.0.2, and of 0.12 and 0.13 for strings.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class ListNode:
     Attributes:
         dtype: its Arrow type.
         pages: the offsets column.
-        item: the items; pages of items are not cut where those of offsets are.
-        item_starts: (num_pages + 1,) int64: first item of each offsets page, and the number of items.
+        item: the items; their pages are split independently of the offsets pages.
+        item_starts: (num_pages + 1,) int64: first item of each offsets page, then the number of items.
     """
 
     dtype: pa.DataType
@@ -55,10 +55,10 @@ class ListNode:
 
     @classmethod
     def of(cls, dtype: pa.DataType, pages: ColumnPages, item: Node) -> ListNode:
-        """Line up offsets and items.
+        """Match offsets and items.
 
         Raises:
-            CorruptDataError: the pages count more or fewer items than there are.
+            CorruptDataError: the number of items recorded in the pages differs from the number of items in the file.
         """
         counts = []
         for index, page in enumerate(pages.pages):
@@ -67,7 +67,7 @@ class ListNode:
                 raise CorruptDataError(f"{pages.where}, page {index} of a list is encoded as {arm}")
             counts.append(page.array_encoding.list.num_items)
         if sum(counts) >= MAX_POSITION:
-            raise CorruptDataError(f"{pages.where}: lists of {sum(counts)} items")
+            raise CorruptDataError(f"{pages.where}: lists have {sum(counts)} items, too many for a file")
         item_starts = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=item_starts[1:])
         item.check_rows(int(item_starts[-1]))
@@ -94,7 +94,7 @@ class ListNode:
         return [_list_array(self.dtype, ends, joined(items))]
 
     def read_ends(self, rows: Spans) -> Steps[Ends]:
-        """Where the items of some lists are, counted over all pages."""
+        """Read where the items of some lists start and end, counted over all pages."""
         split = self.pages.split(rows)
         parts: list[Ends] = yield from self.pages.decode(rows, _read_list_page)
         if not parts:
@@ -120,7 +120,7 @@ class ListNode:
 
 @dataclass(frozen=True, slots=True)
 class BytesNode:
-    """Strings of releases 0.12 and 0.13: lists of single bytes.
+    """Strings of releases 0.12 and 0.13, stored as lists of single bytes.
 
     Attributes:
         dtype: one of the four variable-width types.
@@ -164,7 +164,9 @@ def _list_array(dtype: pa.DataType, ends: Ends, items: pa.Array) -> pa.Array:
         offsets = offsets.astype(np.int64, copy=False)
     else:
         if int(offsets[-1]) > MAX_INT32:
-            raise NotSupportedError(f"{int(offsets[-1])} items in one array of type {dtype}: read fewer rows at once")
+            raise NotSupportedError(
+                f"{int(offsets[-1])} items are too many for one array of type {dtype}; read fewer rows at a time"
+            )
         offsets = offsets.astype(np.int32, copy=False)
     bitmap = None if ends.validity is None else pa.py_buffer(pack_mask(ends.validity))
     return pa.Array.from_buffers(dtype, len(offsets) - 1, [bitmap, pa.py_buffer(offsets)], children=[items])

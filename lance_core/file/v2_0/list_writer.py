@@ -1,9 +1,9 @@
-"""ListWriter: a list becomes a column of offsets and the columns of its items.
+"""ListWriter: writes a list as a column of offsets and the columns of its items.
 
-Offsets are collected with the validity of the lists. When they are written, so are the items, so that a page of offsets
-and its items end at the same row.
+Offsets are collected with the validity of the lists. They are written together with the items, so that a page of
+offsets and its items end at the same row.
 
-Source: ``lance.encodings.List``; behaviour of pylance 14.0.2.
+Source: ``lance.encodings.List``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ListWriter:
 
 
 def _items(array: pa.Array) -> pa.Array:
-    """The items of a list array from the first list to the last, those under null lists included."""
+    """Return the items of a list array from the first list to the last, including those under null lists."""
     offsets = list_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
     items = array.values.slice(first, last - first)
@@ -97,7 +97,7 @@ def _items(array: pa.Array) -> pa.Array:
 
 
 def _concatenated(offsets: list[NDArray[Any]], masks: list[_Mask]) -> tuple[NDArray[Any], _Mask]:
-    """Offsets and masks of arrays that follow each other."""
+    """Concatenate the offsets and masks of consecutive arrays."""
     if len(offsets) == 1:
         return offsets[0], masks[0]
     parts = [np.zeros(1, np.int64)]

@@ -1,15 +1,15 @@
-"""The columns of a 2.0 file as a tree: what decodes the rows of one field from the pages of its columns.
+"""The columns of a 2.0 file as a tree that decodes the rows of one field from the pages of its columns.
 
 ::
 
     ValueNode     one column; every page is a tree of encodings
     StructNode    the members side by side
-    PackedNode    one column with all members
-    ListNode      offsets column; the items are the rows of the node below       list_nodes.py
-    BytesNode     old strings: a list column over one of single bytes            list_nodes.py
+    PackedNode    one column that holds all members
+    ListNode      offsets column; its items are the rows of the child node       list_nodes.py
+    BytesNode     old strings: a list column over a column of single bytes       list_nodes.py
     BlobNode      (position, size) pairs; the values lie outside the pages       blob_node.py
 
-Source: ``lance.file.v2.ColumnMetadata``; behaviour of pylance 14.0.2.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ __all__ = ["Node", "PackedNode", "StructNode", "ValueNode"]
 
 
 class Node(Protocol):
-    """Rows of one field."""
+    """Reads the rows of one field."""
 
     @property
     def columns(self) -> Sequence[ColumnPages]:
-        """Columns whose rows are the node's own, not items of its lists."""
+        """Columns whose rows are the rows of the node, not items of its lists."""
 
     @property
     def below(self) -> Sequence[ColumnPages]:
-        """Columns of the items."""
+        """Columns that contain items."""
 
     def check_rows(self, expected: int) -> None:
-        """Compare the rows of every column with what the rest of the file says.
+        """Check that every column has the expected number of rows.
 
         Raises:
-            CorruptDataError: they differ.
+            CorruptDataError: the numbers differ.
         """
 
     def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
-        """The rows, as arrays that follow each other; of no rows, one empty array."""
+        """Decode the rows as consecutive arrays; without rows, return one empty array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class ValueNode:
     """A field with one column.
 
     Attributes:
-        dtype: its Arrow type.
-        pages: its pages.
+        dtype: Arrow type of the field.
+        pages: the pages of the field.
     """
 
     dtype: pa.DataType
@@ -88,19 +88,19 @@ class ValueNode:
 
     def _page(self, page: Page, rows: Spans, buffers: PageBuffers) -> Steps[pa.Array]:
         array = yield from decode_array(page.array_encoding, self.dtype, rows, buffers)
-        # Strings have been checked where they were made.
+        # Strings were checked when they were created.
         has_more = not is_variable_width(self.dtype) and may_be_invalid(self.dtype)
         return checked_values(array) if has_more else array
 
 
 @dataclass(frozen=True, slots=True)
 class PackedNode:
-    """A packed struct of which some members may be left out.
+    """A packed struct, of which only some members may be read.
 
     Attributes:
         dtype: the wanted type.
-        stored: the members as they lie in the file.
-        chosen: positions of the wanted ones.
+        stored: the members as stored in the file.
+        chosen: indices of the wanted members.
     """
 
     dtype: pa.DataType
@@ -134,11 +134,11 @@ class PackedNode:
 
 @dataclass(frozen=True, slots=True)
 class StructNode:
-    """A struct whose members have columns of their own; never null.
+    """A struct whose members have their own columns; never null.
 
     Attributes:
         dtype: its Arrow type.
-        header: the header column; None when the file that has it is another one.
+        header: the header column; None if it is in another file.
         members: one node per member.
     """
 

@@ -1,4 +1,4 @@
-"""How much memory the values of a 2.0 column take beyond what is stored: estimates from the descriptions alone.
+"""Estimates how much memory the values of a 2.0 column take beyond their stored size, from the descriptions alone.
 
 Source: ``lance.encodings.ArrayEncoding``.
 """
@@ -22,17 +22,17 @@ __all__ = ["dictionary_bytes_per_row", "expansion"]
 M = TypeVar("M", bound=Message)
 
 _EXPANSION: Final = 4
-"""What compressed values are taken to grow by."""
+"""Assumed ratio of decoded to stored size for compressed values."""
 
 
 def expansion(columns: Sequence[ColumnPages]) -> int:
-    """How many times as large as the stored bytes the values of some columns are taken to be."""
+    """Return the assumed ratio of decoded to stored bytes for some columns."""
     pages = [page.array_encoding for column in columns for page in column.pages]
     return _EXPANSION if any(is_packed(page) or _find(page, pb20.Fsst) for page in pages) else 1
 
 
 def dictionary_bytes_per_row(columns: Sequence[ColumnPages]) -> float:
-    """Bytes that a row takes whose value is an item of a page's dictionary, of the average length; 0 = none has one."""
+    """Estimate the average bytes of a dictionary item: the maximum over all pages, or 0 if there is no dictionary."""
     most = 0.0
     for column in columns:
         for page in column.pages:

@@ -1,4 +1,4 @@
-"""The CommitProtocol: what the version log asks of whoever decides between two writers."""
+"""The CommitProtocol: decides which of several concurrent writers creates a version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CommitProtocol", "VersionPlaces"]
 
 
 class VersionPlaces(Protocol):
-    """Where a table's versions lie."""
+    """The location of a table's versions."""
 
     @property
     def store(self) -> ObjectStore:
@@ -25,63 +25,66 @@ class VersionPlaces(Protocol):
 
     @property
     def root(self) -> str:
-        """The table's path in the store."""
+        """Path of the table in the store."""
         ...
 
     def path(self, name: ManifestName) -> str:
-        """The path of a version's manifest."""
+        """Return the path of a version's manifest."""
         ...
 
 
 class CommitProtocol(Protocol):
-    """Decides who makes a version."""
+    """Decides which writer creates a version.
+
+    The first four methods are about versions that a listing does not show, or not yet. By default there are none.
+    """
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """The latest version, finished if its commit was not; None when only the listing tells."""
-        ...
+        """Return the latest version, after finishing its commit if needed; None if a listing must determine it."""
+        return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """Called when a manifest is not there: finish its commit if one is pending. True when it is there now."""
-        ...
+        """Finish the pending commit of a missing manifest, if there is one. Return True if the manifest now exists."""
+        return False
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Whether nobody will publish what was staged for a version, by its path below the root; False in doubt."""
-        ...
+        """Return whether the staged manifest at a path below the root will never be published; False if unknown."""
+        return False
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Take note of a version that was made in another way.
+        """Register a version that was created without this protocol.
 
         Args:
-            places: of the table.
-            name: of the version, which exists.
-            newest: the newest version that is listed.
+            places: the location of the table.
+            name: the name of the existing version.
+            newest: returns the newest listed version.
         """
-        ...
+        return
 
     def require(self, places: VersionPlaces) -> None:
-        """Find out before anything is written whether versions can be made.
+        """Check that versions can be created, before anything is written.
 
         Raises:
-            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both win.
-            StorageError: it could not be found out.
+            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both succeed.
+            StorageError: it could not be determined whether creation is atomic.
         """
         ...
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create a file that is no version unless it exists; raises as :meth:`create`."""
+        """Create a file that is not a version, unless it exists; raises the same errors as :meth:`create`."""
         ...
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Make a version unless it exists. One of several concurrent callers gets ``CREATED``.
+        """Create a version unless it exists. One of several concurrent callers gets ``CREATED``.
 
         Args:
-            places: where the table lies.
-            name: of the manifest.
+            places: the location of the table.
+            name: the name of the manifest.
             data: the manifest.
-            depends_on: files that it names and that have to be durable first.
+            depends_on: files that the manifest refers to and that must be durable first.
 
         Raises:
-            NotSupportedError: two writers could both win.
-            StorageError: the outside world failed; whether the version exists now has to be found out.
+            NotSupportedError: two writers could both succeed.
+            StorageError: a storage operation failed; the caller must find out whether the version exists.
         """
         ...

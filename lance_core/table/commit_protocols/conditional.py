@@ -1,4 +1,4 @@
-"""ConditionalCreate: the store itself lets one writer create a manifest."""
+"""ConditionalCreate: the store itself ensures that only one writer creates a manifest."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from lance_core.errors import UnsafeStoreError
 from lance_core.io.condition_probe import ProbedStore
+from lance_core.table.commit_protocols.api import CommitProtocol
 from lance_core.table.paths import ManifestName, ManifestNaming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     import pyarrow as pa
 
@@ -19,26 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalCreate"]
 
 
-class ConditionalCreate:
+class ConditionalCreate(CommitProtocol):
     """One ``put_if_absent`` for each attempt: a link on local disks, a conditional PUT on object stores."""
 
-    def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Only the listing tells."""
-        return None
-
-    def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """A manifest that is not there was not made."""
-        return False
-
-    def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """A manifest store that is not known here may have a row of it."""
-        return False
-
-    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """A version that is listed is known."""
-
     def require(self, places: VersionPlaces) -> None:
-        """Try the condition, once for each bucket and process."""
+        """Test the conditional create, once for each bucket and process."""
         _require_atomic(places)
         if isinstance(places.store, ProbedStore):
             places.store.require_condition(places.path(ManifestName(1, ManifestNaming.V2)))
@@ -48,7 +34,7 @@ class ConditionalCreate:
         return places.store.put_if_absent(path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Create the manifest unless one of that name exists."""
+        """Create the manifest unless one with that name exists."""
         _require_atomic(places)
         return places.store.put_if_absent(places.path(name), data, depends_on=depends_on)
 

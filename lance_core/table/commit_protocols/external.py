@@ -1,25 +1,26 @@
-"""ExternalCommit: an external manifest store decides who makes a version; the manifest follows.
+"""ExternalCommit: an external manifest store decides which writer creates a version; then the manifest is written.
 
 ::
 
-    writer   S1  put   {final}-{uuid}                      nobody sees it
+    writer   S1  put   {final}-{uuid}                      not visible
              S2  row   version -> {final}-{uuid}, if absent  the version is decided: RESERVED
-             S3  put   {final}                              everybody can read it: MATERIALISED
+             S3  put   {final}                              readable by all: MATERIALIZED
              S4  row   version -> {final}                   FINAL
              S5  delete {final}-{uuid}
 
-    reader   asks the store for the row; one that is not final is finished by S3 to S5 on behalf of its writer
+    reader   reads the row from the store; if it is not final, finishes the commit with S3 to S5 for its writer
 
-S2 has one winner. A writer that loses it removes what it staged, which no row refers to, and finishes the winner's
-commit, so that it can be read and compared. S3 to S5 may be done by anybody, any number of times: they put the same
-bytes. The staged object is removed only when the row no longer refers to it. Where S2 did not answer, nothing is
-removed: reading the version back finds the row, finishes it, and tells whose it is.
+Exactly one writer succeeds in S2. A writer that loses removes its staged object, to which no row refers, and finishes
+the winner's commit, so that it can be read and compared. Any process can perform S3 to S5, any number of times, because
+the bytes are always the same. The staged object is removed only when the row no longer refers to it. If S2 does not
+respond, nothing is removed: reading the version back finds the row, finishes it, and determines which writer created
+it.
 
-A table without a row is listed like any other: it was made without the store. Opening a version of it by its number
-inserts its row.
+A table without rows was created without the store and is listed like any other. Opening one of its versions by number
+inserts the row of that version.
 
-Source: commit protocol of pylance 14.0.2 with an external manifest store; it copies the staged object in S3, we put
-the same bytes.
+Source: commit protocol of pylance 14.0.2 with an external manifest store. The reference copies the staged object in S3;
+this library writes the same bytes again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, LanceError, NotFoundError
-from lance_core.io.object_store import PutOutcome
+from lance_core.io.object_store import PutOutcome, has_object
 from lance_core.table.commit_protocols.other_files import create_other_file
 from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.paths import VERSIONS_DIRECTORY, ManifestName, parse_manifest_name
@@ -50,18 +51,18 @@ _ENDING: Final = ".manifest"
 
 
 class ExternalCommit:
-    """Commits by way of an external manifest store.
+    """Commits through an external manifest store.
 
     Args:
-        manifests: the store.
+        manifests: the external manifest store.
     """
 
     def __init__(self, manifests: ManifestStore) -> None:
-        """Nothing is asked yet."""
+        """Initialize without sending a request."""
         self._manifests = manifests
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """The version of the last row, finished; None when the table has no row."""
+        """Return the version of the last row, after finishing its commit; None if the table has no row."""
         row = self._manifests.latest(places.root)
         return None if row is None else self._finished(places, row)
 
@@ -74,15 +75,16 @@ class ExternalCommit:
         return True
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """Whether the row of the version names something else, or there is none."""
+        """Return whether the row of the version refers to another path or does not exist."""
         row = self._manifests.find(places.root, name.version)
         return row is None or row.path != path
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Insert the row of a version that was made without the store, as the reference does when it opens one.
+        """Insert the row of a version that was created without the store, as the reference does when it opens one.
 
-        The newest version gets its row first: the highest row is taken for the latest version, and the reference, which
-        inserts the one only, lets a table look older than it is. That it cannot be inserted is nobody's loss.
+        The row of the newest version is inserted first, because the highest row counts as the latest version; the
+        reference inserts only the opened version, so that the table appears to be at an older version. Failures are
+        ignored.
         """
         with suppress(LanceError):
             if self._manifests.find(places.root, name.version) is not None:
@@ -94,14 +96,14 @@ class ExternalCommit:
                 self._manifests.reserve(places.root, ManifestRow(each.version, _relative(places, each), num_bytes))
 
     def require(self, places: VersionPlaces) -> None:
-        """The manifest store decides; nothing is asked of the objects' store."""
+        """Do nothing: the manifest store decides, so the object store needs no conditional create."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create the file unless it exists, as safely as the objects' store can."""
+        """Create the file unless it exists, with the guarantees that the object store provides."""
         return create_other_file(places.store, path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """The four steps."""
+        """Create the version in steps S1 to S5."""
         staged = ManifestRow(name.version, f"{_relative(places, name)}-{uuid.uuid4()}", len(data))
         places.store.put(_path_of(places, staged), data, depends_on=depends_on)
         if not self._manifests.reserve(places.root, staged):
@@ -113,13 +115,13 @@ class ExternalCommit:
         return PutOutcome.CREATED
 
     def lost_version(self, places: VersionPlaces) -> ManifestRow | None:
-        """The row of the highest version, if what its writer staged is gone and the manifest is not in its place."""
+        """Return the row of the highest version if neither its staged object nor its manifest exists."""
         row = self._manifests.latest(places.root)
         if row is None or row.path.endswith(_ENDING):
             return None
-        if any(_exists(places, path) for path in (_path_of(places, row), places.path(_name_of(row)))):
+        if any(has_object(places.store, path) for path in (_path_of(places, row), places.path(_name_of(row)))):
             return None
-        # Somebody may have finished it meanwhile.
+        # Another process may have finished it in the meantime.
         return row if self._manifests.find(places.root, row.version) == row else None
 
     def withdraw(self, places: VersionPlaces, version: int) -> None:
@@ -129,24 +131,24 @@ class ExternalCommit:
             self._manifests.withdraw(places.root, row)
 
     def knows(self, places: VersionPlaces) -> bool:
-        """Whether the store has a row of the table, finished or not."""
+        """Return whether the store has a row of the table, finished or not."""
         return self._manifests.latest(places.root) is not None
 
     def forget(self, places: VersionPlaces) -> None:
-        """Remove the rows of a table whose files are gone."""
+        """Remove the rows of a table whose files have been removed."""
         self._manifests.forget(places.root)
 
     def _concede(self, places: VersionPlaces, staged: ManifestRow, winner: ManifestRow | None) -> None:
-        """Remove what was staged for a version that is another's, and help that one."""
+        """Remove the object staged for a version that another writer created, and finish that writer's commit."""
         with suppress(LanceError):
             places.store.delete(_path_of(places, staged))
         if winner is not None:
-            # Reading the version back does it again, and reports what is wrong.
+            # Reading the version back tries again and reports the error.
             with suppress(LanceError):
                 self._finished(places, winner)
 
     def _finished(self, places: VersionPlaces, row: ManifestRow) -> ManifestName:
-        """The name of a row's version, after S3 to S5 if they were not done."""
+        """Return the name of a row's version, after performing S3 to S5 if needed."""
         name = _name_of(row)
         if row.path.endswith(_ENDING):
             return name
@@ -156,49 +158,41 @@ class ExternalCommit:
             return self._finished_by_another(places, row, error)
         if row.num_bytes and len(data) != row.num_bytes:
             raise CorruptDataError(
-                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, its row says "
-                f"{row.num_bytes}",
+                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, but its row "
+                f"records {row.num_bytes}",
                 path=_path_of(places, row),
                 expected=row.num_bytes,
                 found=len(data),
             )
-        _logger.debug("%s: finishing the commit of version %d", places.root, row.version)
+        _logger.debug("%s: completing the interrupted commit of version %d", places.root, row.version)
         self._publish(places, name, row, data)
         return name
 
     def _finished_by_another(self, places: VersionPlaces, row: ManifestRow, error: NotFoundError) -> ManifestName:
-        """The staged object is gone: somebody has finished the commit since the row was read, or removed it."""
+        """Return the name of a version without a staged object if another process has finished its commit."""
         again = self._manifests.find(places.root, row.version)
         if again is not None and again.path.endswith(_ENDING):
             return _name_of(again)
-        if _exists(places, places.path(_name_of(row))):
-            # A cleanup of another implementation has removed what was staged; S3 had been done.
+        if has_object(places.store, places.path(_name_of(row))):
+            # A cleanup of another implementation removed the staged object after S3.
             name = _name_of(row)
             num_bytes = places.store.head(places.path(name)).num_bytes
             with suppress(LanceError):
                 self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), num_bytes))
             return name
         raise CorruptDataError(
-            f"{places.root}: version {row.version} is reserved in the manifest store, but what its writer staged, "
-            f"{row.path}, is gone; delete the row to go on with the version before it",
+            f"{places.root}: version {row.version} is reserved in the manifest store, but its staged manifest "
+            f"{row.path} is missing; delete the row to return to the previous version",
             path=_path_of(places, row),
             version=row.version,
         ) from error
 
     def _publish(self, places: VersionPlaces, name: ManifestName, staged: ManifestRow, data: bytes) -> None:
-        """S3 to S5. Only S3 must succeed: who reads the row later does the rest."""
+        """Perform S3 to S5. Only S3 must succeed: later readers of the row complete the rest."""
         places.store.put(places.path(name), data)
         with suppress(LanceError):
             self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), len(data)))
             places.store.delete(_path_of(places, staged))
-
-
-def _exists(places: VersionPlaces, path: str) -> bool:
-    try:
-        places.store.head(path)
-    except NotFoundError:
-        return False
-    return True
 
 
 def _relative(places: VersionPlaces, name: ManifestName) -> str:
@@ -211,12 +205,13 @@ def _path_of(places: VersionPlaces, row: ManifestRow) -> str:
 
 
 def _name_of(row: ManifestRow) -> ManifestName:
-    """What the path of a row says. Raises ``CorruptDataError`` when it is not a manifest of the row's version."""
+    """Parse the path of a row. Raises ``CorruptDataError`` if it is not a manifest of the row's version."""
     directory, _, file_name = row.path.partition("/")
     final, ending, _ = file_name.partition(_ENDING)
     name = parse_manifest_name(final + ending)
     if directory != VERSIONS_DIRECTORY or "/" in file_name or name is None or name.version != row.version:
         raise CorruptDataError(
-            f"the manifest store's row of version {row.version} names {row.path!r:.200}", version=row.version
+            f"the manifest store's row of version {row.version} has the invalid path {row.path!r:.200}",
+            version=row.version,
         )
     return name

@@ -1,10 +1,10 @@
-"""LockedCreate: the caller's lock keeps other writers out while a manifest is looked for and written.
+"""LockedCreate: the caller's lock excludes other writers while a manifest is checked and written.
 
-For stores that cannot create an object under a condition. The lock is a callable that takes the version and returns a
-context manager; it may raise ``CommitConflictError`` when somebody else holds or has made that version. The manager's
-``__exit__`` is told of a lost race by an exception, and of a commit by none.
+This is for stores without a conditional create. The lock is a callable that takes the version and returns a context
+manager; it may raise ``CommitConflictError`` if another writer has locked or created that version. The context
+manager's ``__exit__`` receives an exception if another writer was faster, and none after a commit.
 
-Every writer of the table has to use a lock that knows the others: what a lock does not keep out is not noticed.
+Every writer of the table must use the same lock: writers without it are not detected.
 
 Source: ``commit_lock`` of pylance 14.0.2.
 """
@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.errors import CommitConflictError, InvalidTypeError, LanceError, NotFoundError, StorageError
-from lance_core.io.object_store import PutOutcome
+from lance_core.errors import CommitConflictError, InvalidTypeError, LanceError, StorageError
+from lance_core.io.object_store import PutOutcome, has_object
+from lance_core.table.commit_protocols.api import CommitProtocol
 from lance_core.table.commit_protocols.other_files import create_other_file
 
 if TYPE_CHECKING:
@@ -29,53 +30,40 @@ if TYPE_CHECKING:
 __all__ = ["LockedCreate"]
 
 
-class LockedCreate:
+class LockedCreate(CommitProtocol):
     """Writes under a lock.
 
     Args:
-        lock: takes the version, returns a context manager.
+        lock: a function that takes the version and returns a context manager.
 
     Raises:
-        InvalidTypeError: the lock cannot be called.
+        InvalidTypeError: the lock is not callable.
     """
 
     def __init__(self, lock: Callable[[int], AbstractContextManager[object]]) -> None:
-        """Nothing is locked yet."""
+        """Initialize without locking anything."""
         if not callable(lock):
             raise InvalidTypeError(f"commit_lock must be a function, got {type(lock)}", argument="commit_lock")
         self._lock = lock
 
-    def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Only the listing tells."""
-        return None
-
-    def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """A manifest that is not there was not made."""
-        return False
-
-    def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:
-        """A manifest store that is not known here may have a row of it."""
-        return False
-
-    def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """A version that is listed is known."""
-
     def require(self, places: VersionPlaces) -> None:
-        """The lock decides; nothing is asked of the objects' store."""
+        """Do nothing: the lock decides, so the object store needs no conditional create."""
 
     def create_file(self, places: VersionPlaces, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create the file unless it exists, as safely as the objects' store can."""
+        """Create the file unless it exists, with the guarantees that the object store provides."""
         return create_other_file(places.store, path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Take the lock, look, and write."""
+        """Acquire the lock, check that the version does not exist, and write it."""
         path = places.path(name)
         outcome = PutOutcome.EXISTS
         try:
             with self._lock(name.version):
-                if _exists(places, path):
-                    # So that the lock hears of it; caught below, unless the lock swallows it.
-                    raise CommitConflictError(f"version {name.version} of {places.root} exists", version=name.version)
+                if has_object(places.store, path):
+                    # Raised so that the lock's __exit__ receives it; caught below, unless the lock suppresses it.
+                    raise CommitConflictError(
+                        f"version {name.version} of {places.root} already exists", version=name.version
+                    )
                 places.store.put(path, data, depends_on=depends_on)
                 outcome = PutOutcome.CREATED
         except CommitConflictError:
@@ -88,11 +76,3 @@ class LockedCreate:
                 path=path,
             ) from error
         return outcome
-
-
-def _exists(places: VersionPlaces, path: str) -> bool:
-    try:
-        places.store.head(path)
-    except NotFoundError:
-        return False
-    return True

@@ -1,16 +1,16 @@
-"""Creating a file that is no version, such as a tag, where versions are decided elsewhere than in the store.
+"""Creation of files that are not versions, such as tags, for protocols in which the store does not decide commits.
 
-The store is still asked to create it for one of several writers. One that cannot is looked at, written to and read
-back: of two writers at the same moment both may be told that the file is theirs, and one file stays, as with the
-reference everywhere. Versions are never made this way.
+If the store supports conditional creates, exactly one writer creates the file. Otherwise, the file is checked, written
+and read back: two simultaneous writers may then both get ``CREATED``, and one of their files remains, as with the
+reference in all cases. Versions are never created this way.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lance_core.errors import NotFoundError, UnsafeStoreError
-from lance_core.io.object_store import PutOutcome
+from lance_core.errors import UnsafeStoreError
+from lance_core.io.object_store import PutOutcome, has_object
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,18 +21,16 @@ __all__ = ["create_other_file"]
 
 
 def create_other_file(store: ObjectStore, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-    """Create a file unless it is there.
+    """Create a file unless it exists.
 
     Raises:
-        StorageError: the outside world failed.
+        StorageError: a storage operation failed.
     """
     try:
         return store.put_if_absent(path, data)
     except UnsafeStoreError:
         pass
-    try:
-        store.head(path)
-    except NotFoundError:
-        store.put(path, data)
-        return PutOutcome.CREATED if bytes(store.get(path)) == bytes(data) else PutOutcome.EXISTS
-    return PutOutcome.EXISTS
+    if has_object(store, path):
+        return PutOutcome.EXISTS
+    store.put(path, data)
+    return PutOutcome.CREATED if bytes(store.get(path)) == bytes(data) else PutOutcome.EXISTS

@@ -1,1 +1,1 @@
-"""External manifest stores: databases that hold one row for each version of a table, behind one protocol."""
+"""External manifest stores: databases with one row for each version of a table, accessed through one protocol."""

@@ -1,6 +1,6 @@
-"""The ManifestStore protocol: rows of versions, of which one writer can insert each.
+"""The ManifestStore protocol: one row per version, which exactly one writer can insert.
 
-A row says where the manifest of a version lies: under its final name, or where its writer staged it.
+A row records the location of a version's manifest: its final path, or the path where its writer staged it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ __all__ = ["ManifestRow", "ManifestStore"]
 
 @dataclass(frozen=True, slots=True)
 class ManifestRow:
-    """One version.
+    """The row of one version.
 
     Attributes:
-        version: its number.
-        path: of its manifest, below the table's root.
-        num_bytes: its size; 0 when it is not known.
+        version: the version number.
+        path: the path of the manifest, below the table's root.
+        num_bytes: the size of the manifest in bytes; 0 if unknown.
     """
 
     version: int
@@ -27,28 +27,28 @@ class ManifestRow:
 
 
 class ManifestStore(Protocol):
-    """A database of versions. Reads show every write that has been answered before."""
+    """A database of versions. Reads see all writes that were acknowledged earlier."""
 
     def latest(self, root: str) -> ManifestRow | None:
-        """The row of a table's highest version; None when it has no row."""
+        """Return the row of a table's highest version; None if the table has no rows."""
         ...
 
     def find(self, root: str, version: int) -> ManifestRow | None:
-        """The row of a version."""
+        """Return the row of a version."""
         ...
 
     def reserve(self, root: str, row: ManifestRow) -> bool:
-        """Insert a row unless the version has one. True for one of several concurrent callers."""
+        """Insert a row unless the version has one. Return True for exactly one of several concurrent callers."""
         ...
 
     def finish(self, root: str, row: ManifestRow) -> None:
-        """Replace the row of a version that has one."""
+        """Replace the existing row of a version."""
         ...
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if it still names the same path."""
+        """Remove a row if its path has not changed."""
         ...
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table that is gone. Doing it again is harmless."""
+        """Remove every row of a table that no longer exists. Idempotent."""
         ...

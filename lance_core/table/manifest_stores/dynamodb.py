@@ -1,15 +1,15 @@
-"""DynamoDbManifests: rows of versions in a DynamoDB table, as the reference keeps them.
+"""DynamoDbManifests: rows of versions in a DynamoDB table, in the form that the reference uses.
 
 ===========  ===========  =============================================================================================
 ``base_uri``  hash key, S   key prefix of the dataset, without scheme and bucket
 ``version``   range key, N
 ``path``      S             key of the manifest
 ``committer`` S             ``lancedb``
-``size``      N             of the manifest; may be missing in rows of others
+``size``      N             size of the manifest in bytes; other writers may omit it
 ===========  ===========  =============================================================================================
 
-``e_tag``, which older writers left, is not read. The bucket is no part of a row: datasets of one key in two buckets
-need two tables.
+``e_tag``, which older writers set, is not read. The bucket is not part of a row: datasets with the same key in
+different buckets need different tables.
 
 Source: items written by pylance 14.0.2 for ``s3+ddb://``.
 """
@@ -46,13 +46,13 @@ class DynamoDbManifests:
     """Rows in a DynamoDB table.
 
     Args:
-        table: its name.
-        storage_options: credentials and region as for the bucket; ``dynamodb_endpoint``, or the environment's
-            ``DYNAMODB_ENDPOINT``, for another endpoint than the region's.
+        table: name of the DynamoDB table.
+        storage_options: credentials and region, with the same names as for the bucket; ``dynamodb_endpoint`` or the
+            environment variable ``DYNAMODB_ENDPOINT`` overrides the endpoint of the region.
     """
 
     def __init__(self, table: str, storage_options: Mapping[str, str] | None) -> None:
-        """Nothing is asked yet."""
+        """Initialize without sending a request."""
         self._table = table
         self._settings = S3Settings.of(storage_options)
         given = lowered_options(storage_options).get("dynamodb_endpoint")
@@ -60,13 +60,14 @@ class DynamoDbManifests:
         require_no_credentials(self._endpoint or "")
 
     def __repr__(self) -> str:
-        """The table."""
+        """Include the table name."""
         return f"DynamoDbManifests(table={self._table!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
-        """The row of a table's highest version.
+        """Return the row of a table's highest version.
 
-        The reference adds rows of detached versions when it reads them, which then look like the newest.
+        Rows of detached versions, which the reference inserts when it reads such versions, are ignored: they would
+        appear to be the newest.
         """
         base = _base_uri(root)
         answer = self._call(
@@ -82,7 +83,7 @@ class DynamoDbManifests:
         return _row(base, items[0]) if items else None
 
     def find(self, root: str, version: int) -> ManifestRow | None:
-        """The row of a version."""
+        """Return the row of a version."""
         base = _base_uri(root)
         key = {"base_uri": {"S": base}, "version": {"N": str(version)}}
         item = self._call("get_item", Key=key, ConsistentRead=True).get("Item")
@@ -99,11 +100,11 @@ class DynamoDbManifests:
         return True
 
     def finish(self, root: str, row: ManifestRow) -> None:
-        """Replace the row of a version that has one."""
+        """Replace the existing row of a version."""
         self._call("put_item", Item=_item(_base_uri(root), row), ConditionExpression=_PRESENT)
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if it still names the same path."""
+        """Remove a row if its path has not changed."""
         base = _base_uri(root)
         try:
             self._call(
@@ -118,7 +119,7 @@ class DynamoDbManifests:
                 raise
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table, a page at a time."""
+        """Remove every row of a table, one page at a time."""
         base = _base_uri(root)
         while True:
             answer = self._call(
@@ -142,12 +143,12 @@ class DynamoDbManifests:
             answer: dict[str, Any] = getattr(self._client(), operation)(TableName=self._table, **parameters)
         except Exception as error:  # noqa: BLE001  # the client raises what it likes
             verb, place = operation.replace("_", " "), f"DynamoDB table {self._table}"
-            # Not chained: the error's own text may show a URL with a password.
+            # Not chained: the text of the error may contain a URL with a password.
             raise translate(error, verb=verb, place=place, secrets=self._settings.secrets) from None
         return answer
 
     def _check(self) -> None:
-        """Look once whether the table has the keys that the protocol needs."""
+        """Check, once, that the table has the keys that the protocol needs."""
         known = (self._settings, self._endpoint, self._table)
         if known in _checked:
             return
@@ -186,7 +187,7 @@ def _connect(settings: S3Settings, endpoint: str | None) -> Any:
         aws_secret_access_key=settings.secret_access_key,
         aws_session_token=settings.session_token,
         config=Config(
-            # Repeating the conditional insert is safe: a row of one's own is known by its path.
+            # Retrying the conditional insert is safe: the writer recognizes its own row by the path.
             retries={"total_max_attempts": settings.max_retries + 1, "mode": "standard"},
             connect_timeout=settings.connect_timeout_seconds,
             read_timeout=settings.timeout_seconds,
@@ -195,7 +196,7 @@ def _connect(settings: S3Settings, endpoint: str | None) -> Any:
 
 
 def _base_uri(root: str) -> str:
-    """The key prefix: the path without its bucket."""
+    """Return the key prefix: the path without the bucket."""
     return root.partition("/")[2].strip("/")
 
 
@@ -216,5 +217,7 @@ def _row(base: str, item: dict[str, dict[str, str]]) -> ManifestRow:
     except (KeyError, ValueError) as error:
         raise CorruptDataError(f"a row of {base} in the manifest store is incomplete: {error!r}") from error
     if not path.startswith(f"{base}/"):
-        raise CorruptDataError(f"the manifest store's row of version {version} of {base} names {path!r:.200}")
+        raise CorruptDataError(
+            f"the manifest store's row of version {version} of {base} has the invalid path {path!r:.200}"
+        )
     return ManifestRow(version, path[len(base) + 1 :], num_bytes)

@@ -1,14 +1,15 @@
-"""From a URI to its external manifest store.
+"""URIs of external manifest stores.
 
 ===================================================  ==================================================================
 ``s3+ddb://bucket/path?ddbTableName=T``              DynamoDB table T, shared with the reference
-``{scheme}+sql://…/path``, ``…?sqlTableName=T``      table T (``lance_manifests``) of the database in the storage option
-                                                     ``sql_url``, or in the environment's ``LANCE_SQL_URL``
+``{scheme}+sql://…/path``, ``…?sqlTableName=T``      table T (``lance_manifests`` by default) of the database whose URL
+                                                     is in ``sql_url`` or ``LANCE_SQL_URL``, see below
 ===================================================  ==================================================================
 
-The URL of the database is no part of the URI: it may hold a password, and URIs are logged and stored.
+The URL of the database is set by the storage option ``sql_url`` or the environment variable ``LANCE_SQL_URL``. It is
+not part of the URI, because it may contain a password, and URIs are logged and stored.
 
-Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are ours.
+Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are specific to this library.
 """
 
 from __future__ import annotations
@@ -35,30 +36,30 @@ _URL_VARIABLE: Final = "LANCE_SQL_URL"
 
 
 def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> ManifestStore | None:
-    """The external manifest store that a URI names; None when it names none.
+    """Return the external manifest store of a URI; None if the URI does not specify one.
 
     Raises:
-        InvalidInputError: the query is not what the scheme wants, or the database is not given.
-        UnsupportedSchemeError: DynamoDB for objects of another store than S3.
+        InvalidInputError: the query is invalid for the scheme, or the URL of the database is missing.
+        UnsupportedSchemeError: DynamoDB was requested for a store other than S3.
         NotSupportedError: a package is not installed.
     """
     scheme, suffix, query = split_external_scheme(uri)
     if suffix == "ddb":
         if scheme != "s3":
-            raise UnsupportedSchemeError(f"{scheme}+ddb://: DynamoDB serves s3+ddb:// only", scheme=scheme)
+            raise UnsupportedSchemeError(f"{scheme}+ddb://: DynamoDB can only be used with s3+ddb://", scheme=scheme)
         return DynamoDbManifests(_parameter(query, "ddbTableName", None), storage_options)
     if suffix == "sql":
         url = lowered_options(storage_options).get(_URL_OPTION) or os.environ.get(_URL_VARIABLE)
         if not url:
             raise InvalidInputError(
-                f"{scheme}+sql:// needs the database: set the storage option {_URL_OPTION!r} or {_URL_VARIABLE}"
+                f"{scheme}+sql:// needs a database: set the storage option {_URL_OPTION!r} or {_URL_VARIABLE}"
             )
         return SqlManifests(url, _parameter(query, "sqlTableName", DEFAULT_TABLE), canonical_scheme(scheme))
     return None
 
 
 def _parameter(query: str, name: str, default: str | None) -> str:
-    """The one parameter that the query may have."""
+    """Return the value of the only parameter that the query may have."""
     found = parse_qsl(query, keep_blank_values=True)
     if not found and default is not None:
         return default

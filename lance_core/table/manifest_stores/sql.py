@@ -1,17 +1,17 @@
 """SqlManifests: rows of versions in a table of a relational database, through SQLAlchemy.
 
 =============  ========================================================================================================
-``base_uri``    text, first part of the primary key: scheme and path of the dataset, in one spelling (s3, gs, az, file)
-``version``     integer, second part
-``path``        text: of the manifest, below the dataset's root
-``size``        integer: of the manifest
+``base_uri``    text, first part of the primary key: path of the dataset with a canonical scheme (s3, gs, az, file)
+``version``     integer, second part of the primary key
+``path``        text: path of the manifest, below the dataset's root
+``size``        integer: size of the manifest
 ``committer``   text: ``lance-core``
 =============  ========================================================================================================
 
-The primary key lets one writer insert a version. The table is created when it is missing. Tried with PostgreSQL and
-SQLite.
+The primary key ensures that exactly one writer inserts a version. The table is created if it is missing. Tested with
+PostgreSQL and SQLite.
 
-Source: the external manifest store of the Lance documents; this form of it is ours.
+Source: the external manifest store in the Lance documentation; this implementation is specific to this library.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ class SqlManifests:
     """Rows in a table of a relational database.
 
     Args:
-        url: SQLAlchemy's URL of the database; never shown.
-        table: the table's name.
-        scheme: of the datasets' URIs, without another name of the same.
+        url: the SQLAlchemy URL of the database; never included in messages.
+        table: the name of the table.
+        scheme: the canonical scheme of the datasets' URIs.
 
     Raises:
-        InvalidInputError: the name is none, or the URL cannot be understood.
+        InvalidInputError: the table name or the URL is invalid.
         NotSupportedError: SQLAlchemy or the database's driver is not installed.
     """
 
     def __init__(self, url: str, table: str, scheme: str) -> None:
-        """Nothing is connected yet."""
+        """Initialize without connecting."""
         if not _TABLE_NAME.fullmatch(table):
-            raise InvalidInputError(f"sqlTableName {table!r:.100} is not the name of a table", table=table)
+            raise InvalidInputError(f"sqlTableName {table!r:.100} is not a valid table name", table=table)
         self._url = url
         self._name = table
         self._scheme = scheme
@@ -71,17 +71,17 @@ class SqlManifests:
         self._place = f"table {table} of {_shown(url)}"
 
     def __repr__(self) -> str:
-        """The table, and the database without its password."""
+        """Include the table name, and the database URL without user and password."""
         return f"SqlManifests({self._place!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
-        """The row of a table's highest version."""
+        """Return the row of a table's highest version."""
         table = self._table
         query = self._rows().where(table.c.base_uri == self._base(root)).order_by(table.c.version.desc()).limit(1)
         return self._one(query)
 
     def find(self, root: str, version: int) -> ManifestRow | None:
-        """The row of a version."""
+        """Return the row of a version."""
         table = self._table
         return self._one(self._rows().where(table.c.base_uri == self._base(root), table.c.version == version))
 
@@ -97,7 +97,7 @@ class SqlManifests:
         return True
 
     def finish(self, root: str, row: ManifestRow) -> None:
-        """Replace the row of a version that has one."""
+        """Replace the existing row of a version."""
         table = self._table
         statement = (
             self._sql.update(table)
@@ -107,7 +107,7 @@ class SqlManifests:
         self._run("update", lambda connection: connection.execute(statement))
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if it still names the same path."""
+        """Remove a row if its path has not changed."""
         table = self._table
         statement = self._sql.delete(table).where(
             table.c.base_uri == self._base(root), table.c.version == row.version, table.c.path == row.path
@@ -120,7 +120,7 @@ class SqlManifests:
         self._run("delete from", lambda connection: connection.execute(statement))
 
     def _base(self, root: str) -> str:
-        # Two ways to one directory must not lead to two rows.
+        # Different paths to the same directory must not lead to two rows.
         return f"{self._scheme}://{os.path.realpath(root) if self._scheme == 'file' else root}"
 
     def _rows(self) -> Any:
@@ -132,7 +132,7 @@ class SqlManifests:
         try:
             return None if found is None else ManifestRow(int(found[0]), str(found[1]), int(found[2] or 0))
         except ValueError as error:
-            raise CorruptDataError(f"a row of {self._place} has no number where one belongs: {error}") from error
+            raise CorruptDataError(f"a row of {self._place} has a column that is not a number: {error}") from error
 
     def _define(self) -> Any:
         sql = self._sql
@@ -157,9 +157,9 @@ class SqlManifests:
         except LanceError:
             raise
         except self._sql.exc.IntegrityError as error:
-            raise _LostError(f"cannot {verb} {self._place}: the version has a row") from error
+            raise _LostError(f"cannot {verb} {self._place}: the version already exists") from error
         except Exception as error:  # noqa: BLE001  # drivers raise what they like
-            # Not chained: the error's own text may show statement, parameters and URL.
+            # Not chained: the text of the error may contain the statement, its parameters and the URL.
             raise self._failure(error, verb, begun=begun) from None
 
     def _failure(self, error: Exception, verb: str, *, begun: bool) -> LanceError:
@@ -169,7 +169,7 @@ class SqlManifests:
         if "authentication failed" in text or str(getattr(cause, "sqlstate", None) or "").startswith("28"):
             return AccessDeniedError(message, path=self._place)
         database = isinstance(error, self._sql.exc.DBAPIError)
-        # The error of a COMMIT that was not answered names no statement: the database may still carry it out.
+        # The error of a COMMIT without a response has no statement: the database may still execute the commit.
         return StorageError(message, path=self._place, retryable=database, in_flight=begun)
 
     def _create_table(self, engine: Any) -> None:
@@ -179,14 +179,14 @@ class SqlManifests:
         try:
             self._table.metadata.create_all(engine)
         except self._sql.exc.DBAPIError:
-            # Another process may have been first.
+            # Another process may have created the table first.
             if not self._sql.inspect(engine).has_table(self._name):
                 raise
         _created.add(known)
 
 
 class _LostError(LanceError):
-    """The version has a row; never leaves this module."""
+    """The version already has a row; never raised outside this module."""
 
 
 def _sqlalchemy() -> Any:
@@ -201,7 +201,7 @@ def _sqlalchemy() -> Any:
 
 
 def _engine(sql: Any, url: str) -> Any:
-    """This process's engine. One that was made before a fork is left alone: its connections are the parent's."""
+    """Return the engine of this process, never one created before a fork, whose connections belong to the parent."""
     known = (os.getpid(), url)
     with _lock:
         engine = _engines.get(known)
@@ -215,14 +215,14 @@ def _connect(sql: Any, text: str) -> Any:
         url = sql.make_url(text)
         sqlite = url.get_backend_name() == "sqlite"
         if sqlite and _in_memory(url):
-            raise InvalidInputError("sql_url names a database in memory, which other processes cannot see")
+            raise InvalidInputError("sql_url is an in-memory database, which other processes cannot see")
         options = {"connect_args": {"timeout": _SQLITE_WAIT_SECONDS}} if sqlite else {"pool_pre_ping": True}
         return sql.create_engine(url, hide_parameters=True, **options)
     except sql.exc.NoSuchModuleError as error:
-        raise NotSupportedError(f"SQLAlchemy knows no such database: {error}") from error
+        raise NotSupportedError(f"SQLAlchemy does not support the database: {error}") from error
     except sql.exc.ArgumentError:
-        # Its message would show the URL, password and all.
-        raise InvalidInputError("sql_url is not a URL that SQLAlchemy understands") from None
+        # The original message would show the URL, including the password.
+        raise InvalidInputError("sql_url is not a valid SQLAlchemy URL") from None
     except ImportError as error:
         raise NotSupportedError(f"the database's driver is not installed: {error}") from error
 
@@ -233,7 +233,7 @@ def _in_memory(url: Any) -> bool:
 
 
 def _shown(text: str) -> str:
-    """The URL of a database without user, password and options."""
+    """Return the URL of a database without user, password and options."""
     scheme, _, rest = text.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 

@@ -1,1 +1,1 @@
-"""What a transaction does: one module per operation that can be executed."""
+"""Operations of transactions: one module for each operation that can be executed."""

@@ -1,7 +1,7 @@
-"""CarriedOperation: an operation from a newer release than the definitions here.
+"""CarriedOperation: an unknown operation, from a newer release than the message definitions of this library.
 
-It has no name and no content that could be understood. It counts as a conflict for every commit that was planned before
-it, and cannot be committed itself.
+Its name and content are not known. It conflicts with every commit that was planned before it, and cannot itself be
+committed.
 
 Source: ``lance.table.Transaction.operation``.
 """
@@ -9,36 +9,64 @@ Source: ``lance.table.Transaction.operation``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from lance_core.errors import NotSupportedError
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
 if TYPE_CHECKING:
-    from lance_core.table.manifest import Manifest
+    from google.protobuf.message import Message
+
     from lance_core.table.manifest_draft import ManifestDraft
 
-__all__ = ["UNKNOWN_ARM", "CarriedOperation"]
+__all__ = ["UNKNOWN_ARM", "CarriedOperation", "PublicOther"]
 
 UNKNOWN_ARM: Final = "unknown"
-"""Stands for an operation that the definitions here do not have."""
+"""The name given to every operation that the message definitions do not contain."""
+
+
+@named("Other")
+@dataclass
+class PublicOther(BaseOperation):
+    """An operation found in the history of a dataset that this library cannot commit.
+
+    Attributes:
+        name: the name of the operation; "unknown" for one from a newer release.
+    """
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CarriedOperation:
-    """An operation that is not known.
+class CarriedOperation(Operation):
+    """An unknown operation."""
 
-    Attributes:
-        arm: ``UNKNOWN_ARM``.
-    """
+    arm: ClassVar[str] = UNKNOWN_ARM
+    is_known: ClassVar[bool] = False
 
-    arm: str = UNKNOWN_ARM
+    @classmethod
+    def from_proto(cls, message: Message) -> Self:
+        """Return the unknown operation; the message is not parsed."""
+        return cls()
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """Always refuse.
+    def to_proto(self) -> Message:
+        """Raise an error: an unknown operation cannot be serialized.
 
         Raises:
-            NotSupportedError: names the operation.
+            NotSupportedError: always; the message contains the name of the operation.
+        """
+        raise NotSupportedError(f"committing the operation {self.arm!r} is not supported", arm=self.arm)
+
+    def to_public(self) -> PublicOther:
+        """Return the public form of the operation, which has only its name."""
+        return PublicOther(self.arm)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Raise an error: an unknown operation cannot be applied.
+
+        Raises:
+            NotSupportedError: always; the message contains the name of the operation.
         """
         raise NotSupportedError(
-            f"committing the operation {self.arm!r} on version {current.version} is not supported", arm=self.arm
+            f"committing the operation {self.arm!r} on version {context.current.version} is not supported", arm=self.arm
         )

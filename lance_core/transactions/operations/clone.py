@@ -1,12 +1,12 @@
-"""Clone: start a table as a copy of another. Only ever the first version of a root.
+"""Clone: start a table as a copy of another. A clone is always the first version of a root.
 
 A shallow clone refers to the files of its source: it lists the source as a base path, and every data file, deletion
-file and index that lay in the source's own root names that base then. Those that lay elsewhere keep theirs, so that a
-clone of a clone lists both. The first version of the clone has the number of the version that was cloned. A branch is a
-shallow clone below ``tree/``, and says which branch it is.
+file and index in the source's own root then refers to that base. Files in other locations keep their base, so that a
+clone of a clone lists two base paths. The first version of the clone has the number of the cloned version. A branch is
+a shallow clone below ``tree/`` that records the name of the branch.
 
-A deep clone holds its own copies of all files and knows no base. Copying them is not a matter of this module; who has
-done so says it.
+A deep clone has its own copies of all files and no base paths. This module does not copy files; the caller sets
+``is_copied`` after copying them.
 
 Source: ``lance.table.Transaction.Clone``; clones and branches of pylance 14.0.2.
 """
@@ -14,23 +14,52 @@ Source: ``lance.table.Transaction.Clone``; clones and branches of pylance 14.0.2
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
-from lance_core.errors import NotSupportedError
+from lance_core.errors import InternalError, NotSupportedError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number, checked_text
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_rules import decode_index_section
 from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, NewTable, Operation, named
 
-if TYPE_CHECKING:
-    from lance_core.table.paths import ManifestNaming
+__all__ = ["Clone", "PublicClone"]
 
-__all__ = ["Clone"]
+
+@named("Clone")
+@dataclass
+class PublicClone(BaseOperation):
+    """Start a dataset as a copy of another. Only a shallow clone can be committed.
+
+    Attributes:
+        is_shallow: whether it refers to the source's files.
+        ref_name: branch of the source; None for main.
+        ref_version: version of the source.
+        ref_path: the root of the source.
+        branch_name: the name of the new branch; None for an independent dataset.
+    """
+
+    is_shallow: bool
+    ref_name: str | None
+    ref_version: int
+    ref_path: str
+    branch_name: str | None
+
+    def to_record(self) -> Clone:
+        """Return the record to commit."""
+        return Clone(
+            is_shallow=bool(self.is_shallow),
+            ref_name=None if self.ref_name is None else checked_text("ref_name", self.ref_name),
+            ref_version=checked_number("ref_version", self.ref_version, 1, 2**63),
+            ref_path=checked_text("ref_path", self.ref_path),
+            branch_name=None if self.branch_name is None else checked_text("branch_name", self.branch_name),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clone:
+class Clone(Operation):
     """Copy a version of another table.
 
     Attributes:
@@ -38,11 +67,15 @@ class Clone:
         ref_name: branch of the source; None for main.
         ref_version: version of the source.
         ref_path: root of the source.
-        branch_name: which branch the copy is; None for a table of its own.
+        branch_name: the name of the new branch; None for an independent table.
         is_copied: whether every file of a deep clone has been copied; not recorded.
     """
 
     arm: ClassVar[str] = "clone"
+    is_planned_on_any_version: ClassVar[bool] = True
+    is_first_of_its_root: ClassVar[bool] = True
+    makes_tables: ClassVar[bool] = True
+    replaces_all_files: ClassVar[bool] = True
 
     is_shallow: bool
     ref_version: int
@@ -63,7 +96,7 @@ class Clone:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Clone:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Clone(
             is_shallow=self.is_shallow,
             ref_version=self.ref_version,
@@ -72,38 +105,45 @@ class Clone:
             branch_name=self.branch_name,
         )
 
-    def starting_point(self, source: Manifest, naming: ManifestNaming) -> Manifest:
-        """What the first version of the clone is built on: the source, one version back.
+    @property
+    def cloned_version(self) -> tuple[str, int]:
+        """The root and version of the source."""
+        return self.ref_path, self.ref_version
 
-        Args:
-            source: the version that is cloned.
-            naming: of the clone's manifests.
-        """
+    def starting_point(self, new_table: NewTable) -> Manifest:
+        """Return the manifest on which the first version of the clone is built: the source, numbered one lower."""
+        source = new_table.source
+        if source is None:
+            raise InternalError(
+                f"version {self.ref_version} must be read before it is cloned", version=self.ref_version
+            )
         message = pb_table.Manifest()
         message.CopyFrom(source.message)
         message.version = source.version - 1
         return Manifest(
             message=message,
-            naming=naming,
+            naming=new_table.naming,
             index_section=source.index_section,
             dictionaries=source.dictionaries,
         )
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The first version of the clone.
+    def to_public(self) -> PublicClone:
+        """Return the public form of the operation."""
+        return PublicClone(self.is_shallow, self.ref_name, self.ref_version, self.ref_path, self.branch_name)
 
-        Args:
-            current: see :meth:`starting_point`.
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the first version of the clone, on top of its :meth:`starting_point`.
 
         Raises:
             UnsupportedFeatureFlagError: the source needs a feature that this library cannot write.
             NotSupportedError: the clone is deep, and its files have not been copied.
         """
+        current = context.current
         require_writable(current.message)
         if not self.is_shallow and self.is_copied:
             return self._own_copy(current)
         if not self.is_shallow:
-            raise NotSupportedError("a deep clone cannot be committed by itself: its files have to be copied first")
+            raise NotSupportedError("a deep clone cannot be committed directly: its files must be copied first")
         base_id = max((base.id for base in current.message.base_paths), default=-1) + 1
         draft = ManifestDraft(current)
         base = pb_table.BasePath(id=base_id, is_dataset_root=True, path=self.ref_path)
@@ -129,7 +169,7 @@ class Clone:
 
 
 def _in_own_root(fragment: pb_table.DataFragment) -> pb_table.DataFragment:
-    """A copy whose files lie in the table's own root."""
+    """Return a copy of a fragment with all its files in the table's own root."""
     copy = pb_table.DataFragment()
     copy.CopyFrom(fragment)
     for file in (*copy.files, *(overlay.data_file for overlay in copy.overlays)):
@@ -140,7 +180,7 @@ def _in_own_root(fragment: pb_table.DataFragment) -> pb_table.DataFragment:
 
 
 def _in_base(fragment: pb_table.DataFragment, base_id: int) -> pb_table.DataFragment:
-    """A copy whose files, where they lay in the source's own root, lie in a base path."""
+    """Return a copy of a fragment in which files from the source's own root refer to a base path."""
     copy = pb_table.DataFragment()
     copy.CopyFrom(fragment)
     for file in (*copy.files, *(overlay.data_file for overlay in copy.overlays)):

@@ -1,16 +1,18 @@
-"""DataOverlay: newer values for single cells, in files laid over the data files of a fragment.
+"""DataOverlay: newer values for individual cells, in files that override the data files of a fragment.
 
-An overlay covers cells by the physical positions of their rows; the value of a position stands at its rank among the
-covered ones. Deleted rows stay deleted, of two overlays the newer wins. The commit stamps the version.
+An overlay covers cells by the physical positions of their rows; the value of a position is stored at its rank among the
+covered positions. Deleted rows stay deleted. If two overlays cover a cell, the newer one wins. The commit records the
+version in the overlay.
 
-The feature is experimental in the reference. Without a switch in the environment this library does not commit an
-overlay, as it could not read the table afterwards; the reference commits the first one all the same.
+The feature is experimental in the reference. Unless an environment variable enables it, this library does not commit
+overlays, because it could not read the table afterward; the reference commits the first one anyway.
 
-Overlays are appended to those that a fragment has by then. Where row ids are stable, the covered rows count as updated.
-Indices stay: an index is older than the overlays that it does not know, and the reference looks at these by itself.
+New overlays are appended to those that the fragment has at commit. If row ids are stable, the covered rows count as
+updated. Indices are kept: an index is older than the overlays that it does not include, and the reference checks these
+overlays itself.
 
-Source: ``lance.table.Transaction.DataOverlay``; behaviour of pylance 14.0.2, which also takes overlays that cannot be
-read: of fields that are not there, or with fewer values than they cover.
+Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also accepts unreadable overlays:
+for fields that do not exist, or with fewer values than covered cells.
 """
 
 from __future__ import annotations
@@ -22,39 +24,72 @@ import numpy as np
 
 from lance_core.errors import CorruptDataError, InvalidInputError, UnsupportedFeatureFlagError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number
+from lance_core.public.fragment_conversion import overlay_from_record, overlay_to_record
 from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import FeatureFlag, require_writable
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import OVERLAYS_VARIABLE, covered_anywhere, overlays_enabled
-from lance_core.table.row_lineage import HiddenColumns, no_hidden_columns
 from lance_core.transactions.operations.fragment_rules import check_file
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
+from lance_core.transactions.operations.parts import OverlayGroup
 
 if TYPE_CHECKING:
+    from lance_core.public.overlay_metadata import DataOverlayFile
     from lance_core.table.manifest import Manifest
+    from lance_core.table.row_lineage import HiddenColumns
 
-__all__ = ["DataOverlay", "OverlayGroup"]
+__all__ = ["DataOverlay", "PublicDataOverlay", "PublicDataOverlayGroup"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverlayGroup:
+@named("DataOverlayGroup")
+@dataclass
+class PublicDataOverlayGroup:
     """Overlays of one fragment.
 
     Attributes:
-        fragment_id: of which fragment.
-        overlays: oldest first.
+        fragment_id: the fragment.
+        overlays: the overlays of the fragment, oldest first.
     """
 
     fragment_id: int
-    overlays: tuple[pb_table.DataOverlayFile, ...]
+    overlays: list[DataOverlayFile]
+
+
+@named("DataOverlay")
+@dataclass
+class PublicDataOverlay(BaseOperation):
+    """Override individual cells of fragments with newer values.
+
+    Experimental in the reference, and here: the environment variable
+    ``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` must be set.
+
+    Attributes:
+        groups: the overlays, grouped by fragment.
+    """
+
+    groups: list[PublicDataOverlayGroup]
+
+    def to_record(self) -> DataOverlay:
+        """Return the record to commit."""
+        return DataOverlay(
+            groups=tuple(
+                OverlayGroup(
+                    fragment_id=checked_number("fragment id", group.fragment_id, 0, 2**64),
+                    overlays=tuple(map(overlay_to_record, group.overlays)),
+                )
+                for group in self.groups
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataOverlay:
-    """Lay values over fragments.
+class DataOverlay(Operation):
+    """Add overlays to fragments.
 
     Attributes:
-        groups: by fragment; of two groups of one fragment the later is newer.
+        groups: the overlays, grouped by fragment; of two groups for the same fragment, the later one is newer.
     """
 
     arm: ClassVar[str] = "data_overlay"
@@ -71,7 +106,7 @@ class DataOverlay:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.DataOverlay:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.DataOverlay(
             groups=[
                 pb_transaction.Transaction.DataOverlayGroup(fragment_id=group.fragment_id, overlays=group.overlays)
@@ -80,31 +115,41 @@ class DataOverlay:
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that are overlaid."""
+        """Return the ids of the fragments that get overlays."""
         return frozenset(group.fragment_id for group in self.groups)
 
-    def apply(self, current: Manifest, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """The version after ``current``.
+    def laid_overlays(self) -> tuple[OverlayGroup, ...]:
+        """Return all groups."""
+        return self.groups
 
-        Args:
-            current: the version to build on.
-            hidden: reads hidden columns of its fragments.
+    def to_public(self) -> PublicDataOverlay:
+        """Return the public form of the operation."""
+        return PublicDataOverlay(
+            [
+                PublicDataOverlayGroup(group.fragment_id, [overlay_from_record(each) for each in group.overlays])
+                for group in self.groups
+            ]
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
 
         Raises:
-            UnsupportedFeatureFlagError: overlays are not switched on, or the table needs another feature that this
+            UnsupportedFeatureFlagError: overlays are not enabled, or the table needs another feature that this
                 library cannot write.
-            InvalidInputError: a fragment is not in the table, or an overlay covers a row that it does not have.
-            SchemaMismatchError: an overlay holds no field of the table.
+            InvalidInputError: a fragment is not in the table, or an overlay covers a row that the fragment lacks.
+            SchemaMismatchError: an overlay contains no field of the table.
         """
+        current = context.current
         require_writable(current.message)
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
-            raise InvalidInputError(f"fragment {min(missing)}, to be overlaid, is not in version {current.version}")
+            raise InvalidInputError(f"overlaid fragment {min(missing)} is not in version {current.version}")
         if any(group.overlays for group in self.groups) and not overlays_enabled():
             raise UnsupportedFeatureFlagError(
                 f"a data overlay would set feature flag {int(FeatureFlag.DATA_OVERLAYS)} "
-                f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; this library has it only when "
-                f"the environment variable {OVERLAYS_VARIABLE} is set, and so has the reference",
+                f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; like pylance, this library "
+                f"supports it only when the environment variable {OVERLAYS_VARIABLE} is set",
                 flags=int(FeatureFlag.DATA_OVERLAYS),
                 version=current.version + 1,
             )
@@ -113,7 +158,7 @@ class DataOverlay:
         for fragment in current.message.fragments:
             overlays = [each for group in self.groups if group.fragment_id == fragment.id for each in group.overlays]
             if overlays:
-                changed[fragment.id] = self._overlaid(fragment, overlays, current, hidden)
+                changed[fragment.id] = self._overlaid(fragment, overlays, current, context.hidden)
         draft.replace_fragments(changed)
         return draft
 
@@ -139,7 +184,7 @@ class DataOverlay:
 def _checked_rows(
     overlay: pb_table.DataOverlayFile, fragment: pb_table.DataFragment, current: Manifest
 ) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    """The rows that an overlay covers in any field."""
+    """Return the rows that an overlay covers in any field."""
     what = f"fragment {fragment.id}"
     check_file(
         DataFile.from_proto(overlay.data_file),
@@ -154,7 +199,8 @@ def _checked_rows(
         raise InvalidInputError(str(error), **error.context) from error
     if covered and covered.max() >= fragment.physical_rows:
         raise InvalidInputError(
-            f"{what} has {fragment.physical_rows} rows, overlay {overlay.data_file.path} covers row {covered.max()}",
+            f"{what} has {fragment.physical_rows} rows, but overlay {overlay.data_file.path} covers row "
+            f"{covered.max()}",
             expected=fragment.physical_rows,
             found=covered.max(),
         )

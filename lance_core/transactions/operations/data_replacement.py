@@ -1,13 +1,14 @@
-"""DataReplacement: exchange data files of fragments for others that hold the same fields of the same rows.
+"""DataReplacement: replace data files of fragments with files that contain the same fields of the same rows.
 
-A new file takes the place of the one with exactly its list of fields and its format version. Otherwise it is added:
-where the fragment stores all of its fields, they are dead in the files that held them, and a file without a live field
-goes; where it stores none of them, they read as null before. A file may hold dropped columns, if the fragment does.
+A new file replaces the file with exactly the same list of fields and the same format version. If there is no such file,
+the new file is added. If the fragment already stores all of the new file's fields, these fields become dead in the old
+files, and a file without any live field is removed; if the fragment stores none of them, they were read as null before.
+A file may contain dropped columns if the fragment does.
 
-The fragments leave the indices on these fields, and older overlays on them are dead. Schema, deletions and row ids
-stay; where ids are stable, all rows of the fragment count as updated.
+The fragments are removed from indices on these fields, and older overlays on the fields become dead. Schema, deletions
+and row ids are kept; if row ids are stable, all rows of the fragment count as updated.
 
-Source: ``lance.table.Transaction.DataReplacement``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.DataReplacement``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -17,21 +18,25 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number
+from lance_core.public.fragment_conversion import data_file_from_record, data_file_to_record
 from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.field_ids import with_relatives
 from lance_core.table.fragment import Fragment
-from lance_core.table.fragment_files import drop_dead_files, field_files, with_dead_fields
+from lance_core.table.fragment_files import drop_dead_files, field_files, only_new_files, with_dead_fields
 from lance_core.table.index_rules import without_empty_indices, without_fragments
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import retire_overlaid_fields
 from lance_core.transactions.operations.fragment_rules import check_file
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
 if TYPE_CHECKING:
+    from lance_core.public.data_file_metadata import DataFile as ShownDataFile
     from lance_core.table.manifest import Manifest
 
-__all__ = ["DataReplacement", "Replacement"]
+__all__ = ["DataReplacement", "PublicDataReplacement", "PublicDataReplacementGroup", "Replacement"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +44,7 @@ class Replacement:
     """A new file for one fragment.
 
     Attributes:
-        fragment_id: of which fragment.
+        fragment_id: the fragment.
         new_file: the file.
     """
 
@@ -47,9 +52,47 @@ class Replacement:
     new_file: DataFile
 
 
+@named("DataReplacementGroup")
+@dataclass
+class PublicDataReplacementGroup:
+    """A new data file for a fragment.
+
+    Attributes:
+        fragment_id: the fragment.
+        new_file: the new file, with the same fields as the file that it replaces.
+    """
+
+    fragment_id: int
+    new_file: ShownDataFile
+
+
+@named("DataReplacement")
+@dataclass
+class PublicDataReplacement(BaseOperation):
+    """Replace data files.
+
+    Attributes:
+        replacements: the new files.
+    """
+
+    replacements: list[PublicDataReplacementGroup]
+
+    def to_record(self) -> DataReplacement:
+        """Return the record to commit."""
+        return DataReplacement(
+            replacements=tuple(
+                Replacement(
+                    fragment_id=checked_number("fragment id", each.fragment_id, 0, 2**64),
+                    new_file=data_file_to_record(each.new_file),
+                )
+                for each in self.replacements
+            )
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataReplacement:
-    """Exchange data files.
+class DataReplacement(Operation):
+    """Replace data files.
 
     Attributes:
         replacements: the new files.
@@ -61,7 +104,7 @@ class DataReplacement:
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.DataReplacement) -> Self:
-        """Parse the message. Raises what :meth:`DataFile.from_proto` raises."""
+        """Parse the message; raises as :meth:`DataFile.from_proto`."""
         return cls(
             replacements=tuple(
                 Replacement(fragment_id=each.fragment_id, new_file=DataFile.from_proto(each.new_file))
@@ -70,7 +113,7 @@ class DataReplacement:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.DataReplacement:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.DataReplacement(
             replacements=[
                 pb_transaction.Transaction.DataReplacementGroup(
@@ -81,35 +124,60 @@ class DataReplacement:
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that get a file."""
+        """Return the ids of the fragments that get a new file."""
         return frozenset(each.fragment_id for each in self.replacements)
 
     def field_ids(self) -> frozenset[int]:
-        """The fields that are stored anew."""
+        """Return the ids of the fields that are rewritten."""
         return frozenset(field_id for each in self.replacements for field_id in each.new_file.live_field_ids)
 
-    def apply(self, current: Manifest, read_version: int | None = None) -> ManifestDraft:
-        """The version after ``current``.
+    def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
+        """Return the new file of each fragment that exists in the given version."""
+        present = {fragment.id: fragment for fragment in current.message.fragments}
+        return only_new_files(
+            present,
+            (
+                pb_table.DataFragment(
+                    id=each.fragment_id,
+                    files=[each.new_file.to_proto()],
+                    physical_rows=present[each.fragment_id].physical_rows,
+                )
+                for each in self.replacements
+                if each.fragment_id in present
+            ),
+        )
 
-        Args:
-            current: the version to build on.
-            read_version: the version that the new values belong to; cells that were overlaid later stay so. None for
-                ``current``.
+    def to_public(self) -> PublicDataReplacement:
+        """Return the public form of the operation."""
+        return PublicDataReplacement(
+            [
+                PublicDataReplacementGroup(each.fragment_id, data_file_from_record(each.new_file))
+                for each in self.replacements
+            ]
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
+
+        The new values belong to ``context.read_version``: cells with newer overlays keep them.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is not in the table or named twice, it stores some of the fields of its file
-                and others not, or the files hold different fields.
+            InvalidInputError: a fragment is not in the table, is listed twice, or stores only some of the fields of
+                its new file; or the files contain different fields.
             SchemaMismatchError: a field is neither in the table nor in the fragment.
         """
+        current = context.current
         require_writable(current.message)
         self._check(current)
+        read_version = context.read_version or None
         present = {fragment.id: fragment for fragment in current.message.fragments}
         changed = {}
         for each in self.replacements:
             if each.fragment_id not in present:
                 raise InvalidInputError(
-                    f"fragment {each.fragment_id}, which is to get a new file, is not in version {current.version}"
+                    f"fragment {each.fragment_id}, to which a replacement data file belongs, is not in version "
+                    f"{current.version}"
                 )
             changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file, current, read_version)
         draft = ManifestDraft(current)
@@ -124,9 +192,9 @@ class DataReplacement:
 
     def _check(self, current: Manifest) -> None:
         if len(self.touched_fragments()) != len(self.replacements):
-            raise InvalidInputError("a data replacement names a fragment twice")
+            raise InvalidInputError("a data replacement lists a fragment twice")
         if len({each.new_file.field_ids for each in self.replacements}) > 1:
-            raise InvalidInputError("all files of a data replacement must hold the same fields")
+            raise InvalidInputError("all files of a data replacement must contain the same fields")
         known = {field.id for field in current.message.fields}
         for each in self.replacements:
             check_file(
@@ -164,17 +232,17 @@ def _replaced(
 
 
 def _check_fits(fragment: pb_table.DataFragment, file: DataFile, field_ids: set[int]) -> None:
-    """A file that takes the place of no other holds fields that are stored all elsewhere, or nowhere."""
+    """Check a file that does not replace another one: the fragment must store all of its fields, or none of them."""
     held = field_files(fragment).keys() & set(file.live_field_ids)
     unknown = set(file.live_field_ids) - field_ids - held
     if unknown:
         raise SchemaMismatchError(
-            f"neither the table nor fragment {fragment.id} has field {min(unknown)}, whose data is to be replaced",
+            f"neither the table nor fragment {fragment.id} has field {min(unknown)} of the replacement data file",
             field=min(unknown),
         )
     if held and (file.file_version.is_legacy or len(held) < len(file.live_field_ids)):
         raise InvalidInputError(
             f"fragment {fragment.id} has no data file of format {file.file_version.value} with exactly the fields "
-            f"{list(file.field_ids)}, but holds field {min(held)} in another",
+            f"{list(file.field_ids)}, but it stores field {min(held)} in a different file",
             fragment=fragment.id,
         )

@@ -1,8 +1,9 @@
-"""What a fragment must fulfil before a commit adds it to a table.
+"""Requirements that a fragment must meet before a commit adds it to a table.
 
-The reference accepts much of this and fails, or returns wrong rows, when the table is read; here it is refused.
+The reference accepts many invalid fragments and fails, or returns wrong rows, when the table is read; this library
+rejects them.
 
-Source: behaviour of pylance 14.0.2 on tables that break one rule each.
+Source: behavior of pylance 14.0.2 on tables that each violate one requirement.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from lance_core.table.paths import is_plain_path
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lance_core.proto import pb_table
     from lance_core.schema.field import Schema
     from lance_core.table.data_file import DataFile
     from lance_core.table.fragment import Fragment
     from lance_core.versions import LanceFileVersion
 
-__all__ = ["check_file", "check_new_fragments", "check_stored_fields"]
+__all__ = ["check_file", "check_new_fragments", "check_row_count", "check_stored_fields"]
 
 
 def check_new_fragments(
@@ -36,24 +38,27 @@ def check_new_fragments(
 
     Args:
         fragments: the new fragments.
-        field_ids: every field of the schema that they will belong to.
+        field_ids: ids of all fields of the schema that the table will have.
         base_ids: the ids of the table's base paths.
-        file_version: that of the table; files of all versions but 0.1 mix.
-        carries_row_ids: True for rows that have ids already and must bring them along; None when they may.
+        file_version: the file version of the table; files of all versions except 0.1 can be mixed.
+        carries_row_ids: True if the fragments must contain row ids, because the rows already have ids; False if they
+            must not; None if they may.
 
     Raises:
-        InvalidInputError: a fragment is incomplete, or carries what only a committed fragment may carry.
-        SchemaMismatchError: a data file holds no field of the schema.
+        InvalidInputError: a fragment is incomplete, or contains something that only a committed fragment may have.
+        SchemaMismatchError: a data file contains no field of the schema.
     """
     if carries_row_ids is not False:
-        # Rows that have ids already may bring them along in a hidden column, which may have a file of its own.
+        # Rows that already have ids may store them in a hidden column, which may have its own file.
         field_ids = field_ids | HIDDEN_FIELD_IDS
     places: set[tuple[int | None, str]] = set()
     for index, fragment in enumerate(fragments):
         where = f"new fragment {index}"
         here = {(file.base_id, file.path) for file in fragment.files}
         if not places.isdisjoint(here):
-            raise InvalidInputError(f"{where} has a data file of another new fragment; its rows would be there twice")
+            raise InvalidInputError(
+                f"{where} shares a data file with another new fragment; its rows would be duplicated"
+            )
         places |= here
         _check_is_new(fragment, where, carries_row_ids=carries_row_ids)
         seen: set[int] = set()
@@ -77,15 +82,13 @@ def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool | Non
     if fragment.physical_rows < 1:
         raise InvalidInputError(f"{where} has {fragment.physical_rows} rows, expected at least 1")
     if fragment.deletion_file is not None:
-        raise InvalidInputError(
-            f"{where} carries a deletion file; its name would not follow the id that the fragment gets"
-        )
+        raise InvalidInputError(f"{where} has a deletion file, which is not possible before the fragment has an id")
     if fragment.has_row_ids and carries_row_ids is False:
-        raise InvalidInputError(f"{where} carries row ids; they are given at commit")
+        raise InvalidInputError(f"{where} has row ids; they are assigned at commit")
     if carries_row_ids and not fragment.has_row_ids:
-        raise InvalidInputError(f"{where} carries no row ids; its rows have some")
+        raise InvalidInputError(f"{where} has no row ids, but row ids were already assigned to its rows")
     if fragment.has_overlays:
-        raise InvalidInputError(f"{where} carries data overlays")
+        raise InvalidInputError(f"{where} has data overlays")
 
 
 def check_stored_fields(
@@ -94,10 +97,10 @@ def check_stored_fields(
     """Check an existing fragment whose data files have changed.
 
     Args:
-        fragment: as it is to become.
-        schema: of the table then.
+        fragment: the fragment after the change.
+        schema: the schema of the table after the change.
         base_ids: the ids of the table's base paths.
-        file_version: that of the table.
+        file_version: the file version of the table.
 
     Raises:
         InvalidInputError: a field is in two files, or a file is malformed.
@@ -108,9 +111,9 @@ def check_stored_fields(
     seen: set[int] = set()
     for file in fragment.files:
         if not file.live_field_ids:
-            # Dropped by the commit, or hidden columns only.
+            # The commit drops this file, or it contains only hidden columns.
             continue
-        # What was in the table before may hold dropped fields only.
+        # A file that was already in the table may contain only dropped fields.
         allowed = field_ids.union(file.live_field_ids)
         check_file(file, where, field_ids=allowed, base_ids=base_ids, file_version=file_version)
         repeated = seen.intersection(file.live_field_ids)
@@ -140,21 +143,37 @@ def check_file(
         raise InvalidInputError(f"{what} lists a field twice: {list(live)}", path=file.path)
     if len(file.column_indices) != (0 if file.file_version.is_legacy else len(file.field_ids)):
         raise InvalidInputError(
-            f"{what} lists {len(file.field_ids)} fields and {len(file.column_indices)} column indices", path=file.path
+            f"{what} has mismatched lists: {len(file.field_ids)} fields and {len(file.column_indices)} column indices",
+            path=file.path,
         )
     if not file.file_version.mixes_with(file_version):
         raise InvalidInputError(
-            f"{what} is of format {file.file_version.value}, the table of {file_version.value}; "
-            "files of 0.1 do not mix with those of other versions",
+            f"{what} has format {file.file_version.value}, but the table has format {file_version.value}; files of "
+            "format 0.1 cannot be mixed with files of other formats",
             path=file.path,
             expected=file_version.value,
             found=file.file_version.value,
         )
     if not is_plain_path(file.path):
-        raise InvalidInputError(f"{where}: data file {file.path!r:.200} would not lie in its base", path=file.path)
+        raise InvalidInputError(f"{where}: data file {file.path!r:.200} is outside its base path", path=file.path)
     if file.base_id is not None and file.base_id not in base_ids:
-        raise InvalidInputError(f"{what} lies in base path {file.base_id}, the table has {sorted(base_ids)}")
+        raise InvalidInputError(f"{what} refers to base path {file.base_id}, but the table has {sorted(base_ids)}")
     if field_ids.isdisjoint(file.field_ids):
         raise SchemaMismatchError(
-            f"{what} holds no field of the table: its field ids are {list(file.field_ids)}", path=file.path
+            f"{what} contains no field of the table: its field ids are {list(file.field_ids)}", path=file.path
+        )
+
+
+def check_row_count(old: pb_table.DataFragment, physical_rows: int, version: int) -> None:
+    """Check that a fragment of the table keeps its number of rows, if it is known: early releases did not record it.
+
+    Raises:
+        InvalidInputError: the operation records a number of rows different from that of the version.
+    """
+    if old.physical_rows not in (0, physical_rows):
+        raise InvalidInputError(
+            f"fragment {old.id} has {old.physical_rows} rows in version {version}, but the operation records "
+            f"{physical_rows}",
+            expected=old.physical_rows,
+            found=physical_rows,
         )

@@ -1,9 +1,9 @@
-"""How keys are declared on columns that are there.
+"""Rules for declaring keys on existing columns.
 
-Each kind of key is declared once, by one change of settings, on as many columns as it has; from then on its entries in
-the metadata of fields stay as they are. Other entries of the same fields are free.
+Each kind of key is declared once, by a single change of settings that covers all columns of the key. After that, the
+entries of the key in the field metadata cannot change; other entries of the same fields can.
 
-Source: behaviour of pylance 14.0.2, which refuses even the same value again.
+Source: behavior of pylance 14.0.2, which rejects even a repetition of the same value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lance_core.proto import pb_file
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
-    from lance_core.transactions.operations.update_config import MapUpdate
+    from lance_core.transactions.operations.map_update import MapUpdate
 
 __all__ = ["declare_keys"]
 
@@ -36,15 +36,15 @@ _CLUSTERING: Final = frozenset({CLUSTERING_POSITION})
 
 
 def declare_keys(current: Manifest, draft: ManifestDraft, updates: Mapping[int, MapUpdate]) -> None:
-    """Check what a change of field metadata says of keys, and set it.
+    """Check the key entries in a change of field metadata, and set the keys.
 
     Args:
         current: the version to build on.
-        draft: the next one, its metadata changed.
+        draft: the next version, with the metadata already changed.
         updates: the change, by field id.
 
     Raises:
-        InvalidSchemaError: a key is declared already, or is not declared by what is set.
+        InvalidSchemaError: a key is already declared, or the new entries do not declare a valid key.
     """
     before = current.message.fields
     primary = {field_id for field_id, update in updates.items() if _touches(current, field_id, update, _PRIMARY)}
@@ -69,7 +69,7 @@ def _is_in_primary_key(field: pb_file.Field) -> bool:
 
 
 def _touches(current: Manifest, field_id: int, update: MapUpdate, keys: frozenset[str]) -> bool:
-    """Whether entries of a key are set or removed, or replaced by others."""
+    """Return whether an update sets, removes or replaces entries of a key."""
     if not keys.isdisjoint(update.entries):
         return True
     field = next(each for each in current.message.fields if each.id == field_id)
@@ -78,8 +78,6 @@ def _touches(current: Manifest, field_id: int, update: MapUpdate, keys: frozense
 
 def _check(kind: str, is_declared: bool, is_valid: bool) -> None:
     if is_declared:
-        raise InvalidSchemaError(f"the {kind} key is declared already and cannot be changed")
+        raise InvalidSchemaError(f"the {kind} key is already declared and cannot be changed")
     if not is_valid:
-        raise InvalidSchemaError(
-            f"no column would be part of the {kind} key: its entry of field metadata has no valid value"
-        )
+        raise InvalidSchemaError(f"the {kind} key would have no columns: its entry in the field metadata is invalid")

@@ -1,8 +1,7 @@
-"""What a fragment keeps of itself when an operation replaces its data files.
+"""Properties that a fragment keeps when an operation replaces its data files.
 
-An operation carries complete fragments. Row ids, versions of rows, data overlays and clustering belong to the rows,
-which stay where they are; they are taken from the table, so that a fragment that was put together without them cannot
-lose them.
+An operation contains complete fragments. Row ids, row versions, data overlays and clustering belong to the rows, which
+do not move; they are copied from the table, so that they are not lost if the new fragment was built without them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _OF_THE_ROWS: Final = (
 
 
 def with_lineage_of(old: pb_table.DataFragment, new: pb_table.DataFragment) -> pb_table.DataFragment:
-    """A copy of ``new`` whose row ids, versions, overlays and metadata are those of ``old``."""
+    """Return a copy of ``new`` with the row ids, versions, overlays and metadata of ``old``."""
     result = pb_table.DataFragment()
     result.CopyFrom(new)
     for name in _OF_THE_ROWS:

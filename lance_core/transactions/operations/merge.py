@@ -1,54 +1,108 @@
-"""Merge: add columns, or store some anew. Fragments and schema become exactly what the operation says.
+"""Merge: add or rewrite columns. Fragments and schema become exactly those of the operation.
 
-Every fragment stays, with all its rows: a new column is a further data file of each fragment, which holds a value for
-every physical row, deleted ones included; a column that may be null need not be stored at all. A column of another
-type is a new field with a new id.
+Every fragment is kept with all its rows: a new column is an additional data file of each fragment, with a value for
+every physical row, including deleted ones; a nullable column need not be stored at all. A column whose type changes is
+a new field with a new id.
 
-Rows keep their ids. Where they are stable, the fragments that got or lost a data file count as updated.
+Rows keep their ids. If row ids are stable, rows of fragments that gained or lost a data file count as updated.
 
-Source: ``lance.table.Transaction.Merge``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Merge``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
+
+import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import schema_with_ids
+from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
-from lance_core.table.fragment_files import field_files, new_files, rewritten_fields
+from lance_core.table.fragment_files import field_files, new_files, only_new_files, rewritten_fields
 from lance_core.table.index_rules import without_dropped_fields, without_empty_indices, without_rewritten_fields
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.moved_rows import refresh_changed_rows
 from lance_core.table.overlay_files import retire_overlaid_fields
-from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_stored_fields
+from lance_core.transactions.operations.fragment_rules import check_new_fragments, check_row_count, check_stored_fields
 from lance_core.transactions.operations.lineage import with_lineage_of
 from lance_core.transactions.operations.merge_rules import check_merged_schema
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 from lance_core.transactions.operations.schema_rules import check_field_ids, check_promise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Merge"]
+__all__ = ["Merge", "PublicMerge"]
+
+
+@named("Merge")
+@dataclass
+class PublicMerge(BaseOperation):
+    """Add or rewrite columns.
+
+    Attributes:
+        fragments: every fragment of the dataset after the merge.
+        schema: the schema after the merge, with field ids. An Arrow schema is numbered depth first from 0; deprecated.
+        preserves_nullability: promises that no field became required. Rows that other writers append in the meantime,
+            without the new columns, are then valid and do not conflict.
+    """
+
+    fragments: Iterable[FragmentMetadata]
+    schema: Schema | pa.Schema
+    preserves_nullability: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the argument types."""
+        if isinstance(self.schema, pa.Schema):
+            warnings.warn(
+                "Passing a pyarrow.Schema to Merge is deprecated; pass a Schema, which has field ids",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+        check_fragments(self.fragments)
+
+    def unnumbered_schema(self) -> pa.Schema | None:
+        """Return the schema, if it is an Arrow schema."""
+        return self.schema if isinstance(self.schema, pa.Schema) else None
+
+    def with_schema(self, schema: Schema) -> Self:
+        """Return the merge with a schema that has field ids."""
+        return replace(self, schema=schema)
+
+    def to_record(self) -> Merge:
+        """Return the record to commit."""
+        return Merge(
+            fragments=fragment_records(self.fragments),
+            schema=schema_with_ids(self.schema),
+            preserves_nullability=bool(self.preserves_nullability),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
+class Merge(Operation):
     """Add columns.
 
     Attributes:
-        fragments: every fragment of the table as it is then. Fragments with other ids are added and stand after them;
-            id 0 stands for "give it one at commit" where fragment 0 is listed already, or is gone.
-        schema: with field ids.
-        preserves_nullability: promises that no field became required, so that rows written meanwhile without the new
-            columns stay right.
+        fragments: every existing fragment in its form after the merge, followed by the fragments to add, which have
+            different ids; id 0 means "assign one at commit" if fragment 0 is already listed or no longer exists.
+        schema: the schema with field ids.
+        preserves_nullability: promises that no field became required, so that rows written in the meantime without
+            the new columns remain valid.
     """
 
     arm: ClassVar[str] = "merge"
+    lists_all_fragments: ClassVar[bool] = True
+    may_keep_metadata: ClassVar[bool] = True
 
     fragments: tuple[Fragment, ...]
     schema: Schema
@@ -59,7 +113,7 @@ class Merge:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(
             fragments=tuple(map(Fragment, message.fragments)),
@@ -68,7 +122,7 @@ class Merge:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Merge:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Merge(
             fragments=[fragment.message for fragment in self.fragments],
             schema=fields_to_proto(self.schema),
@@ -77,18 +131,33 @@ class Merge:
         )
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that it lists."""
+        """Return the ids of the listed fragments."""
         return frozenset(fragment.id for fragment in self.fragments)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
+        """Return the new files of the listed fragments."""
+        present = {fragment.id: fragment for fragment in current.message.fragments}
+        return only_new_files(present, (fragment.message for fragment in self.fragments))
+
+    def new_schema(self) -> Schema:
+        """Return the schema with the new columns."""
+        return self.schema
+
+    def to_public(self) -> PublicMerge:
+        """Return the public form of the operation."""
+        return PublicMerge(shown_fragments(self.fragments), self.schema, self.preserves_nullability)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: the table is of format 0.1 and gets a dictionary column.
-            InvalidInputError: a fragment is missing or has other rows, a promise is broken, or an id is used twice.
-            SchemaMismatchError: a field would be read as another one, or a required one is not stored.
+            NotSupportedError: the table has format 0.1 and would get a dictionary column.
+            InvalidInputError: a fragment is missing or has different rows, ``preserves_nullability`` does not hold, or
+                an id is used twice.
+            SchemaMismatchError: a field would be read as a different field, or a required field is not stored.
         """
+        current = context.current
         require_writable(current.message)
         check_field_ids(self.schema)
         check_promise(current.schema, self.schema, preserves_nullability=self.preserves_nullability)
@@ -123,7 +192,7 @@ class Merge:
         return draft
 
     def _split(self, before: dict[int, pb_table.DataFragment]) -> tuple[list[Fragment], list[Fragment]]:
-        """The fragments of the table, and the others."""
+        """Return the fragments that are in the table, and the new ones."""
         kept: dict[int, Fragment] = {}
         added: list[Fragment] = []
         for fragment in self.fragments:
@@ -134,7 +203,7 @@ class Merge:
                     )
                 kept[fragment.id] = fragment
             elif fragment.id and fragment.id in kept:
-                raise InvalidInputError(f"a merge names fragment {fragment.id} twice")
+                raise InvalidInputError(f"a merge lists fragment {fragment.id} twice")
             elif fragment.id in before and _share_a_file(before[fragment.id], fragment.message):
                 raise InvalidInputError(f"a merge lists fragment {fragment.id} twice, or after a new fragment (id 0)")
             else:
@@ -142,14 +211,15 @@ class Merge:
         missing = sorted(before.keys() - kept.keys())
         if missing:
             raise InvalidInputError(
-                f"a merge leaves out fragment {missing[0]}; it lists {len(kept)} of {len(before)} fragments",
+                f"a merge must list all fragments, but fragment {missing[0]} is missing; it lists {len(kept)} of "
+                f"{len(before)}",
                 expected=len(before),
                 found=len(kept),
             )
         return list(kept.values()), added
 
     def _dictionary_ids(self, current: Manifest) -> set[int]:
-        """The fields whose dictionaries stay, in a table of format 0.1."""
+        """Return the ids of the fields whose dictionaries are stored in the manifest of a table of format 0.1."""
         found = {field.id for field in self.schema.walk() if field.is_dictionary}
         if current.file_version.is_legacy and not found <= {field.id for field in current.message.fields}:
             raise NotSupportedError("adding a dictionary column to a table of format 0.1 is not supported")
@@ -161,15 +231,12 @@ def _share_a_file(one: pb_table.DataFragment, other: pb_table.DataFragment) -> b
 
 
 def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: Schema, version: int) -> None:
-    """A fragment keeps its rows, its deletions and the columns that the schema keeps."""
-    if old.physical_rows not in (0, new.physical_rows):
-        raise InvalidInputError(
-            f"fragment {old.id} has {old.physical_rows} rows in version {version}, not {new.physical_rows}",
-            expected=old.physical_rows,
-            found=new.physical_rows,
-        )
+    """Check that a fragment keeps its rows, its deletions and the columns that stay in the schema."""
+    check_row_count(old, new.physical_rows, version)
     if old.deletion_file != new.deletion_file:
-        raise InvalidInputError(f"fragment {old.id} has other deleted rows in version {version} than were read")
+        raise InvalidInputError(
+            f"the deleted rows of fragment {old.id} in version {version} are not the ones that the operation records"
+        )
     lost = (field_files(old).keys() - field_files(new).keys()).intersection(schema.field_ids())
     if lost:
         raise SchemaMismatchError(

@@ -1,21 +1,21 @@
-"""Which fields a merge may change, and which new ones it may bring.
+"""Rules for the fields that a merge may change or add.
 
-Data files refer to fields by id, so that an id stands for one column as long as a file may hold it:
+Data files refer to fields by id, so an id must identify the same column as long as any file may contain it:
 
 =========================  ==========================================================================================
-a field of the merge …     must fulfil
+a field of the merge …     requirement
 =========================  ==========================================================================================
-has an id of the table     it stays part of the same field; a new name is not that of another field of the table; its
-                           type and nullability stay, unless every fragment stores it anew
-has a new id               the id is above those of the schema and of all data files and overlays, dropped columns
-                           included, and above those that a table counts as given
-has a new id and the       every fragment stores it: the values would be lost otherwise
+has an id of the table     it keeps its parent field; it does not take the name of another field of the table; its type
+                           and nullability do not change, unless every fragment rewrites it
+has a new id               the id is greater than all ids in the schema and in all data files and overlays, including
+                           dropped columns, and greater than the highest id that the table has recorded
+has a new id and the       every fragment stores it; otherwise the values would be lost
 name of a field
 =========================  ==========================================================================================
 
-A schema whose ids were counted through from 0 again breaks these rules, unless no column was dropped or moved.
+A schema that was renumbered from 0 breaks these rules, unless no column was dropped or moved.
 
-Source: what pylance 14.0.2 refuses, and the words of its messages.
+Source: changes that pylance 14.0.2 rejects, and its error messages.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ __all__ = ["check_merged_schema"]
 def check_merged_schema(
     current: Manifest, schema: Schema, fragments: Sequence[Fragment], kept: Sequence[Fragment]
 ) -> None:
-    """Check the fields of a merge; see the module.
+    """Check the fields of a merge against the rules of this module.
 
     Args:
         current: the version to build on.
-        schema: as it is to become.
-        fragments: every fragment that there is to be.
-        kept: those of them that the table has already.
+        schema: the schema after the merge.
+        fragments: all fragments after the merge.
+        kept: the fragments among them that the table already has.
 
     Raises:
-        SchemaMismatchError: a field takes the place of another, changes, or would lose its values.
-        InvalidInputError: a new field has an id that has been in use.
+        SchemaMismatchError: a field replaces a different field, changes, or would lose its values.
+        InvalidInputError: a new field has an id that is already in use.
     """
     known = {field.id: (path, parent, field) for path, parent, field in _places(current.schema.fields)}
     id_of = {path: field_id for field_id, (path, _, _) in known.items()}
@@ -70,7 +70,7 @@ def check_merged_schema(
                 _check_unchanged(was, field)
         elif field.id < first_new:
             raise InvalidInputError(
-                f"new field {'.'.join(path)!r} has id {field.id}, which was given before; the table continues with "
+                f"new field {'.'.join(path)!r} has id {field.id}, which is already in use; new field ids start at "
                 f"{first_new}",
                 field=field.id,
                 expected=first_new,
@@ -81,7 +81,7 @@ def check_merged_schema(
 
 
 def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fragment]) -> Collection[int]:
-    """The fields that every fragment stores, and in another file than before."""
+    """Return the ids of the fields that every fragment stores in a file different from the previous one."""
     found: set[int] | None = None
     for fragment in kept:
         old = field_files(before[fragment.id])
@@ -93,7 +93,7 @@ def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fra
 def _places(
     fields: Sequence[Field], above: tuple[str, ...] = (), parent: int | None = None
 ) -> Iterator[tuple[tuple[str, ...], int | None, Field]]:
-    """Every field with its names from the top and the id of the field that it is part of."""
+    """Yield every field with its path of names and the id of its parent field."""
     for field in fields:
         path = (*above, field.name)
         yield path, parent, field
@@ -103,8 +103,8 @@ def _places(
 def _check_unchanged(was: Field, field: Field) -> None:
     if field.logical_type != was.logical_type:
         raise SchemaMismatchError(
-            f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without storing its values anew in every "
-            f"fragment it cannot become {field.name!r} of type {field.logical_type!r}",
+            f"a merge can change field {field.id} ({was.name!r}) from type {was.logical_type!r} to type "
+            f"{field.logical_type!r} only if it rewrites the field in every fragment",
             field=field.id,
             expected=was.logical_type,
             found=field.logical_type,
@@ -112,8 +112,8 @@ def _check_unchanged(was: Field, field: Field) -> None:
     if field.nullable != was.nullable:
         old, new = ("nullable" if each.nullable else "not nullable" for each in (was, field))
         raise SchemaMismatchError(
-            f"field {field.id} ({was.name!r}) is {old}; without storing its values anew in every fragment a merge does "
-            f"not make it {new}",
+            f"a merge can change field {field.id} ({was.name!r}) from {old} to {new} only if it rewrites the field in "
+            "every fragment",
             field=field.id,
             expected=old,
             found=new,
@@ -125,8 +125,8 @@ def _check_stored(field: Field, old_id: int, path: tuple[str, ...], fragments: S
     for fragment in fragments:
         if wanted.isdisjoint(field_files(fragment.message)):
             raise SchemaMismatchError(
-                f"field {'.'.join(path)!r} has id {old_id} and would get id {field.id}, under which fragment "
-                f"{fragment.id} stores no values",
+                f"field {'.'.join(path)!r} has id {old_id} and would get id {field.id}, but fragment {fragment.id} "
+                f"stores no values with that id",
                 field=field.id,
                 fragment=fragment.id,
             )

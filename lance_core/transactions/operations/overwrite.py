@@ -1,11 +1,11 @@
 """Overwrite: create a table, or replace its rows and schema.
 
-Replaced are the fragments, the schema with its metadata, and (by nothing) the indices. Config, table metadata, base
-paths, and the counters of fragment and row ids stay. The data format becomes that of the new files.
+It replaces fragments, schema and schema metadata, and removes the indices. Config, table metadata, base paths,
+and the counters of fragment and row ids are kept. The data format becomes that of the new files.
 
-A table that never uses a field id again gives the new fields ids of its own, also in the records of the new files.
+If the table never reuses field ids, the new fields get new ids, also in the records of the new files.
 
-Source: ``lance.table.Transaction.Overwrite``; behaviour of pylance 14.0.2, whose ``commit`` keeps the data format and
+Source: ``lance.table.Transaction.Overwrite``; behavior of pylance 14.0.2, whose ``commit`` keeps the data format and
 marks the table as mixed instead.
 """
 
@@ -18,34 +18,76 @@ import numpy as np
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import schema_with_ids
+from lance_core.public.dataset_base_path import base_path_from_proto, numbered_bases
+from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.row_lineage import RowLineage
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Overwrite"]
+__all__ = ["Overwrite", "PublicOverwrite"]
+
+
+@named("Overwrite")
+@dataclass
+class PublicOverwrite(BaseOperation):
+    """Create a dataset, or replace its rows and schema.
+
+    Attributes:
+        new_schema: the schema. An Arrow schema is numbered depth first from 0, as in
+            ``write_fragments(mode="overwrite")``; a ``Schema`` keeps its field ids.
+        fragments: the new fragments.
+        initial_bases: locations outside the root in which a new dataset may store files.
+    """
+
+    needs_read_version: ClassVar[bool] = False
+
+    new_schema: pa.Schema | Schema
+    fragments: Iterable[FragmentMetadata]
+    initial_bases: list[DatasetBasePath] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the argument types."""
+        check_fragments(self.fragments)
+
+    def to_record(self) -> Overwrite:
+        """Return the record to commit."""
+        return Overwrite(
+            schema=schema_with_ids(self.new_schema),
+            fragments=fragment_records(self.fragments),
+            initial_bases=numbered_bases(self.initial_bases or ()),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overwrite:
-    """Make these fragments and this schema the table's content.
+class Overwrite(Operation):
+    """Replace the table's content with these fragments and this schema.
 
     Attributes:
-        schema: with field ids; those of the data files refer to them.
-        fragments: the new fragments; they get their ids, in this order, at each commit attempt.
+        schema: the schema with field ids, to which the data files refer.
+        fragments: the new fragments; each commit attempt assigns their ids, in this order.
         config_upserts: entries to set in the table config.
         initial_bases: base paths of a new table.
     """
 
     arm: ClassVar[str] = "overwrite"
+    is_planned_on_any_version: ClassVar[bool] = True
+    makes_tables: ClassVar[bool] = True
+    replaces_all_files: ClassVar[bool] = True
 
     schema: Schema
     fragments: tuple[Fragment, ...]
@@ -57,7 +99,7 @@ class Overwrite:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(
             schema=fields_from_proto(message.schema, dict(message.schema_metadata)),
@@ -67,7 +109,7 @@ class Overwrite:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.Overwrite:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Overwrite(
             fragments=[fragment.message for fragment in self.fragments],
             schema=fields_to_proto(self.schema),
@@ -76,15 +118,33 @@ class Overwrite:
             initial_bases=self.initial_bases,
         )
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``, which is empty when a table is created.
+    def added_fragments(self) -> tuple[Fragment, ...]:
+        """Return the new fragments."""
+        return self.fragments
+
+    def new_schema(self) -> Schema:
+        """Return the schema that the table gets."""
+        return self.schema
+
+    def added_bases(self) -> tuple[pb_table.BasePath, ...]:
+        """Return the base paths of a new table."""
+        return self.initial_bases
+
+    def to_public(self) -> PublicOverwrite:
+        """Return the public form of the operation."""
+        bases = [base_path_from_proto(base) for base in self.initial_bases]
+        return PublicOverwrite(self.schema, shown_fragments(self.fragments), bases or None)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``, which is empty when a table is created.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            NotSupportedError: the files are of format 0.1, and the table has held files of several versions or never
-                uses a field id again.
-            InvalidInputError: a fragment does not fit, or base paths are given for a table that exists.
+            NotSupportedError: the files have format 0.1, and the table has contained files of several versions or never
+                reuses field ids.
+            InvalidInputError: a fragment does not fit the schema, or base paths are given for an existing table.
         """
+        current = context.current
         require_writable(current.message)
         renumbered = self._with_new_ids(current)
         return self._apply(current) if renumbered is None else renumbered._apply(current)
@@ -96,12 +156,12 @@ class Overwrite:
         draft.add_base_paths(self.initial_bases)
         file_versions = {file.file_version for fragment in self.fragments for file in fragment.files}
         if file_versions and draft.file_version not in file_versions:
-            # No old file stays, so the table takes the format of the new ones.
+            # No old file remains, so the table gets the format of the new files.
             draft.set_file_version(max(file_versions))
         if draft.file_version.is_legacy and current.mixes_file_versions:
             raise NotSupportedError(
-                "a table that has held data files of several versions stays marked so, and cannot be of format "
-                f"{draft.file_version.value} any more"
+                "a table that has had data files of several versions cannot be changed to format "
+                f"{draft.file_version.value}"
             )
         check_new_fragments(
             self.fragments,
@@ -118,31 +178,31 @@ class Overwrite:
         _check_row_ids([fragment for fragment in self.fragments if fragment.has_row_ids])
         for fragment in self.fragments:
             if fragment.has_row_ids:
-                # Rows that were in the table keep their ids; as everything is replaced, they count as created anew.
+                # Rows that come from the table keep their ids, but count as newly created: everything is replaced.
                 draft.append_moved_fragments([fragment], ())
             else:
                 draft.append_fragments([fragment])
         return draft
 
     def _with_new_ids(self, current: Manifest) -> Overwrite | None:
-        """The operation with ids that the table has not given yet; None where its own will do."""
+        """Return the operation with field ids that the table has not used yet; None if its own ids are unused."""
         if not current.message.HasField("max_allocated_field_id"):
             return None
         highest = current.message.max_allocated_field_id
         if min(self.schema.field_ids(), default=highest + 1) > highest:
             return None
         if any(file.file_version.is_legacy for fragment in self.fragments for file in fragment.files):
-            raise NotSupportedError("data files of format 0.1 cannot get other field ids, which this table asks for")
+            raise NotSupportedError("data files of format 0.1 cannot get new field ids, which this table requires")
         schema = self.schema.with_ids(highest + 1)
         new_ids = dict(zip(self.schema.field_ids(), schema.field_ids(), strict=True))
         return replace(self, schema=schema, fragments=tuple(_renumbered(each, new_ids) for each in self.fragments))
 
 
 def _check_row_ids(carrying: Sequence[Fragment]) -> None:
-    """Check that fragments which bring row ids along do not share one; within each, it is checked when it is added."""
+    """Check that no two fragments share a row id; duplicates within a fragment are checked when it is added."""
     ids = [RowLineage(fragment.message).given_row_ids().numbers() for fragment in carrying]
     if len(ids) > 1 and len(np.unique(np.concatenate(ids))) != sum(map(len, ids)):
-        raise InvalidInputError("two new fragments carry one row id")
+        raise InvalidInputError("two new fragments have the same row id")
 
 
 def _renumbered(fragment: Fragment, new_ids: Mapping[int, int]) -> Fragment:

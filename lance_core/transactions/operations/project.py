@@ -1,10 +1,10 @@
 """Project: change the schema without touching data: drop, rename or move columns, change their metadata.
 
-Data files keep the columns that were dropped. A file that holds no column of the schema any more leaves its fragment,
-except the last one, and an index on a dropped column goes. The metadata of the schema becomes that of the new schema;
-a stored transaction does not hold it.
+Data files keep the dropped columns. A file that no longer contains any column of the schema is removed from its
+fragment, unless it is the last one; indices on dropped columns are removed. The schema metadata becomes that of the new
+schema; a stored transaction does not contain it.
 
-Source: ``lance.table.Transaction.Project``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Project``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -14,29 +14,50 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from lance_core.errors import SchemaMismatchError
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import schema_with_ids
 from lance_core.schema.convert import fields_from_proto, fields_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.index_rules import without_dropped_fields, without_empty_indices
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 from lance_core.transactions.operations.schema_rules import check_field_ids, check_field_types, check_promise
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Schema
-    from lance_core.table.manifest import Manifest
 
-__all__ = ["Project"]
+__all__ = ["Project", "PublicProject"]
+
+
+@named("Project")
+@dataclass
+class PublicProject(BaseOperation):
+    """Drop, rename or move columns.
+
+    Attributes:
+        schema: the remaining fields, with their ids.
+        preserves_nullability: promises that no field became required, so that rows written by others in the meantime
+            do not conflict.
+    """
+
+    schema: Schema
+    preserves_nullability: bool = False
+
+    def to_record(self) -> Project:
+        """Return the record to commit."""
+        return Project(schema=schema_with_ids(self.schema), preserves_nullability=bool(self.preserves_nullability))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
-    """Keep these fields.
+class Project(Operation):
+    """Reduce the schema to the given fields.
 
     Attributes:
-        schema: with the ids that the fields have.
+        schema: the remaining fields, with their existing ids.
         preserves_nullability: promises that no field became required.
     """
 
     arm: ClassVar[str] = "project"
+    may_keep_metadata: ClassVar[bool] = True
 
     schema: Schema
     preserves_nullability: bool = False
@@ -46,31 +67,41 @@ class Project:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the field list is no tree.
+            CorruptDataError: the field list is not a tree.
         """
         return cls(schema=fields_from_proto(message.schema), preserves_nullability=message.preserves_nullability)
 
     def to_proto(self) -> pb_transaction.Transaction.Project:
-        """The message; the inverse of :meth:`from_proto`, but for the metadata of the schema."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`, except for the schema metadata."""
         return pb_transaction.Transaction.Project(
             schema=fields_to_proto(self.schema), preserves_nullability=self.preserves_nullability
         )
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def new_schema(self) -> Schema:
+        """Return the remaining schema."""
+        return self.schema
+
+    def to_public(self) -> PublicProject:
+        """Return the public form of the operation."""
+        return PublicProject(self.schema, self.preserves_nullability)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            SchemaMismatchError: a field is not in the table, or of another type.
-            InvalidInputError: an id occurs twice, or a promise is broken.
+            SchemaMismatchError: a field is not in the table, or has a different type.
+            InvalidInputError: an id occurs twice, or ``preserves_nullability`` does not hold.
         """
+        current = context.current
         require_writable(current.message)
         check_field_ids(self.schema)
         known = {field.id for field in current.message.fields}
         unknown = next((field for field in self.schema.walk() if field.id not in known), None)
         if unknown is not None:
             raise SchemaMismatchError(
-                f"version {current.version} has no field {unknown.id} ({unknown.name!r}); a projection adds none",
+                f"version {current.version} has no field {unknown.id} ({unknown.name!r}); a projection cannot "
+                "add fields",
                 field=unknown.id,
             )
         check_field_types(current.schema, self.schema)

@@ -1,36 +1,55 @@
-"""ReserveFragments: take fragment ids for a later Rewrite.
+"""ReserveFragments: reserve fragment ids for a later Rewrite.
 
-A version of its own that changes only the counter: the ids below the new ``max_fragment_id`` are nobody else's. A
-compaction names its new fragments that way before it commits, so that an index can refer to them.
+The operation creates a version that changes only the counter; no other writer uses the ids up to the new
+``max_fragment_id``. A compaction numbers its new fragments this way before it commits, so that an index can refer to
+them.
 
-Source: ``lance.table.Transaction.ReserveFragments``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.ReserveFragments``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from lance_core.errors import InvalidInputError
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import checked_number
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
-if TYPE_CHECKING:
-    from lance_core.table.manifest import Manifest
+__all__ = ["PublicReserveFragments", "ReserveFragments"]
 
-__all__ = ["ReserveFragments"]
+
+@named("ReserveFragments")
+@dataclass
+class PublicReserveFragments(BaseOperation):
+    """Reserve fragment ids for a later Rewrite. Not in the reference's Python interface.
+
+    Attributes:
+        num_fragments: the number of ids.
+    """
+
+    num_fragments: int
+
+    def to_record(self) -> ReserveFragments:
+        """Return the record to commit."""
+        return ReserveFragments(num_fragments=checked_number("num_fragments", self.num_fragments, 1, 2**32))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReserveFragments:
-    """Take ids.
+class ReserveFragments(Operation):
+    """Reserve fragment ids.
 
     Attributes:
-        num_fragments: how many; after the commit they are the highest ids up to ``max_fragment_id``.
+        num_fragments: the number of ids; after the commit, they are the last ids up to ``max_fragment_id``.
     """
 
     arm: ClassVar[str] = "reserve_fragments"
+    may_change_rows: ClassVar[bool] = False
+    is_planned_on_any_version: ClassVar[bool] = True
+    leaves_no_trace: ClassVar[bool] = True
 
     num_fragments: int
 
@@ -40,19 +59,24 @@ class ReserveFragments:
         return cls(num_fragments=message.num_fragments)
 
     def to_proto(self) -> pb_transaction.Transaction.ReserveFragments:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.ReserveFragments(num_fragments=self.num_fragments)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def to_public(self) -> PublicReserveFragments:
+        """Return the public form of the operation."""
+        return PublicReserveFragments(self.num_fragments)
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: no id is asked for, or there are not so many left.
+            InvalidInputError: the number of ids is less than 1, or not enough ids are left.
         """
+        current = context.current
         require_writable(current.message)
         if self.num_fragments < 1:
-            raise InvalidInputError(f"{self.num_fragments} fragment ids are to be reserved, expected at least 1")
+            raise InvalidInputError(f"num_fragments must be at least 1, found {self.num_fragments}")
         draft = ManifestDraft(current)
         draft.reserve_fragment_ids(self.num_fragments)
         return draft

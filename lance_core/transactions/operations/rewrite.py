@@ -1,87 +1,136 @@
-"""Rewrite: put the same rows into other fragments. Compaction is the usual reason.
+"""Rewrite: move the same rows to other fragments, usually in a compaction.
 
-Groups say which new fragments hold the rows of which old ones. A new fragment keeps an id that was reserved for it; id
-0 stands for "give it one at commit". Both sides of a group have the same live rows; where rows have stable ids, the new
-fragments bring them along.
+Groups record which new fragments contain the rows of which old ones. A new fragment keeps an id that was reserved for
+it; id 0 means "assign one at commit". Both sides of a group have the same live rows; if row ids are stable, the new
+fragments contain the ids of their rows.
 
-Indices are copied as they are: the old fragments vanish from what they answer for, the new ones are scanned. That is
-correct for every kind of index, while an index that claimed the new fragments without having been rebuilt would not
-be. Who does rebuild indices says so in the operation (:mod:`~lance_core.table.rewritten_indices`).
+Indices are copied unchanged: the old fragments that they cover no longer exist, and the new fragments are scanned. That
+is correct for every kind of index; an index that listed the new fragments without being rebuilt would be incorrect.
+Indices that were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
 
 A table that defers the remapping of its indices keeps a list of rewrites that this library does not write; rewriting
-there is refused.
+such a table is rejected.
 
-Source: ``lance.table.Transaction.Rewrite``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.Rewrite``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
+import uuid as uuid_module
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from lance_core.errors import InvalidInputError, NotSupportedError
-from lance_core.proto import pb_transaction
+from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedError
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number, checked_text
+from lance_core.public.fragment_conversion import fragment_records, shown_fragments
 from lance_core.table.feature_flags import require_writable
-from lance_core.table.fragment import Fragment
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.rewritten_indices import with_rewritten_indices
 from lance_core.transactions.operations.fragment_rules import check_new_fragments
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, check_fragments, named
+from lance_core.transactions.operations.parts import RewriteGroup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Rewrite", "RewriteGroup"]
+__all__ = ["PublicRewrite", "PublicRewriteGroup", "PublicRewrittenIndex", "Rewrite"]
 
 _FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteGroup:
+@named("RewriteGroup")
+@dataclass
+class PublicRewriteGroup:
     """Fragments that were rewritten together.
 
     Attributes:
-        old_fragments: as they were when their rows were read.
-        new_fragments: what holds the rows now; none when every row was deleted.
+        old_fragments: the fragments as they were when their rows were read.
+        new_fragments: the fragments that contain the rows now. Id 0 means "assign one at commit"; other ids were
+            reserved.
     """
 
-    old_fragments: tuple[Fragment, ...]
-    new_fragments: tuple[Fragment, ...]
+    old_fragments: Iterable[FragmentMetadata]
+    new_fragments: Iterable[FragmentMetadata]
 
-    @classmethod
-    def from_proto(cls, message: pb_transaction.Transaction.Rewrite.RewriteGroup) -> Self:
-        """Parse the message."""
-        return cls(
-            old_fragments=tuple(map(Fragment, message.old_fragments)),
-            new_fragments=tuple(map(Fragment, message.new_fragments)),
-        )
 
-    def to_proto(self) -> pb_transaction.Transaction.Rewrite.RewriteGroup:
-        """The message; the inverse of :meth:`from_proto`."""
-        return pb_transaction.Transaction.Rewrite.RewriteGroup(
-            old_fragments=[fragment.message for fragment in self.old_fragments],
-            new_fragments=[fragment.message for fragment in self.new_fragments],
+@named("RewrittenIndex")
+@dataclass
+class PublicRewrittenIndex:
+    """An index whose row addresses were rewritten: a new index that replaces the old one.
+
+    Attributes:
+        old_id: UUID of the replaced index.
+        new_id: UUID of its successor.
+        new_details_type_url: the kind of index; ignored, because the table keeps the value of the old index.
+        new_details_value: its serialized parameters; ignored for the same reason.
+        new_index_version: the version of the index format; ignored for the same reason.
+    """
+
+    old_id: str
+    new_id: str
+    new_details_type_url: str
+    new_details_value: bytes
+    new_index_version: int
+
+
+@named("Rewrite")
+@dataclass
+class PublicRewrite(BaseOperation):
+    """Move the same rows to other fragments.
+
+    Attributes:
+        groups: the groups of old fragments and the new fragments that replace them.
+        rewritten_indices: the indices that were also rewritten; no other index covers the new fragments.
+    """
+
+    groups: Iterable[PublicRewriteGroup]
+    rewritten_indices: Iterable[PublicRewrittenIndex]
+
+    def __post_init__(self) -> None:
+        """Check the argument types."""
+        groups = list(self.groups)
+        check_fragments([fragment for group in groups for fragment in group.old_fragments])
+        check_fragments([fragment for group in groups for fragment in group.new_fragments])
+
+    def to_record(self) -> Rewrite:
+        """Return the record to commit."""
+        return Rewrite(
+            groups=tuple(
+                RewriteGroup(
+                    old_fragments=fragment_records(group.old_fragments),
+                    new_fragments=fragment_records(group.new_fragments),
+                )
+                for group in self.groups
+            ),
+            rewritten_indices=tuple(map(_index_to_core, self.rewritten_indices)),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite:
-    """Rearrange rows.
+class Rewrite(Operation):
+    """Move rows to other fragments.
 
     Attributes:
-        groups: what replaces what.
-        rewritten_indices: indices whose row addresses were rewritten.
+        groups: the groups of old fragments and the new fragments that replace them.
+        rewritten_indices: the indices whose row addresses were rewritten.
     """
 
     arm: ClassVar[str] = "rewrite"
+    may_change_rows: ClassVar[bool] = False
 
     groups: tuple[RewriteGroup, ...]
     rewritten_indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...] = ()
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Rewrite) -> Self:
-        """Parse the message. The fragments of releases without groups count as one group."""
+        """Parse the message. Fragments written by releases without groups form one group."""
         groups = tuple(map(RewriteGroup.from_proto, message.groups))
         if message.old_fragments or message.new_fragments:
             ungrouped = pb_transaction.Transaction.Rewrite.RewriteGroup(
@@ -91,34 +140,62 @@ class Rewrite:
         return cls(groups=groups, rewritten_indices=tuple(message.rewritten_indices))
 
     def to_proto(self) -> pb_transaction.Transaction.Rewrite:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.Rewrite(
             groups=[group.to_proto() for group in self.groups], rewritten_indices=self.rewritten_indices
         )
 
     @property
     def old_fragments(self) -> tuple[Fragment, ...]:
-        """What is replaced, over all groups."""
+        """The replaced fragments of all groups."""
         return tuple(fragment for group in self.groups for fragment in group.old_fragments)
 
     @property
     def new_fragments(self) -> tuple[Fragment, ...]:
-        """What replaces it, over all groups."""
+        """The new fragments of all groups."""
         return tuple(fragment for group in self.groups for fragment in group.new_fragments)
 
     def touched_fragments(self) -> frozenset[int]:
-        """Ids of the fragments that are replaced."""
+        """Return the ids of the replaced fragments."""
         return frozenset(fragment.id for fragment in self.old_fragments)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def added_fragments(self) -> tuple[Fragment, ...]:
+        """Return the new fragments."""
+        return self.new_fragments
+
+    def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
+        """Return all groups."""
+        return self.groups
+
+    def rebuilt_indices(self) -> tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]:
+        """Return all rewritten indices."""
+        return self.rewritten_indices
+
+    def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
+        """Return the rewrite with different index records."""
+        return replace(self, rewritten_indices=indices)
+
+    def to_public(self) -> PublicRewrite:
+        """Return the public form of the operation."""
+        return PublicRewrite(
+            [
+                PublicRewriteGroup(shown_fragments(group.old_fragments), shown_fragments(group.new_fragments))
+                for group in self.groups
+            ],
+            [_index_from_core(index) for index in self.rewritten_indices],
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the table defers the remapping of its indices.
-            InvalidInputError: an old fragment is not in the table as it was read, the rows of a group's two sides
-                differ in number, a new fragment does not fit the table, or a rewritten index does not fit the groups.
+            InvalidInputError: an old fragment is not in the table or has changed, the two sides of a group have
+                different numbers of rows, a new fragment does not fit the table, or a rewritten index does not fit the
+                groups.
         """
+        current = context.current
         require_writable(current.message)
         self._check_indices(current)
         self._check_old_fragments(current)
@@ -158,7 +235,7 @@ class Rewrite:
         for fragment in self.old_fragments:
             found = present.get(fragment.id)
             if found is None and not fragment.num_live_rows:
-                # Any commit drops a fragment without live rows, the reservation of ids for this one too.
+                # Any commit drops a fragment without live rows, including the one that reserved ids for this rewrite.
                 continue
             if found is None:
                 raise InvalidInputError(f"rewritten fragment {fragment.id} is not in version {current.version}")
@@ -167,19 +244,51 @@ class Rewrite:
                 fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
-                    f"rewritten fragment {fragment.id} has other rows in version {current.version} than were read"
+                    f"the rows of rewritten fragment {fragment.id} in version {current.version} are not those that "
+                    "were read"
                 )
 
 
 def _check_rows(group: RewriteGroup, index: int) -> None:
-    """Both sides have the same number of live rows, where the deletion files say how many they list."""
+    """Check that both sides have the same number of live rows, if the deletion files record the number of rows."""
     if any(f.deletion_file is not None and not f.deletion_file.num_deleted_rows for f in group.old_fragments):
         return
     expected = sum(fragment.num_live_rows for fragment in group.old_fragments)
     found = sum(fragment.num_live_rows for fragment in group.new_fragments)
     if expected != found:
         raise InvalidInputError(
-            f"rewrite group {index}: the old fragments have {expected} rows, the new ones {found}",
+            f"rewrite group {index}: the old fragments have {expected} rows, but the new fragments have {found}",
             expected=expected,
             found=found,
         )
+
+
+def _index_to_core(index: PublicRewrittenIndex) -> pb_transaction.Transaction.Rewrite.RewrittenIndex:
+    try:
+        old_id, new_id = (uuid_module.UUID(text).bytes for text in (index.old_id, index.new_id))
+    except (ValueError, AttributeError, TypeError) as error:
+        raise InvalidInputError(
+            f"the ids of a rewritten index are not UUIDs: {index.old_id!r}, {index.new_id!r}"
+        ) from error
+    message = pb_transaction.Transaction.Rewrite.RewrittenIndex(
+        old_id=pb_table.UUID(uuid=old_id),
+        new_id=pb_table.UUID(uuid=new_id),
+        new_index_version=checked_number("new_index_version", index.new_index_version, 0, 2**32),
+    )
+    message.new_index_details.type_url = checked_text("new_details_type_url", index.new_details_type_url)
+    message.new_index_details.value = index.new_details_value
+    return message
+
+
+def _index_from_core(message: pb_transaction.Transaction.Rewrite.RewrittenIndex) -> PublicRewrittenIndex:
+    try:
+        old_id, new_id = (str(uuid_module.UUID(bytes=id.uuid)) for id in (message.old_id, message.new_id))
+    except ValueError as error:
+        raise CorruptDataError(f"the ids of a rewritten index are not UUIDs: {error}") from error
+    return PublicRewrittenIndex(
+        old_id=old_id,
+        new_id=new_id,
+        new_details_type_url=message.new_index_details.type_url,
+        new_details_value=message.new_index_details.value,
+        new_index_version=message.new_index_version,
+    )

@@ -1,9 +1,9 @@
-"""What a change of the schema must leave alone.
+"""Properties that a schema change must not modify.
 
-Data files refer to fields by id. A field that keeps its id therefore keeps its type: the stored values would be read
-as something else otherwise. Renaming it, moving it, or changing its metadata is free.
+Data files refer to fields by id. A field that keeps its id must therefore keep its type; otherwise the stored values
+would be misread. Its name, position and metadata may change.
 
-Source: behaviour of pylance 14.0.2, which accepts some of what is refused here and fails when the table is read.
+Source: behavior of pylance 14.0.2, which accepts some changes that are rejected here and fails when the table is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["check_field_ids", "check_field_types", "check_promise"]
 
 
 def check_field_ids(schema: Schema) -> None:
-    """Check that every field has an id of its own.
+    """Check that every field has a unique id.
 
     Raises:
         InvalidInputError: an id is missing or occurs twice.
@@ -35,14 +35,14 @@ def check_field_ids(schema: Schema) -> None:
 
 
 def check_field_types(before: Schema, after: Schema) -> None:
-    """Check that fields which keep their id keep their type and their parent.
+    """Check that fields that keep their id also keep their type and their parent.
 
     Args:
         before: the table's schema.
-        after: the new one.
+        after: the new schema.
 
     Raises:
-        SchemaMismatchError: a field became another; the message names it.
+        SchemaMismatchError: a field changed its type or parent; the message identifies the field.
     """
     old = {field.id: field for field in before.walk()}
     old_parents, new_parents = _parents(before), _parents(after)
@@ -52,7 +52,7 @@ def check_field_types(before: Schema, after: Schema) -> None:
             continue
         if field.logical_type != was.logical_type or old_parents[field.id] != new_parents[field.id]:
             raise SchemaMismatchError(
-                f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without storing its values anew it "
+                f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without rewriting its values it "
                 f"cannot become {field.name!r} of type {field.logical_type!r}",
                 field=field.id,
                 expected=was.logical_type,
@@ -64,7 +64,7 @@ def check_promise(before: Schema, after: Schema, *, preserves_nullability: bool)
     """Check the promise that no field became required.
 
     Raises:
-        InvalidInputError: one did.
+        InvalidInputError: a field became required.
     """
     if not preserves_nullability:
         return
@@ -80,7 +80,7 @@ def check_promise(before: Schema, after: Schema, *, preserves_nullability: bool)
 
 
 def _parents(schema: Schema) -> Mapping[int, int | None]:
-    """Field id -> id of the field that it is a part of; None at the top."""
+    """Map each field id to the id of its parent field; None at the top level."""
     found: dict[int, int | None] = {}
 
     def note(fields: Iterable[Field], parent: int | None) -> None:

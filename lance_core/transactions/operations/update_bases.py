@@ -1,10 +1,10 @@
-"""UpdateBases: add places outside the table's root that its files may live in.
+"""UpdateBases: add base paths, locations outside the table's root that may contain its files.
 
-A base without an id gets the next one, the first is 1. Ids, names and paths are unique; so only one base may go without
-a name.
+A base without an id gets the next id, starting from 1. Ids, names and paths are unique; at most one base can have no
+name.
 
-Source: ``lance.table.Transaction.UpdateBases``; behaviour of pylance 14.0.2, which lets a base with the id of another
-take its place.
+Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, where a new base with the id of an
+existing base replaces it.
 """
 
 from __future__ import annotations
@@ -14,26 +14,47 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from lance_core.errors import InvalidInputError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.dataset_base_path import base_path_from_proto, base_path_to_proto
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lance_core.table.manifest import Manifest
+    from lance_core.public.dataset_base_path import DatasetBasePath
 
-__all__ = ["UpdateBases"]
+
+__all__ = ["PublicUpdateBases", "UpdateBases"]
+
+
+@named("UpdateBases")
+@dataclass
+class PublicUpdateBases(BaseOperation):
+    """Add base paths. Not in the reference's Python interface, where ``add_bases`` is used instead.
+
+    Attributes:
+        new_bases: the base paths.
+    """
+
+    new_bases: list[DatasetBasePath]
+
+    def to_record(self) -> UpdateBases:
+        """Return the record to commit."""
+        return UpdateBases(new_bases=tuple(map(base_path_to_proto, self.new_bases)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateBases:
+class UpdateBases(Operation):
     """Add base paths.
 
     Attributes:
-        new_bases: the bases; id 0 stands for "give it one at commit".
+        new_bases: the bases; id 0 means "assign one at commit".
     """
 
     arm: ClassVar[str] = "update_bases"
+    may_change_rows: ClassVar[bool] = False
+    is_planned_on_any_version: ClassVar[bool] = True
 
     new_bases: tuple[pb_table.BasePath, ...]
 
@@ -43,16 +64,25 @@ class UpdateBases:
         return cls(new_bases=tuple(message.new_bases))
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateBases:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateBases(new_bases=self.new_bases)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def added_bases(self) -> tuple[pb_table.BasePath, ...]:
+        """Return the new base paths."""
+        return self.new_bases
+
+    def to_public(self) -> PublicUpdateBases:
+        """Return the public form of the operation."""
+        return PublicUpdateBases(list(map(base_path_from_proto, self.new_bases)))
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: an id, a name or a path is in use.
+            InvalidInputError: an id, name or path is already in use.
         """
+        current = context.current
         require_writable(current.message)
         bases = {base.id: base for base in current.message.base_paths}
         added: list[pb_table.BasePath] = []
@@ -61,7 +91,7 @@ class UpdateBases:
             base.CopyFrom(new)
             base.id = new.id or max(bases, default=0) + 1
             if new.id in bases and new.id:
-                raise InvalidInputError(f"base path id {new.id} is in use", base_id=new.id)
+                raise InvalidInputError(f"base path id {new.id} is already in use", base_id=new.id)
             _check(base, bases.values())
             bases[base.id] = base
             added.append(base)
@@ -77,7 +107,7 @@ def _check(base: pb_table.BasePath, others: Iterable[pb_table.BasePath]) -> None
     for other in others:
         if other.path == base.path or _name(other) == name:
             raise InvalidInputError(
-                f"base path {base.path!r} (name {name!r}): its path or name is that of base {other.id}, "
+                f"base path {base.path!r} (name {name!r}): its path or name is already used by base {other.id}, "
                 f"{other.path!r} (name {_name(other)!r})",
                 base_id=other.id,
             )

@@ -1,10 +1,10 @@
-"""UpdateConfig: change settings and metadata; rows and fragments stay.
+"""UpdateConfig: change settings and metadata; rows and fragments do not change.
 
-Four maps can change, each by its own :class:`MapUpdate`: the table config, the table metadata, the metadata of the
-schema and that of single fields. Releases before 0.20 wrote plain maps instead, whose schema and field metadata
-replaced what was there; they are read as such updates.
+Four maps can change, each with its own :class:`MapUpdate`: the table config, the table metadata, the schema metadata,
+and the metadata of individual fields. Releases before 0.20 wrote plain maps instead, in which schema and field metadata
+replaced the previous values; these are read as replacing updates.
 
-Source: ``lance.table.Transaction.UpdateConfig``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.UpdateConfig``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -13,70 +13,65 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from lance_core.proto import pb_transaction
+from lance_core.public.arguments import checked_number
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.transactions.operations.key_rules import declare_keys
+from lance_core.transactions.operations.map_update import MapUpdate, PublicUpdateMap, map_update
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lance_core.table.manifest import Manifest
-
-__all__ = ["MapUpdate", "UpdateConfig"]
+__all__ = ["PublicUpdateConfig", "UpdateConfig"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapUpdate:
-    """A change of one map.
+@named("UpdateConfig")
+@dataclass
+class PublicUpdateConfig(BaseOperation):
+    """Change settings and metadata. None leaves a map unchanged.
 
     Attributes:
-        entries: new values; None removes the key.
-        replace: drop every other entry.
+        config_updates: changes to the table config.
+        table_metadata_updates: changes to the table metadata.
+        schema_metadata_updates: changes to the schema metadata.
+        field_metadata_updates: changes to the metadata of fields, by field id.
     """
 
-    entries: Mapping[str, str | None]
-    replace: bool = False
+    config_updates: PublicUpdateMap | None = None
+    table_metadata_updates: PublicUpdateMap | None = None
+    schema_metadata_updates: PublicUpdateMap | None = None
+    field_metadata_updates: dict[int, PublicUpdateMap] | None = None
 
-    @classmethod
-    def from_proto(cls, message: pb_transaction.Transaction.UpdateMap) -> Self:
-        """Parse the message."""
-        return cls(
-            entries={entry.key: entry.value if entry.HasField("value") else None for entry in message.update_entries},
-            replace=message.replace,
+    def to_record(self) -> UpdateConfig:
+        """Return the record to commit."""
+        return UpdateConfig(
+            config=_optional_update("config_updates", self.config_updates),
+            table_metadata=_optional_update("table_metadata_updates", self.table_metadata_updates),
+            schema_metadata=_optional_update("schema_metadata_updates", self.schema_metadata_updates),
+            field_metadata={
+                checked_number("field id", field_id, 0, 2**31): map_update(
+                    "field_metadata_updates", update.updates, replace=update.replace
+                )
+                for field_id, update in (self.field_metadata_updates or {}).items()
+            },
         )
-
-    def to_proto(self) -> pb_transaction.Transaction.UpdateMap:
-        """The message; the inverse of :meth:`from_proto`."""
-        return pb_transaction.Transaction.UpdateMap(
-            update_entries=[
-                pb_transaction.Transaction.UpdateMapEntry(key=key, value=value) for key, value in self.entries.items()
-            ],
-            replace=self.replace,
-        )
-
-    def applied_to(self, values: Mapping[str, str]) -> dict[str, str]:
-        """The map after the change."""
-        changed = {} if self.replace else dict(values)
-        for key, value in self.entries.items():
-            if value is None:
-                changed.pop(key, None)
-            else:
-                changed[key] = value
-        return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateConfig:
+class UpdateConfig(Operation):
     """Change settings.
 
     Attributes:
-        config: change of the table config; None leaves it alone, as with the others.
-        table_metadata: change of the table metadata.
-        schema_metadata: change of the schema metadata.
-        field_metadata: changes of the metadata of fields, by field id.
+        config: the change to the table config. None leaves a map unchanged.
+        table_metadata: the change to the table metadata.
+        schema_metadata: the change to the schema metadata.
+        field_metadata: the changes to the metadata of fields, by field id.
     """
 
     arm: ClassVar[str] = "update_config"
+    may_change_rows: ClassVar[bool] = False
+    is_planned_on_any_version: ClassVar[bool] = True
 
     config: MapUpdate | None = None
     table_metadata: MapUpdate | None = None
@@ -103,7 +98,7 @@ class UpdateConfig:
         )
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateConfig:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateConfig(
             config_updates=None if self.config is None else self.config.to_proto(),
             table_metadata_updates=None if self.table_metadata is None else self.table_metadata.to_proto(),
@@ -113,15 +108,29 @@ class UpdateConfig:
             },
         )
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def to_public(self) -> PublicUpdateConfig:
+        """Return the public form of the operation."""
+        return PublicUpdateConfig(
+            config_updates=_update_from_core(self.config),
+            table_metadata_updates=_update_from_core(self.table_metadata),
+            schema_metadata_updates=_update_from_core(self.schema_metadata),
+            field_metadata_updates={
+                field_id: PublicUpdateMap(dict(update.entries), update.replace)
+                for field_id, update in self.field_metadata.items()
+            }
+            or None,
+        )
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: a field is not in the schema.
-            InvalidSchemaError: a key would change that is declared already, or be declared by no valid value or on a
-                column that cannot be one.
+            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
+                column.
         """
+        current = context.current
         require_writable(current.message)
         draft = ManifestDraft(current)
         if self.config is not None:
@@ -137,7 +146,7 @@ class UpdateConfig:
 
 
 def _applied_to_bytes(update: MapUpdate, values: Mapping[str, bytes]) -> dict[str, bytes]:
-    """As :meth:`MapUpdate.applied_to`; values that do not change keep their bytes, whether text or not."""
+    """Apply an update as :meth:`MapUpdate.applied_to` does; unchanged values need not be valid text."""
     kept = {} if update.replace else {key: value for key, value in values.items() if key not in update.entries}
     return {**kept, **{key: value.encode() for key, value in update.entries.items() if value is not None}}
 
@@ -153,3 +162,11 @@ def _old_config(message: pb_transaction.Transaction.UpdateConfig) -> MapUpdate |
 
 def _old_map(values: Mapping[str, str]) -> MapUpdate | None:
     return MapUpdate(entries=dict(values), replace=True) if values else None
+
+
+def _optional_update(what: str, update: PublicUpdateMap | None) -> MapUpdate | None:
+    return None if update is None else map_update(what, update.updates, replace=update.replace)
+
+
+def _update_from_core(update: MapUpdate | None) -> PublicUpdateMap | None:
+    return None if update is None else PublicUpdateMap(dict(update.entries), update.replace)

@@ -1,33 +1,49 @@
-"""UpdateMemWalState: record how much of the write-ahead log the table has absorbed. Rows and fragments stay.
+"""UpdateMemWalState: record the parts of the write-ahead log that were compacted into the table. No rows change.
 
-Source: ``lance.table.Transaction.UpdateMemWalState``; behaviour of pylance 14.0.2.
+Source: ``lance.table.Transaction.UpdateMemWalState``; behavior of pylance 14.0.2.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.absorbed_tables import absorbed_tables_from_core, absorbed_tables_to_core
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.mem_wal import with_absorbed_tables
+from lance_core.transactions.operations.operation import ApplyContext, BaseOperation, Operation, named
 
-if TYPE_CHECKING:
-    from lance_core.table.manifest import Manifest
+__all__ = ["PublicUpdateMemWalState", "UpdateMemWalState"]
 
-__all__ = ["UpdateMemWalState"]
+
+@named("UpdateMemWalState")
+@dataclass
+class PublicUpdateMemWalState(BaseOperation):
+    """Record parts of the write-ahead log as compacted into the table. Not in the reference's Python interface.
+
+    Attributes:
+        compacted_sstables: (shard id, generation) of each part.
+    """
+
+    compacted_sstables: list[tuple[str, int]]
+
+    def to_record(self) -> UpdateMemWalState:
+        """Return the record to commit."""
+        return UpdateMemWalState(absorbed_tables=absorbed_tables_to_core(self.compacted_sstables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateMemWalState:
-    """Record what was absorbed.
+class UpdateMemWalState(Operation):
+    """Record parts of the write-ahead log as compacted into the table.
 
     Attributes:
-        absorbed_tables: shard and generation of each.
+        absorbed_tables: shard id and generation of each part.
     """
 
     arm: ClassVar[str] = "update_mem_wal_state"
+    may_change_rows: ClassVar[bool] = False
 
     absorbed_tables: tuple[pb_table.CompactedSsTable, ...]
 
@@ -37,16 +53,21 @@ class UpdateMemWalState:
         return cls(absorbed_tables=tuple(message.compacted_sstables))
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateMemWalState:
-        """The message; the inverse of :meth:`from_proto`."""
+        """Return the protobuf message; the inverse of :meth:`from_proto`."""
         return pb_transaction.Transaction.UpdateMemWalState(compacted_sstables=self.absorbed_tables)
 
-    def apply(self, current: Manifest) -> ManifestDraft:
-        """The version after ``current``.
+    def to_public(self) -> PublicUpdateMemWalState:
+        """Return the public form of the operation."""
+        return PublicUpdateMemWalState(absorbed_tables_from_core(self.absorbed_tables))
+
+    def apply(self, context: ApplyContext) -> ManifestDraft:
+        """Build the version after ``context.current``.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             InvalidInputError: the table has no write-ahead log.
         """
+        current = context.current
         require_writable(current.message)
         draft = ManifestDraft(current)
         draft.set_index_section(with_absorbed_tables(draft.index_section, self.absorbed_tables, version=draft.version))

@@ -20,9 +20,9 @@ import pytest
 
 import lance_core
 from lance_core import cli
-from lance_core.api.doctor import Ailment, diagnose, mend
-from lance_core.api.location import open_log
 from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lance_core.places.location import open_log
+from lance_core.repair import ProblemKind, diagnose, repair
 from lance_core.table.index_metadata import read_fragment_bitmap
 from lance_core.table.index_rules import decode_index_section
 from lance_pipelines.maintenance.health import TableHealth
@@ -40,7 +40,7 @@ class Case:
 
     releases: tuple[str, ...]
     x: tuple[int, ...]
-    ailment: Ailment | None
+    kind: ProblemKind | None
     file_version: str = "0.1"
     factors: tuple[tuple[str, int], ...] = (("x", 1),)
 
@@ -51,15 +51,15 @@ class Case:
 
 FOUR = (("x", 1), ("y", 2), ("b", 4), ("c", 5))
 CASES = {
-    "row-counts": Case(("0.7.5", "0.8.0"), (*range(10), *range(20, 102)), Ailment.ROW_COUNTS),
-    "unreliable-coverage": Case(("0.8.14",), tuple(range(288)), Ailment.UNRELIABLE_COVERAGE),
-    "shared-field-ids": Case(("0.10.5",), tuple(range(8)), Ailment.SHARED_FIELD_IDS, factors=FOUR),
+    "row-counts": Case(("0.7.5", "0.8.0"), (*range(10), *range(20, 102)), ProblemKind.ROW_COUNTS),
+    "unreliable-coverage": Case(("0.8.14",), tuple(range(288)), ProblemKind.UNRELIABLE_COVERAGE),
+    "shared-field-ids": Case(("0.10.5",), tuple(range(8)), ProblemKind.SHARED_FIELD_IDS, factors=FOUR),
     "renumbered-field-ids": Case(("0.10.5", "0.10.18"), tuple(range(4)), None, factors=FOUR),
     "partly-renumbered-field-ids": Case(("0.10.5", "0.10.18"), tuple(range(4)), None, factors=FOUR),
-    "understated-format": Case(("0.16.1",), tuple(range(20)), Ailment.UNDERSTATED_FORMAT, "2.0"),
-    "overlapping-coverage": Case(("0.21.0",), tuple(range(288)), Ailment.OVERLAPPING_COVERAGE, "2.0"),
+    "understated-format": Case(("0.16.1",), tuple(range(20)), ProblemKind.UNDERSTATED_FORMAT, "2.0"),
+    "overlapping-coverage": Case(("0.21.0",), tuple(range(288)), ProblemKind.OVERLAPPING_COVERAGE, "2.0"),
 }
-CERTAIN = [name for name, case in CASES.items() if case.ailment not in (None, Ailment.UNRELIABLE_COVERAGE)]
+CERTAIN = [name for name, case in CASES.items() if case.kind not in (None, ProblemKind.UNRELIABLE_COVERAGE)]
 RENUMBERED = ("renumbered-field-ids", "partly-renumbered-field-ids")
 """The reference gave the shared ids anew; of the second it does not find every column any more."""
 
@@ -102,8 +102,8 @@ def _content(table: pa.Table) -> dict[str, list[int]]:
     return found
 
 
-def _ailments(uri: str) -> list[Ailment]:
-    return [finding.ailment for finding in diagnose(open_log(uri, None))]
+def _ailments(uri: str) -> list[ProblemKind]:
+    return [finding.kind for finding in diagnose(open_log(uri, None))]
 
 
 def _reads_right(library: object, uri: str, case: Case, x: Sequence[int], *, columns: Sequence[str]) -> None:
@@ -163,6 +163,7 @@ def test_statistics_of_columns_that_are_not_read_rule_out_nothing(name: str, tmp
 
 @pytest.mark.parametrize("verb", WRITES)
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sampled(14)
 def test_every_write_verb_repairs_the_table_for_both_libraries(name: str, verb: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     before = lance_core.dataset(uri)
@@ -240,19 +241,20 @@ def test_the_reference_answers_wrongly_until_the_next_commit(tmp_path: Path) -> 
 @pytest.mark.parametrize("name", CERTAIN)
 def test_validation_names_the_defect_until_the_next_commit(name: str, tmp_path: Path) -> None:
     uri = unpacked(name, tmp_path)
-    with pytest.raises(CorruptDataError, match=f"has {CASES[name].ailment}: .*the next commit repairs it"):
+    with pytest.raises(CorruptDataError, match=f"has {CASES[name].kind}: .*the next commit repairs it"):
         lance_core.dataset(uri).validate()
     lance_core.dataset(uri).update_config({"key": "value"})
     lance_core.dataset(uri).validate()
 
 
 FOUND = {
-    "row-counts": "wrong row counts in version 3 (fragment 0 records 90 of 100 rows): ",
+    "row-counts": "wrong row counts in version 3 (fragment 0 records 90 rows but has 100): ",
     "shared-field-ids": "shared field ids in version 7 (fragment 0 has several data files for field 2, 3): ",
     "understated-format": "understated format in version 2 (format 0.1 is recorded for data files of format 2.0): ",
     "overlapping-coverage": "overlapping coverage in version 4 (index 'vector_idx'): ",
     "unreliable-coverage": "unreliable coverage in version 6 (index 'vector_idx'): ",
-    "mixed-formats": "mixed formats in version 2 (0.1, 2.0): restore a version whose data files are all of one format",
+    "mixed-formats": "mixed formats in version 2 (0.1, 2.0): restore a version whose data files all have the same "
+    "format",
 }
 
 
@@ -268,13 +270,13 @@ def test_the_doctor_names_the_defect_and_leaves_it(
     assert len(lines) == (2 if name == "shared-field-ids" else 1)
     assert {path: path.read_bytes() for path in Path(uri).rglob("*") if path.is_file()} == before
     finding = diagnose(open_log(uri, None))[0]
-    with pytest.raises(InvalidInputError, match="must not be mended"):
-        mend(open_log(uri, None), finding)
+    with pytest.raises(InvalidInputError, match="cannot be repaired"):
+        repair(open_log(uri, None), finding)
 
 
 def test_files_of_several_formats_are_refused_and_an_earlier_version_restored(tmp_path: Path) -> None:
     uri = unpacked("mixed-formats", tmp_path)
-    with pytest.raises(CorruptDataError, match="restore a version whose data files are all of one format"):
+    with pytest.raises(CorruptDataError, match="restore a version whose data files all have the same format"):
         lance_core.dataset(uri)
     with pytest.raises(OSError, match="mixture of file versions"):
         lance.dataset(uri).update_config({"key": "value"})
@@ -341,7 +343,7 @@ def test_a_table_without_its_data_files_opens_and_fails_when_read(name: str, tmp
     for read in (dataset.to_table, lambda: dataset.take([0]), lambda: dataset.to_table(filter="x > 1")):
         with pytest.raises(NotFoundError):
             read()
-    assert Ailment.MISSING_DATA_FILE in _ailments(uri)
+    assert ProblemKind.MISSING_DATA_FILE in _ailments(uri)
     if name == "row-counts":
         # How many rows there are, the files say.
         for verb in (dataset.count_rows, lambda: dataset.update_config({"key": "value"}), dataset.validate):

@@ -32,6 +32,25 @@ def dataset(uri: str) -> lance_core.LanceDataset:
     return lance_core.write_dataset(ROWS, uri, max_rows_per_file=4)
 
 
+def test_a_handle_never_goes_back_behind_its_own_commits(uri: str) -> None:
+    lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri)
+    dataset = lance_core.dataset(uri)
+    first = dataset.view
+    dataset.delete("a = 1")
+    dataset.show(first)
+    assert (dataset.version, dataset.count_rows()) == (2, 2), "a commit of another thread that ends late hides nothing"
+    assert dataset.checkout_version(1).count_rows() == 3
+
+
+def test_fragments_keep_the_version_that_they_were_asked_of(uri: str) -> None:
+    lance_core.write_dataset(pa.table({"a": range(10)}), uri, max_rows_per_file=5)
+    dataset = lance_core.dataset(uri)
+    fragment = dataset.get_fragment(1)
+    dataset.delete("a < 7")
+    assert fragment.to_table()["a"].to_pylist() == [5, 6, 7, 8, 9]
+    assert dataset.get_fragment(1).to_table()["a"].to_pylist() == [7, 8, 9]
+
+
 def test_what_is_written_is_read(dataset: lance_core.LanceDataset, uri: str) -> None:
     assert lance_core.dataset(uri).to_table().equals(ROWS)
     assert dataset.schema.equals(ROWS.schema)
@@ -48,6 +67,7 @@ def test_what_is_written_is_read(dataset: lance_core.LanceDataset, uri: str) -> 
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 100])
 @pytest.mark.parametrize("offset", [None, 0, 3, 4, 9, 10, 50])
 @pytest.mark.parametrize("limit", [None, 0, 1, 5, 100])
+@pytest.mark.sampled(40)
 def test_limits_offsets_and_batch_sizes(
     dataset: lance_core.LanceDataset, batch_size: int, offset: int | None, limit: int | None
 ) -> None:

@@ -10,6 +10,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_contention.py"
 
 
 @pytest.mark.parametrize("place", ["--workdir", "--s3"])
+@pytest.mark.slow
 def test_both_sides_race(tmp_path, place):
     command = [
         sys.executable,

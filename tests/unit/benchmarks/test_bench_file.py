@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_file.py"
 
 
 COLUMNS = ["int64_nulls", "string_unique", "vector_128", "list_int32", "int64_nulls_sliced", "bool_nulls_small_batches"]
 
 
+@pytest.mark.slow
 def test_every_operation_is_measured_on_equal_values(tmp_path):
     output = tmp_path / "figures.json"
     command = [sys.executable, str(SCRIPT), "--rows", "400", "--runs", "1", "--no-memory", "--versions", "2.2"]

@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_table.py"
 
 
+@pytest.mark.slow
 def test_every_question_is_asked(tmp_path):
     command = [sys.executable, str(SCRIPT), "--fragments", "5", "--versions", "5", "--runs", "1", "--no-memory"]
     done = subprocess.run(

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from google.protobuf.message import DecodeError
 
-from lance_core.encodings.api import LeafPage, NullBlock
+from lance_core.encodings.api import NullBlock
+from lance_core.encodings.leaf_page import LeafPage
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import Layers
 from lance_core.encodings.page_decoder import assemble, decode_leaf
@@ -60,8 +61,8 @@ def test_errors_name_the_field():
     ("layout", "error", "message"),
     [
         (pb21.PageLayout(blob=pb21.BlobLayout(layers=[1])), UnsupportedEncodingError, "layout None is not supported"),
-        (pb21.PageLayout(), CorruptDataError, "without a kind"),
-        (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "does not know"),
+        (pb21.PageLayout(), CorruptDataError, "has no kind"),
+        (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "that this library does not know"),
     ],
 )
 def test_layouts_that_are_not_decoded(layout, error, message):
@@ -70,7 +71,7 @@ def test_layouts_that_are_not_decoded(layout, error, message):
 
 
 def test_a_page_needs_rows():
-    with pytest.raises(CorruptDataError, match="without rows"):
+    with pytest.raises(CorruptDataError, match="has no rows"):
         decode_leaf(field_of(pa.int64()), pb21.PageLayout(constant=pb21.ConstantLayout(layers=[3])), [], 0)
 
 
@@ -92,7 +93,7 @@ def test_values_of_another_type_are_corrupt(dtype):
 def test_text_must_be_text():
     (page,) = pages_of(pa.array([b"\xff\xfe", b"ok"]))
     leaf = decode_leaf(field_of(pa.string()), page.layout, page.buffers, 2)
-    with pytest.raises(CorruptDataError, match="holds other bytes"):
+    with pytest.raises(CorruptDataError, match="contains invalid bytes"):
         assemble(field_of(pa.string()), [leaf])
 
 
@@ -102,13 +103,13 @@ def test_leaves_of_a_struct_must_agree():
         LeafPage(leaf, Levels(Layers((1, 1)), None, None, rows), NullBlock(rows), rows)
         for leaf, rows in zip(field.leaves(), (2, 3), strict=True)
     ]
-    with pytest.raises(CorruptDataError, match="members of"):
+    with pytest.raises(CorruptDataError, match="members have"):
         assemble(field, leaves)
-    with pytest.raises(InternalError, match="fewer decoded leaves"):
+    with pytest.raises(InternalError, match="more leaves than were decoded"):
         assemble(field, leaves[:1])
 
 
-def test_structs_without_members_leave_their_neighbours_alone():
+def test_structs_without_members_leave_their_neighbors_alone():
     # As pylance 14.0.2 writes it: without the layer of the struct around.
     field = field_of(pa.struct([("e", pa.struct([])), ("a", pa.int32())]))
     scalar = pb21.ConstantLayout(layers=[1, 1], inline_value=b"\1\0\0\0")
@@ -120,7 +121,7 @@ def test_structs_without_members_leave_their_neighbours_alone():
     assert assemble(field, leaves).to_pylist() == [{"e": {}, "a": 1}] * 2
     inner = field_of(pa.struct([("e", pa.struct([]))]))
     assert assemble(inner, leaves[:1]).to_pylist() == [{"e": {}}] * 2
-    with pytest.raises(NotSupportedError, match="without members"):
+    with pytest.raises(NotSupportedError, match="without fields"):
         assemble(field_of(pa.list_(pa.struct([]))), leaves[:1])
 
 

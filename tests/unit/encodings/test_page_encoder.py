@@ -334,7 +334,7 @@ def test_a_page_per_leaf_depth_first():
     assert [page.num_rows for page in encode(lists)] == [6]
 
 
-def test_refusals():
+def test_pages_that_cannot_be_encoded_are_refused():
     with pytest.raises(InvalidInputError, match="at least one row"):
         encode(pa.array([], pa.int32()))
     with pytest.raises(UnsupportedVersionError):

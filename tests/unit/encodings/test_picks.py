@@ -12,6 +12,7 @@ from lance_core.encodings.api import (
     FixedSizeListBlock,
     FixedWidthBlock,
     NullBlock,
+    Picks,
     StructBlock,
     VariableWidthBlock,
 )
@@ -19,7 +20,7 @@ from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pa
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.page_decoder import assemble, decode_leaf
 from lance_core.encodings.page_encoder import encode_pages
-from lance_core.encodings.picks import Picks, spread, take_values
+from lance_core.encodings.picks import spread, take_values
 from lance_core.encodings.registry import DECODER, ENCODER
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
@@ -39,7 +40,7 @@ def strings_of(block):
     return [block.data[a:b].tobytes() for a, b in zip(block.offsets, block.offsets[1:], strict=False)]
 
 
-def test_spread():
+def test_spread_lists_the_positions_of_each_range():
     assert spread(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
     assert spread(np.array([], np.int64), np.array([], np.int64)).tolist() == []
 

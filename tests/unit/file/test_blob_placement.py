@@ -5,11 +5,13 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError, NotSupportedError, StorageError
-from lance_core.file.blob_options import BlobOptions
 from lance_core.file.blob_sidecars import Sidecars, remove_sidecars, sidecar_name
 from lance_core.file.blob_values import bytes_array, load_bytes
+from lance_core.file.data_file_writer import DataFileWriter
+from lance_core.file.families import open_writer
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import FileWriter
+from lance_core.file.table_context import TableContext
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.blob_types import blob_array, blob_field
 from lance_core.schema.convert import schema_from_arrow
@@ -20,9 +22,9 @@ PATH = "data/f.lance"
 
 
 def _write(store: MemoryStore, column: pa.Array, field: pa.Field, pack_bytes: int | None = None) -> None:
-    options = BlobOptions(sidecars=Sidecars(store, PATH), pack_bytes=pack_bytes)
-    schema = schema_from_arrow(pa.schema([field]))
-    with FileWriter(store.create(PATH), schema, version=LanceFileVersion.V2_2, blobs=options) as writer:
+    table = TableContext(sidecars=Sidecars(store, PATH))
+    config = WriteConfig(version=LanceFileVersion.V2_2, blob_pack_bytes=pack_bytes)
+    with open_writer(store.create(PATH), schema_from_arrow(pa.schema([field])), config, table) as writer:
         writer.write_batch(pa.record_batch([column], schema=pa.schema([field])))
         writer.finish()
 
@@ -72,11 +74,10 @@ def test_shared_sidecars_are_filled_in_row_order() -> None:
 def test_shared_sidecars_go_on_in_the_next_batch() -> None:
     store = MemoryStore()
     field = blob_field("b", inline_size_threshold=0)
-    options = BlobOptions(sidecars=Sidecars(store, PATH))
+    table = TableContext(sidecars=Sidecars(store, PATH))
     schema = pa.schema([field])
-    with FileWriter(
-        store.create(PATH), schema_from_arrow(schema), version=LanceFileVersion.V2_2, blobs=options
-    ) as writer:
+    config = WriteConfig(version=LanceFileVersion.V2_2)
+    with open_writer(store.create(PATH), schema_from_arrow(schema), config, table) as writer:
         for value in (b"abc", b"de"):
             writer.write_batch(pa.record_batch([blob_array([value])], schema=schema))
         writer.finish()
@@ -116,7 +117,7 @@ def test_sidecars_are_durable_before_the_data_file_is_visible() -> None:
     assert store.made[-1] == PATH
 
 
-def _write_all(writer: FileWriter, rows: pa.RecordBatch) -> None:
+def _write_all(writer: DataFileWriter, rows: pa.RecordBatch) -> None:
     writer.write_batch(rows)
     writer.finish()
 
@@ -126,12 +127,9 @@ def test_nothing_is_left_of_a_file_that_failed(refused: str) -> None:
     store = _Ordered(refused)
     sidecars = Sidecars(store, PATH)
     schema = pa.schema([LARGE])
-    writer = FileWriter(
-        store.create(PATH),
-        schema_from_arrow(schema),
-        version=LanceFileVersion.V2_2,
-        blobs=BlobOptions(sidecars=sidecars),
-    )
+    config = WriteConfig(version=LanceFileVersion.V2_2)
+    table = TableContext(sidecars=sidecars)
+    writer = open_writer(store.create(PATH), schema_from_arrow(schema), config, table)
     rows = pa.record_batch([blob_array([b"shared", b"a value of its own"])], schema=schema)
     with pytest.raises(StorageError):
         _write_all(writer, rows)

@@ -11,11 +11,11 @@ import pytest
 
 from lance_core.errors import InternalError
 from lance_core.file import decode_budget, scan
-from lance_core.file import reader as reader_module
 from lance_core.file.decode_budget import fair_share, stream_plans
 from lance_core.file.families import open_sources
 from lance_core.file.field_source import FieldSource
 from lance_core.file.lance_file import LanceFileWriter
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.reader import FileReader
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
@@ -97,7 +97,7 @@ def test_the_share(demands: list[int], budget: int, expected: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_fits_is_read_in_the_largest_steps(version: str, opened: dict[str, FileReader]) -> None:
-    for plan in stream_plans(_sources(opened[version]), 0, NUM_ROWS, 1000):
+    for plan in stream_plans(_sources(opened[version]), 0, NUM_ROWS, ReadConfig(batch_rows=1000)):
         assert plan.pace is None
         assert list(plan.pieces()) == list(plan.segments)
         assert list(plan.segments) == list(plan.source.plan(0, NUM_ROWS, batch_rows=1000))
@@ -109,7 +109,7 @@ def test_large_steps_are_cut_to_the_share(version: str, batch_rows: int, opened:
     sources = _sources(opened[version])
     budget = 16 * 1024 * len(sources)
     num_cut = 0
-    for plan in stream_plans(sources, 5, NUM_ROWS, batch_rows, budget):
+    for plan in stream_plans(sources, 5, NUM_ROWS, ReadConfig(batch_rows=batch_rows, decoded_bytes=budget)):
         pieces = list(plan.pieces())
         assert [pieces[0].start, *(piece.stop for piece in pieces)] == [*(piece.start for piece in pieces), NUM_ROWS]
         assert pieces[0].start == 5
@@ -137,17 +137,14 @@ def test_the_estimates_are_near_what_arrays_take(version: str, opened: dict[str,
 
 @pytest.mark.parametrize("batch_rows", [100, 1000, 7777, NUM_ROWS])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_rows_are_the_same(
-    version: str, batch_rows: int, opened: dict[str, FileReader], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.sampled(6)
+def test_rows_are_the_same(version: str, batch_rows: int, opened: dict[str, FileReader]) -> None:
     reader = opened[version]
-    expected = list(reader.read_batches(reader.schema.fields, row_range=(5, NUM_ROWS - 5), batch_rows=batch_rows))
-
-    def tight(sources: list[FieldSource], start: int, stop: int, rows: int) -> list[scan.FieldPlan]:
-        return stream_plans(sources, start, stop, rows, 16 * 1024 * len(sources))
-
-    monkeypatch.setattr(reader_module, "stream_plans", tight)
-    found = list(reader.read_batches(reader.schema.fields, row_range=(5, NUM_ROWS - 5), batch_rows=batch_rows))
+    expected = list(
+        reader.read_batches(reader.schema.fields, row_range=(5, NUM_ROWS - 5), config=ReadConfig(batch_rows=batch_rows))
+    )
+    tight = ReadConfig(batch_rows=batch_rows, decoded_bytes=16 * 1024 * len(reader.schema.fields))
+    found = list(reader.read_batches(reader.schema.fields, tight, row_range=(5, NUM_ROWS - 5)))
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         one.validate(full=True)
@@ -162,7 +159,7 @@ def test_small_pages_are_joined_up_to_the_share(version: str, tmp_path: Path) ->
         for batch in table.to_batches(max_chunksize=1000):
             writer.write_batch(batch)
     sources = _sources(FileReader.open(LocalStore(), path))
-    for plan in stream_plans(sources, 0, 64_000, 100, 4 * 64_000):
+    for plan in stream_plans(sources, 0, 64_000, ReadConfig(batch_rows=100, decoded_bytes=4 * 64_000)):
         assert plan.pace is not None
         assert {piece.stop - piece.start for piece in plan.pieces()} == {8000} or all(
             5000 <= piece.stop - piece.start <= 8000 for piece in plan.pieces()
@@ -179,10 +176,11 @@ def test_no_byte_is_fetched_much_more_than_once(version: str, paths: dict[str, s
     sources = _sources(reader)
     store.reset()
     share = 64 * 1024
-    plans = stream_plans(sources, 0, NUM_ROWS, 1000, share * len(sources))
+    config = ReadConfig(batch_rows=1000, decoded_bytes=share * len(sources))
+    plans = stream_plans(sources, 0, NUM_ROWS, config)
     num_batches = 0
     schema = pa.schema([(plan.source.field.name, TABLE.schema.field(plan.source.field.name).type) for plan in plans])
-    for _ in scan.scan_batches(plans, schema, NUM_ROWS, 1000, reader.any_metadata.read, lambda batch: batch):
+    for _ in scan.scan_batches(plans, schema, NUM_ROWS, config, reader.any_metadata.read, lambda batch: batch):
         num_batches += 1
     assert num_batches == NUM_ROWS // 1000
     assert store.num_bytes_read() <= 1.5 * len(data)
@@ -191,7 +189,7 @@ def test_no_byte_is_fetched_much_more_than_once(version: str, paths: dict[str, s
 
 def test_pieces_are_planned_as_the_stream_goes_on(opened: dict[str, FileReader]) -> None:
     sources = _sources(opened["2.2"])[:1]
-    [plan] = stream_plans(sources, 0, NUM_ROWS, 100, 1)
+    [plan] = stream_plans(sources, 0, NUM_ROWS, ReadConfig(batch_rows=100, decoded_bytes=1))
     assert plan.pace is not None
     assert plan.pace.max_memory == decode_budget._LEAST_BYTES
     first, second = itertools.islice(plan.pieces(), 2)
@@ -200,8 +198,9 @@ def test_pieces_are_planned_as_the_stream_goes_on(opened: dict[str, FileReader])
 
 def test_no_more_segments_than_planned(opened: dict[str, FileReader]) -> None:
     reader = opened["2.2"]
-    plan = stream_plans(_sources(reader)[:1], 0, NUM_ROWS, 100)[0]
-    ahead = scan._ReadAhead([plan], reader.any_metadata.read)
+    config = ReadConfig(batch_rows=100)
+    plan = stream_plans(_sources(reader)[:1], 0, NUM_ROWS, config)[0]
+    ahead = scan._ReadAhead([plan], reader.any_metadata.read, config)
     with ahead:
         for _ in plan.segments:
             ahead.next(0)

@@ -10,8 +10,9 @@ import pytest
 
 from lance_core.errors import CorruptDataError
 from lance_core.file.decode_pool import decode_pool
+from lance_core.file.families import open_writer
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import FileWriter
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
 
@@ -20,7 +21,7 @@ TABLE = pa.table({name: np.random.default_rng(2).integers(0, 1 << 62, 300_000) f
 
 def _reader() -> FileReader:
     store = MemoryStore()
-    writer = FileWriter(store.create("f"), schema_from_arrow(TABLE.schema), data_cache_bytes=100_000)
+    writer = open_writer(store.create("f"), schema_from_arrow(TABLE.schema), WriteConfig(data_cache_bytes=200_000))
     for batch in TABLE.to_batches(max_chunksize=20_000):
         writer.write_batch(batch)
     writer.finish()
@@ -53,7 +54,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
 
 def test_errors_of_threads_come_through() -> None:
     store = MemoryStore()
-    writer = FileWriter(store.create("f"), schema_from_arrow(TABLE.schema))
+    writer = open_writer(store.create("f"), schema_from_arrow(TABLE.schema), WriteConfig())
     for batch in TABLE.to_batches(max_chunksize=20_000):
         writer.write_batch(batch)
     writer.finish()

@@ -44,7 +44,7 @@ def test_other_versions_are_refused_as_versions(pair: bytes) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"column_metadata_offset": 271}, "behind its table"),
+        ({"column_metadata_offset": 271}, "after its table"),
         ({"column_table_offset": 271}, "column metadata table of 1 entries needs 16 bytes"),
         ({"num_columns": 2}, "column metadata table of 2 entries needs 32 bytes"),
         ({"num_columns": 2**32 - 1}, "column metadata table"),
@@ -83,9 +83,9 @@ def test_sections_of_2_0_lie_in_front_of_the_footer(changes: dict[str, int], mes
 
 
 def test_what_is_not_a_data_file() -> None:
-    with pytest.raises(CorruptDataError, match="at least 40 bytes, this one has 7"):
+    with pytest.raises(CorruptDataError, match="the file has 7 bytes, but a data file has at least 40"):
         Footer.parse(b"7 bytes", 7, "f")
-    with pytest.raises(CorruptDataError, match="ends with b'LANC'"):
+    with pytest.raises(CorruptDataError, match="expected b'LANC'"):
         Footer.parse(BYTES[:-4] + b"PAR1", FILE_BYTES, "f")
     with pytest.raises(CorruptDataError, match="global buffer table"):
         Footer.parse(BYTES, FILE_BYTES + 1, "f")

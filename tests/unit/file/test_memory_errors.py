@@ -50,7 +50,7 @@ def test_every_way_of_reading(reader: LanceFileReader, monkeypatch: pytest.Monke
         lambda: list(files.read_batches(files.schema.fields)),
     ]
     for read in ways:
-        with pytest.raises(LanceError, match="do not fit into memory, read fewer rows") as caught:
+        with pytest.raises(LanceError, match="do not fit into memory; read fewer rows") as caught:
             read()
         assert isinstance(caught.value, OutOfMemoryError)
         assert isinstance(caught.value, MemoryError)

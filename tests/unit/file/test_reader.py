@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import CorruptDataError, InvalidInputError, NotFoundError
+from lance_core.file.families import open_writer
+from lance_core.file.read_config import ReadConfig
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import FileWriter
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
@@ -40,7 +42,9 @@ class _CountingStore(MemoryStore):
 
 def _store(table: pa.Table = TABLE, *, batch_rows: int = 130, **options: int) -> _CountingStore:
     store = _CountingStore()
-    writer = FileWriter(store.create("f"), schema_from_arrow(table.schema), **{"data_cache_bytes": 0, **options})
+    writer = open_writer(
+        store.create("f"), schema_from_arrow(table.schema), WriteConfig(**{"data_cache_bytes": 0, **options})
+    )
     for batch in table.to_batches(max_chunksize=batch_rows):
         writer.write_batch(batch)
     writer.finish()
@@ -54,7 +58,7 @@ def reader() -> FileReader:
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 130, 131, 1000, 5000])
 def test_batches_have_exactly_the_wanted_rows(reader: FileReader, batch_rows: int) -> None:
-    batches = list(reader.read_batches(reader.schema.fields, batch_rows=batch_rows))
+    batches = list(reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=batch_rows)))
     assert {batch.num_rows for batch in batches[:-1]} <= {batch_rows}
     assert 0 < batches[-1].num_rows <= batch_rows
     assert pa.Table.from_batches(batches).equals(TABLE)
@@ -62,7 +66,7 @@ def test_batches_have_exactly_the_wanted_rows(reader: FileReader, batch_rows: in
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 130, 131, 1000, 5000])
 def test_runs_are_as_many_batches_as_the_pages_hold(reader: FileReader, batch_rows: int) -> None:
-    runs = list(reader.read_batches(reader.schema.fields, batch_rows=batch_rows, in_runs=True))
+    runs = list(reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=batch_rows), in_runs=True))
     assert all(run.num_rows % batch_rows == 0 for run in runs[:-1])
     assert len(runs) <= -(-NUM_ROWS // batch_rows)
     if batch_rows < 130 // 2:
@@ -75,21 +79,21 @@ def test_runs_are_as_many_batches_as_the_pages_hold(reader: FileReader, batch_ro
 def test_row_ranges(reader: FileReader, row_range: tuple[int, int]) -> None:
     expected = TABLE.slice(row_range[0], row_range[1] - row_range[0])
     assert reader.read_table(reader.schema.fields, row_range=row_range).equals(expected)
-    batches = list(reader.read_batches(reader.schema.fields, row_range=row_range, batch_rows=100))
+    batches = list(reader.read_batches(reader.schema.fields, row_range=row_range, config=ReadConfig(batch_rows=100)))
     assert pa.Table.from_batches(batches, expected.schema).equals(expected)
 
 
 @pytest.mark.parametrize("row_range", [(-1, 5), (5, 4), (0, 1001)])
 def test_row_ranges_outside_the_file(reader: FileReader, row_range: tuple[int, int]) -> None:
-    with pytest.raises(InvalidInputError, match="of a file with 1000 rows"):
+    with pytest.raises(InvalidInputError, match="the file has 1000 rows"):
         reader.read_table(reader.schema.fields, row_range=row_range)
-    with pytest.raises(InvalidInputError, match="of a file with 1000 rows"):
+    with pytest.raises(InvalidInputError, match="the file has 1000 rows"):
         reader.read_batches(reader.schema.fields, row_range=row_range)
 
 
 def test_batch_rows_must_be_positive(reader: FileReader) -> None:
     with pytest.raises(InvalidInputError, match="batch_rows"):
-        reader.read_batches(reader.schema.fields, batch_rows=0)
+        reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=0))
 
 
 def test_pruned_fields(reader: FileReader) -> None:
@@ -100,7 +104,7 @@ def test_pruned_fields(reader: FileReader) -> None:
 
 
 def test_no_fields_still_have_rows(reader: FileReader) -> None:
-    batches = list(reader.read_batches((), batch_rows=300, row_range=(100, 1000)))
+    batches = list(reader.read_batches((), config=ReadConfig(batch_rows=300), row_range=(100, 1000)))
     assert [batch.num_rows for batch in batches] == [300, 300, 300]
     assert batches[0].num_columns == 0
     assert reader.read_table((), row_range=(1, 5)).num_rows == 4
@@ -112,7 +116,7 @@ def test_column_indices_override_the_schema_of_the_file(reader: FileReader) -> N
     assert found["renamed"].to_pylist() == list(range(NUM_ROWS))
     with pytest.raises(InvalidInputError, match=r"'renamed' \(id 77\) has no column"):
         reader.read_table([renamed])
-    with pytest.raises(InvalidInputError, match="column 99 of 5 does not exist"):
+    with pytest.raises(InvalidInputError, match="column 99 does not exist; the file has 5"):
         reader.read_table([renamed], column_indices={77: 99})
 
 
@@ -123,7 +127,7 @@ def test_take(reader: FileReader, rows: list[int]) -> None:
 
 def test_take_outside_the_file(reader: FileReader) -> None:
     for row in (-1, 1000):
-        with pytest.raises(InvalidInputError, match=f"row {row} is not one of"):
+        with pytest.raises(InvalidInputError, match=f"row {row} is out of range"):
             reader.take(reader.schema.fields, [0, row])
 
 
@@ -166,7 +170,7 @@ def test_only_the_wanted_columns_and_pages_are_fetched() -> None:
 
 def test_a_scan_that_is_abandoned_stops() -> None:
     reader = FileReader.open(_store(), "f")
-    batches = reader.read_batches(reader.schema.fields, batch_rows=10)
+    batches = reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=10))
     next(batches)
     batches.close()  # type: ignore[attr-defined]
 
@@ -187,7 +191,7 @@ def test_batches_of_nested_fixed_size_lists_can_be_filtered() -> None:
     table = pa.table({"v": pa.array(values, pa.list_(pa.list_(pa.int16(), 2), 2))})
     reader = FileReader.open(_store(table), "f")
     keep = pa.array([i % 2 == 0 for i in range(50)])
-    for index, batch in enumerate(reader.read_batches(reader.schema.fields, batch_rows=50)):
+    for index, batch in enumerate(reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=50))):
         assert batch.filter(keep)["v"].to_pylist() == values[index * 50 : index * 50 + 50 : 2]
 
 

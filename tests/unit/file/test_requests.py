@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lance_core.file.families import open_writer
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import FileWriter
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.projection import project
@@ -32,7 +33,7 @@ ROWS = [17, 30_000, 77_777, 150_001, 199_999]
 @pytest.fixture(scope="module")
 def store() -> CountingStore:
     store = CountingStore(MemoryStore())
-    writer = FileWriter(store.create("f"), schema_from_arrow(TABLE.schema))
+    writer = open_writer(store.create("f"), schema_from_arrow(TABLE.schema), WriteConfig())
     for batch in TABLE.to_batches(max_chunksize=50_000):
         writer.write_batch(batch)
     writer.finish()

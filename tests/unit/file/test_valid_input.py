@@ -16,9 +16,11 @@ import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_core.buffers.byte_cache import ByteCache
 from lance_core.errors import InvalidInputError, InvalidTypeError, RowOutOfRangeError
-from lance_core.file import page_cache, scan
+from lance_core.file import scan
 from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
+from lance_core.file.read_config import ReadConfig
 from tests.support.hidden_garbage import with_hidden_garbage
 
 
@@ -107,6 +109,7 @@ _PARENTS["2.2"] += _PARENTS["2.1"][:6]
 
 @pytest.mark.parametrize(("parent", "version"), [(each, version) for version in _PARENTS for each in _PARENTS[version]])
 @pytest.mark.parametrize("leaf", list(_LEAVES))
+@pytest.mark.sampled(40)
 def test_values_below_nulls_are_ignored(tmp_path: Path, leaf: str, parent: str, version: str) -> None:
     if parent == "fixed-size list" and not leaf.startswith("decimal"):
         pytest.skip("fixed-size lists hold values of fixed width only")
@@ -221,7 +224,7 @@ def test_what_an_interrupt_leaves_is_waited_for(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(scan, "wait", waited)
     monkeypatch.setattr("concurrent.futures.Future.result", interrupted)
     monkeypatch.setattr("concurrent.futures.Future.cancel", lambda _: False)
-    ahead = scan._ReadAhead([scan.FieldPlan(source, [_Segment()])], lambda ranges: [])
+    ahead = scan._ReadAhead([scan.FieldPlan(source, [_Segment()])], lambda ranges: [], ReadConfig())
     with pytest.raises(KeyboardInterrupt), ahead:
         ahead.next(0)
     source.may_end.set()
@@ -244,7 +247,7 @@ class _SlowKey(tuple):
 
 
 def test_a_forked_process_can_use_an_inherited_cache() -> None:
-    cache: page_cache.PageCache[str] = page_cache.PageCache()
+    cache: ByteCache[tuple[int, int], str] = ByteCache(100)
     cache.put((0, 0), "a", 1)
     _hooks.append(_SlowKey.forks)
     thread = threading.Thread(target=cache.get, args=(_SlowKey((1, 1)),))

@@ -7,8 +7,10 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError, StorageError, UnsupportedVersionError
+from lance_core.file.data_file_writer import DataFileWriter, WrittenFile
+from lance_core.file.families import open_writer
 from lance_core.file.reader import FileReader
-from lance_core.file.writer import FileWriter, WrittenFile
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore, MemoryWriteStream
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.versions import LanceFileVersion
@@ -20,10 +22,14 @@ def _numbers(start: int, stop: int) -> pa.RecordBatch:
     return pa.record_batch({"x": pa.array(np.arange(start, stop), pa.int64())})
 
 
+def _writer(store: MemoryStore, schema: pa.Schema, **options: object) -> DataFileWriter:
+    return open_writer(store.create("f"), schema_from_arrow(schema), WriteConfig(**options))
+
+
 def _write(
     store: MemoryStore, schema: pa.Schema, batches: list[pa.RecordBatch], **options: int
 ) -> tuple[WrittenFile, FileReader]:
-    writer = FileWriter(store.create("f"), schema_from_arrow(schema), **options)
+    writer = _writer(store, schema, **options)
     for batch in batches:
         writer.write_batch(batch)
     written = writer.finish()
@@ -104,7 +110,7 @@ def test_only_the_referenced_slice_counts() -> None:
 
 
 def test_files_of_many_columns_collect_less_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lance_core.file.writer._MAX_COLLECTED_BYTES", 400)
+    monkeypatch.setattr("lance_core.file.write_config._MAX_COLLECTED_BYTES", 400)
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
     batches = [pa.record_batch([pa.array(range(5))] * 2, schema=schema) for _ in range(10)]
     _, reader = _write(MemoryStore(), schema, batches)
@@ -149,7 +155,7 @@ def test_every_buffer_is_aligned_and_padded() -> None:
 
 def test_global_buffers_are_numbered_from_one() -> None:
     store = MemoryStore()
-    writer = FileWriter(store.create("f"), schema_from_arrow(NUMBERS))
+    writer = _writer(store, NUMBERS)
     writer.write_batch(_numbers(0, 3))
     assert writer.add_global_buffer(b"first") == 1
     assert writer.add_global_buffer(b"") == 2
@@ -163,7 +169,7 @@ def test_global_buffers_are_numbered_from_one() -> None:
 def test_a_batch_that_does_not_fit_changes_nothing() -> None:
     store = MemoryStore()
     schema = pa.schema([("x", pa.int64()), pa.field("y", pa.int64(), nullable=False)])
-    writer = FileWriter(store.create("f"), schema_from_arrow(schema), data_cache_bytes=0)
+    writer = _writer(store, schema, data_cache_bytes=0)
     good = pa.record_batch([pa.array([1]), pa.array([2])], schema=schema)
     writer.write_batch(good)
     position = writer.num_bytes
@@ -178,7 +184,7 @@ def test_a_batch_that_does_not_fit_changes_nothing() -> None:
 
 def test_nothing_is_visible_before_finish_and_after_abort() -> None:
     store = MemoryStore()
-    with FileWriter(store.create("f"), schema_from_arrow(NUMBERS), data_cache_bytes=0) as writer:
+    with _writer(store, NUMBERS, data_cache_bytes=0) as writer:
         writer.write_batch(_numbers(0, 10))
         assert list(store.list("")) == []
     assert list(store.list("")) == []
@@ -188,7 +194,7 @@ def test_nothing_is_visible_before_finish_and_after_abort() -> None:
 
 def test_a_finished_writer_takes_nothing_more() -> None:
     store = MemoryStore()
-    with FileWriter(store.create("f"), schema_from_arrow(NUMBERS)) as writer:
+    with _writer(store, NUMBERS) as writer:
         writer.finish()
     assert store.head("f").num_bytes > 0
     with pytest.raises(InvalidInputError, match="finished"):
@@ -201,17 +207,27 @@ class _FullStream(MemoryWriteStream):
 
 
 def test_after_a_failed_write_the_file_cannot_be_finished() -> None:
-    writer = FileWriter(_FullStream(MemoryStore(), "f"), schema_from_arrow(NUMBERS), data_cache_bytes=0)
+    writer = open_writer(_FullStream(MemoryStore(), "f"), schema_from_arrow(NUMBERS), WriteConfig(data_cache_bytes=0))
     with pytest.raises(StorageError, match="disk full"):
         writer.write_batch(_numbers(0, 10))
-    with pytest.raises(InvalidInputError, match="failed before"):
+    with pytest.raises(InvalidInputError, match="earlier write failed"):
         writer.finish()
     writer.abort()
 
 
 def test_options_are_checked() -> None:
-    schema = schema_from_arrow(NUMBERS)
     with pytest.raises(UnsupportedVersionError):
-        FileWriter(MemoryStore().create("f"), schema, version=LanceFileVersion.V2_3)
+        _writer(MemoryStore(), NUMBERS, version=LanceFileVersion.V2_3)
     with pytest.raises(InvalidInputError, match="max_page_bytes=0"):
-        FileWriter(MemoryStore().create("f"), schema, max_page_bytes=0)
+        WriteConfig(max_page_bytes=0)
+    with pytest.raises(InvalidInputError, match="data_cache_bytes=-1"):
+        WriteConfig(data_cache_bytes=-1)
+
+
+def test_writer_of_an_unwritable_schema_aborts_its_stream() -> None:
+    store = MemoryStore()
+    stream = store.create("f")
+    with pytest.raises(UnsupportedVersionError):
+        open_writer(stream, schema_from_arrow(NUMBERS), WriteConfig(version=LanceFileVersion.V2_3))
+    with pytest.raises(StorageError, match="closed"):
+        stream.write(b"x")

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_pipelines.ingest.commit import Landing, commit_staged
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
-from lance_pipelines.ingest.planning import WritePlan, plan_write
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_commit import WriteOutcome, commit_staged
+from lance_pipelines.ingest.write_plan import WritePlan, plan_write
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Warehouse:
         )
         return replace(staged, **changes)
 
-    def commit(self, staged: StagedWrite) -> Landing:
+    def commit(self, staged: StagedWrite) -> WriteOutcome:
         return commit_staged(staged, discard=self.discard)
 
     def discard(self, uri: str, file_token: str) -> None:

@@ -109,7 +109,7 @@ def test_a_dataset_created_in_its_place_is_refused(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = warehouse.stage(numbers(2))
     made_by_another = replace(staged, read_transaction="00000000-0000-4000-8000-000000000000")
-    with pytest.raises(IncompatibleTransactionError, match="was replaced meanwhile: version 1"):
+    with pytest.raises(IncompatibleTransactionError, match="was replaced in the meantime: version 1"):
         verify_read_version(made_by_another, lance_core.dataset(warehouse.uri))
     planned_later = replace(staged, read_version=9)
     with pytest.raises(IncompatibleTransactionError, match="is at version 1, but the write was planned on version 9"):

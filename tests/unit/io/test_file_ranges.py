@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> str:
     ],
     ids=["few", "small", "large", "unordered", "sparse", "dense", "none"],
 )
-def test_ranges(path: str, bounds: list[tuple[int, int]]) -> None:
+def test_ranges_hold_the_bytes_of_the_file(path: str, bounds: list[tuple[int, int]]) -> None:
     found = read_file_ranges(path, [ByteRange(*each) for each in bounds])
     assert [bytes(buffer) for buffer in found] == [DATA[slice(*each)] for each in bounds]
 
@@ -55,7 +55,7 @@ def test_a_process_without_room_for_mappings_copies(path: str, monkeypatch: pyte
     assert bytes(found) == DATA[7:2_000_007]
 
 
-def test_whole_files(path: str, tmp_path: Path) -> None:
+def test_whole_file_is_read_though_empty(path: str, tmp_path: Path) -> None:
     assert bytes(read_whole_file(path)) == DATA
     (tmp_path / "empty").touch()
     assert bytes(read_whole_file(str(tmp_path / "empty"))) == b""

@@ -6,7 +6,8 @@ import pytest
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.io.local_store import LocalStore
-from lance_core.io.uri import resolve
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.uri import register_store, resolve, unregister_store
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,26 @@ def test_local_uris(uri: str, path: str) -> None:
 def test_memory_uris_of_one_name_share_a_store() -> None:
     assert resolve("memory://one/a")[0] is resolve("memory://one/b")[0]
     assert resolve("memory://one/a")[0] is not resolve("memory://two/a")[0]
+
+
+def test_registered_store_serves_its_name_until_it_is_unregistered() -> None:
+    first, second = LocalStore(), MemoryStore()
+    try:
+        register_store("registered", first)
+        assert resolve("memory://registered/lake/t") == (first, "lake/t")
+        assert resolve("memory://another/lake/t")[0] is not first
+        register_store("registered", second)
+        assert resolve("memory://registered/lake/t")[0] is second
+    finally:
+        unregister_store("registered")
+    assert resolve("memory://registered/lake/t")[0] not in (first, second)
+    unregister_store("never registered")
+
+
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_registered_store_with_malformed_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInputError, match="invalid store name"):
+        register_store(name, MemoryStore())
 
 
 @pytest.mark.parametrize("uri", ["", "file://host/lake/t.lance", "/lake/t\0"])

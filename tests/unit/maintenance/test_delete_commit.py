@@ -11,22 +11,16 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api import delete
-from lance_core.api.delete_plan import plan_delete
+from lance_core.delete import delete
+from lance_core.delete.plan import plan_delete
 from lance_core.errors import CommitOutcomeUnknownError, InvalidInputError
 from lance_pipelines.maintenance.delete_commit import DeleteReport, commit_delete
-from lance_pipelines.maintenance.delete_forecast import DeleteForecast
+from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.planned_delete import PlannedDelete
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 from tests.support.local_rewriting import ids, write_fragments
 
 POLICY = MaintenancePolicy()
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 def plan(uri: str, predicate: str) -> PlannedDelete:
@@ -91,7 +85,7 @@ def test_rows_that_somebody_else_deleted_meanwhile_make_no_version(uri) -> None:
     lance.dataset(uri).delete("id < 15")
     report = commit_delete(planned, POLICY)
     assert not report.has_changed
-    assert report.summary() == f"{uri} version 4: nothing to do (none of 15 rows matches id < 12 any more)"
+    assert report.summary() == f"{uri} version 4: nothing to do (none of 15 rows matches id < 12 any longer)"
     assert lance_core.dataset(uri).version == 4
 
 
@@ -120,7 +114,7 @@ def test_a_history_with_a_gap_leaves_the_question_open(uri) -> None:
     for number in range(3):
         lance_core.write_dataset(pa.table({"id": pa.array([number], pa.int64())}), uri, mode="append")
     lance_core.dataset(uri).cleanup_old_versions(retain_versions=1)
-    with pytest.raises(CommitOutcomeUnknownError, match="version 5 was cleaned up meanwhile"):
+    with pytest.raises(CommitOutcomeUnknownError, match="version 5 was cleaned up in the meantime"):
         commit_delete(planned, POLICY)
     assert 5 in ids(uri)
 
@@ -141,7 +135,7 @@ def test_a_forecast_says_what_the_delete_then_does(uri) -> None:
     assert found.metadata()["lance/bytes_dropped"] == report.before.bytes_total - after.bytes_total
 
 
-def test_nothing_matches(uri) -> None:
+def test_forecast_of_a_delete_that_matches_nothing_has_no_work(uri) -> None:
     write_fragments(uri, 1)
     found = forecast(uri, "id > 100")
     assert not found.has_work

@@ -29,7 +29,7 @@ HEALTH = TableHealth(
     bytes_total=20_000,
     manifest_bytes=900,
 )
-OLD = OldVersions(versions=25, removable=(), named=0, too_young=0, next_at=None)
+OLD = OldVersions(versions=25, removable=(), named=0, too_recent=0, next_at=None)
 
 
 def test_few_small_fragments_are_left() -> None:
@@ -42,10 +42,10 @@ def test_many_small_fragments_are_due() -> None:
     assert verdict == Due("9 small fragments >= 9")
 
 
-def test_small_fragments_without_small_neighbours_do_not_count() -> None:
+def test_small_fragments_without_small_neighbors_do_not_count() -> None:
     scattered = replace(HEALTH, mergeable_fragments=2)
     verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=4), scattered)
-    assert verdict == NotDue("9 small fragments, of which 2 have small neighbours < 4")
+    assert verdict == NotDue("9 small fragments, of which 2 have small neighbors < 4")
 
 
 def test_deletions_below_the_allowed_part_are_left() -> None:
@@ -65,21 +65,21 @@ def test_one_worn_fragment_is_due_unless_too_few_rows_would_go() -> None:
 
 def test_what_is_switched_off_is_never_due() -> None:
     worn = replace(HEALTH, worn_fragments=1, worn_rows=60)
-    assert evaluate_compaction(None, HEALTH) == NotDue("compaction is switched off")
-    assert evaluate_deletions(None, worn) == NotDue("materializing deletions is switched off")
+    assert evaluate_compaction(None, HEALTH) == NotDue("compaction is disabled")
+    assert evaluate_deletions(None, worn) == NotDue("materializing deletions is disabled")
 
 
 def test_removable_versions_are_due() -> None:
     verdict = evaluate_cleanup(CleanupPolicy(), replace(OLD, removable=(1, 2, 7)))
-    assert verdict == Due("25 versions, 3 may go >= 1", subject="up to 7")
+    assert verdict == Due("25 versions, 3 removable >= 1", subject="up to 7")
 
 
 def test_why_no_version_may_go() -> None:
-    old = replace(OLD, named=2, too_young=13, next_at=1_700_000_000.0)
+    old = replace(OLD, named=2, too_recent=13, next_at=1_700_000_000.0)
     verdict = evaluate_cleanup(CleanupPolicy(older_than=timedelta(days=2)), old)
     assert verdict == NotDue(
-        "25 versions, 0 may go < 1 (the newest 10 stay; 2 are tagged or have a branch; 13 are younger than 2 days, "
-        "0:00:00; the next is old enough at 2023-11-14 22:13:20 UTC)"
+        "25 versions, 0 removable < 1 (the newest 10 are kept; 2 are tagged or have a branch; 13 are newer than "
+        "2 days, 0:00:00; the next becomes eligible at 2023-11-14 22:13:20 UTC)"
     )
 
 

@@ -92,7 +92,7 @@ def test_small_is_below_both_targets(uri) -> None:
     assert health(uri, with_target(ROWS + 1, target_bytes_per_fragment=None)).small_fragments == 5
 
 
-def test_only_neighbours_can_be_merged(tmp_path) -> None:
+def test_only_neighbors_can_be_merged(tmp_path) -> None:
     uri = str(tmp_path / "t.lance")
     for num_rows in (1, 50, 2, 2, 2, 50, 1):
         lance_core.write_dataset(pa.table({"id": range(num_rows)}), uri, mode="append")

@@ -5,24 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 import lance_core
-from lance_pipelines.maintenance.cleanup_report import CleanupForecast, CleanupReport
+from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
+from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.maintenance.health import TableHealth
-from lance_pipelines.maintenance.planned_cleanup import PlannedCleanup, plan_removal
 from lance_pipelines.maintenance.policy import CleanupPolicy, MaintenancePolicy
-from lance_pipelines.maintenance.rewrite_forecast import RewriteForecast
-from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite
+from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOperation, plan_rewrite
 from tests.support.local_rewriting import ids, write_fragments
 
 OPTIONS = {"target_rows_per_fragment": 20, "materialize_deletions": True, "materialize_deletions_threshold": 0.1}
 EVERYTHING_OLD = CleanupPolicy(retain_versions=2, older_than=timedelta(0), min_age=timedelta(0))
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "t.lance")
 
 
 def rewrite_forecast(uri: str, operation: RewriteOperation) -> RewriteForecast:
@@ -84,7 +76,7 @@ def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
     metadata = forecast.metadata()
     assert (metadata["lance/versions"], metadata["lance/versions_after"]) == (6, 3)
     assert (metadata["lance/files"], metadata["lance/storage_bytes"]) == (files, num_bytes)
-    assert (metadata["lance/stranger_files"], metadata["lance/stranger_bytes"]) == (1, 4)
+    assert (metadata["lance/unrecognized_files"], metadata["lance/unrecognized_bytes"]) == (1, 4)
     assert "notes.txt" in forecast.table()
     assert table_of(forecast.table())["versions"] == ["6", "3"]
 
@@ -106,9 +98,9 @@ def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
 
 def test_nothing_to_clean_up_says_why(uri) -> None:
     write_fragments(uri, 2)
-    assert cleanup_forecast(uri).headline() == f"{uri} version 2: nothing to do (2 versions; the newest 2 stay)"
+    assert cleanup_forecast(uri).headline() == f"{uri} version 2: nothing to do (2 versions; the newest 2 are kept)"
     young = cleanup_forecast(uri, CleanupPolicy(retain_versions=1))
-    assert young.headline().endswith("(2 versions; the newest 1 and all of the last 2 weeks stay)")
+    assert young.headline().endswith("(2 versions; the newest 1 and all of the last 2 weeks are kept)")
     plan = plan_removal(lance_core.dataset(uri), EVERYTHING_OLD)
     report = CleanupReport(uri=uri, plan=plan, stats=plan.execute())
     assert not report.has_changed

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.api import cleanup
+from lance_core import cleanup
 from lance_core.errors import CorruptDataError
 from lance_pipelines.maintenance.old_versions import OldVersions
 from lance_pipelines.maintenance.policy import CleanupPolicy
@@ -43,7 +43,7 @@ def test_versions_of_the_last_minutes_stay_however_short_the_retention_is(uri) -
     for name, age in zip(names, range(9 * 60, -60, -60), strict=True):
         os.utime(log.path(name), (NOW - 60 - age, NOW - 60 - age))
     found = OldVersions.of(log, names, CleanupPolicy(retain_versions=1, older_than=timedelta(0)), now=NOW)
-    assert (found.removable, found.too_young) == ((), 9)
+    assert (found.removable, found.too_recent) == ((), 9)
     later = OldVersions.of(log, names, CleanupPolicy(retain_versions=1, older_than=timedelta(0)), now=NOW + 150)
     assert later.removable == (1, 2, 3)
     told = CleanupPolicy(retain_versions=1, older_than=timedelta(0), min_age=timedelta(0))
@@ -52,9 +52,9 @@ def test_versions_of_the_last_minutes_stay_however_short_the_retention_is(uri) -
 
 def test_both_terms_must_let_a_version_go(uri) -> None:
     by_age = old_versions(uri, retain_versions=1, older_than=timedelta(days=6, hours=1))
-    assert (by_age.removable, by_age.too_young) == ((1, 2, 3), 6)
+    assert (by_age.removable, by_age.too_recent) == ((1, 2, 3), 6)
     by_number = old_versions(uri, retain_versions=8, older_than=timedelta(0))
-    assert (by_number.removable, by_number.too_young, by_number.next_at) == ((1, 2), 0, None)
+    assert (by_number.removable, by_number.too_recent, by_number.next_at) == ((1, 2), 0, None)
 
 
 def test_when_the_next_version_is_old_enough(uri) -> None:
@@ -65,7 +65,7 @@ def test_when_the_next_version_is_old_enough(uri) -> None:
 
 def test_fewer_versions_than_are_kept(uri) -> None:
     found = old_versions(uri, retain_versions=10, older_than=timedelta(0))
-    assert found == OldVersions(versions=10, removable=(), named=0, too_young=0, next_at=None)
+    assert found == OldVersions(versions=10, removable=(), named=0, too_recent=0, next_at=None)
 
 
 def test_tagged_and_branched_versions_stay(uri) -> None:

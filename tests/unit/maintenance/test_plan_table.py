@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from lance_pipelines.maintenance.plan_table import Figure, render_plan
+from datetime import timedelta
+
+from lance_pipelines.maintenance.plan_table import PlanLine, format_duration, render_plan
 
 
 def test_before_after_and_the_change() -> None:
     text = render_plan(
         "compact /lake/t.lance",
         [
-            Figure("rows", 1_234_567, 1_234_567),
-            Figure("fragments", 25, 2, is_estimate=True),
-            Figure("versions", 3, 5),
-            Figure("bytes", 3 * 1024**2, 1024**2, is_bytes=True),
+            PlanLine("rows", 1_234_567, 1_234_567),
+            PlanLine("fragments", 25, 2, is_estimate=True),
+            PlanLine("versions", 3, 5),
+            PlanLine("bytes", 3 * 1024**2, 1024**2, is_bytes=True),
         ],
         ["Dry run: nothing was changed."],
     )
@@ -31,10 +33,16 @@ def test_before_after_and_the_change() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     (row,) = [
-        line for line in render_plan("t", [Figure("bytes", None, None, is_bytes=True)]).splitlines() if "bytes" in line
+        line
+        for line in render_plan("t", [PlanLine("bytes", None, None, is_bytes=True)]).splitlines()
+        if "bytes" in line
     ]
     assert row.split() == ["bytes", "unknown", "unknown"]
 
 
 def test_text_in_brackets_is_text() -> None:
-    assert "[bold] :smile:" in render_plan("t", [Figure("[bold] :smile:", 1, 1)])
+    assert "[bold] :smile:" in render_plan("t", [PlanLine("[bold] :smile:", 1, 1)])
+
+
+def test_a_duration_in_words() -> None:
+    assert format_duration(timedelta(days=14)) == "2 weeks"

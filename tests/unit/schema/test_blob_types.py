@@ -29,7 +29,7 @@ def test_blobs_have_one_representation(arguments: dict) -> None:
         lance.Blob(**arguments)
 
 
-def test_blobs() -> None:
+def test_blob_is_bytes_or_a_place_and_not_malformed() -> None:
     assert Blob.from_bytes(bytearray(b"ab")).data == b"ab"
     assert Blob.empty().data == b""
     assert Blob.from_uri("file:///a", 1, 2) == Blob(uri="file:///a", position=1, size=2)
@@ -75,7 +75,7 @@ def test_fields_equal_those_of_pylance(thresholds: dict) -> None:
         ("inline_size_threshold", 1.5, InvalidTypeError),
     ],
 )
-def test_thresholds(name: str, value: object, error: type[Exception]) -> None:
+def test_malformed_blob_threshold_is_refused(name: str, value: object, error: type[Exception]) -> None:
     with pytest.raises(error):
         blob_field("b", **{name: value})
 

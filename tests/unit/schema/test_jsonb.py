@@ -47,7 +47,7 @@ DOCUMENTS = [
 
 
 @pytest.mark.parametrize(("text", "binary", "shown"), DOCUMENTS, ids=[case[0] for case in DOCUMENTS])
-def test_documents(text: str, binary: str, shown: str) -> None:
+def test_json_text_becomes_jsonb_and_text_again(text: str, binary: str, shown: str) -> None:
     assert jsonb_from_text(text.encode()).hex() == binary
     assert text_from_jsonb(bytes.fromhex(binary)) == shown
 

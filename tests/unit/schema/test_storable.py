@@ -31,7 +31,7 @@ FIELDS = {
     "a blob (lance.blob.v2)": (V2, ["2.2"]),
     "a list of values outside": (pa.field("x", pa.list_(BLOB)), ["2.0"]),
     "values outside the pages": (BLOB, ["2.0", "2.1", "2.2"]),
-    "a list that says it is packed": (
+    "a list marked as packed": (
         pa.field("x", pa.large_list(pa.int8()), metadata={"packed": "yes"}),
         ["0.1", "2.1", "2.2"],
     ),
@@ -47,16 +47,16 @@ FIELDS = {
         pa.field("x", pa.struct([pa.field("a", pa.list_(pa.int8(), 2), nullable=False)]), metadata=PACKED),
         ["0.1", "2.0", "2.2"],
     ),
-    "a packed struct with fixed-size binary of no bytes": (
+    "a packed struct with fixed-size binary of width 0": (
         pa.field("x", pa.struct([pa.field("a", pa.binary(0), nullable=False), ("b", pa.int8())]), metadata=PACKED),
         [],
     ),
-    "a fixed-size list of fixed-size binary of no bytes": (pa.field("x", pa.list_(pa.list_(pa.binary(0), 2), 3)), []),
-    "fixed-size binary of no bytes": (pa.field("x", pa.binary(0)), ["2.2"]),
-    "a struct without members": (pa.field("x", pa.struct([])), ["2.0", "2.1", "2.2"]),
+    "a fixed-size list of fixed-size binary of width 0": (pa.field("x", pa.list_(pa.list_(pa.binary(0), 2), 3)), []),
+    "fixed-size binary of width 0": (pa.field("x", pa.binary(0)), ["2.2"]),
+    "a struct without fields": (pa.field("x", pa.struct([])), ["2.0", "2.1", "2.2"]),
     "a fixed-size list of nulls": (pa.field("x", pa.list_(pa.list_(pa.null(), 2), 3)), ["2.0", "2.1", "2.2"]),
-    "fixed-size lists nested more than 48 deep": (pa.field("x", nested_lists(64)), ["0.1"]),
-    "fixed-size lists nested more than 19 deep": (pa.field("x", nested_lists(48)), ["0.1", "2.1", "2.2"]),
+    "fixed-size lists nested more than 48 levels deep": (pa.field("x", nested_lists(64)), ["0.1"]),
+    "fixed-size lists nested more than 19 levels deep": (pa.field("x", nested_lists(48)), ["0.1", "2.1", "2.2"]),
     "a dictionary of bools": (pa.field("x", pa.dictionary(pa.int8(), pa.bool_())), ["2.0", "2.1", "2.2"]),
     "a dictionary of floats": (pa.field("x", pa.dictionary(pa.int8(), pa.float32())), ["2.0", "2.1", "2.2"]),
 }
@@ -65,7 +65,7 @@ FIELDS = {
 @pytest.mark.parametrize("version", WRITTEN)
 @pytest.mark.parametrize("what", FIELDS)
 @pytest.mark.parametrize("nested", [False, True])
-def test_rules(what: str, version: LanceFileVersion, nested: bool) -> None:
+def test_field_is_stored_by_the_versions_that_know_it(what: str, version: LanceFileVersion, nested: bool) -> None:
     field, versions = FIELDS[what]
     column = pa.field("top", pa.struct([field])) if nested else field
     schema = schema_from_arrow(pa.schema([pa.field("i", pa.int32()), column]))
@@ -80,7 +80,7 @@ def test_rules(what: str, version: LanceFileVersion, nested: bool) -> None:
         return
     assert f"'{'top.' if nested else ''}{field.name}" in message
     assert versions[-1] in message
-    assert f"this is {version.value}" in message
+    assert f"found {version.value}" in message
 
 
 def blob(data_type, value="true"):

@@ -63,7 +63,7 @@ def test_t23_the_keys_of_a_branch() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "a/b", ".a", "a.", "a/.b", "-x", "main/x", "x/main", "HEAD", "a.lock/b"])
-def test_names(name: str) -> None:
+def test_valid_branch_name_is_accepted(name: str) -> None:
     check_branch_name(name)
     check_new_branch_name(name)
 

@@ -9,7 +9,6 @@ from types import TracebackType
 import pytest
 
 import lance_core
-from lance_core.api.location import open_log
 from lance_core.errors import (
     AccessDeniedError,
     CommitConflictError,
@@ -22,6 +21,8 @@ from lance_core.errors import (
 )
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import PutOutcome, StoreCapabilities
+from lance_core.io.uri import register_store, unregister_store
+from lance_core.places.location import open_log
 from lance_core.table.commit_protocols.locked import LockedCreate
 from lance_core.table.manifest_stores.api import ManifestRow
 from lance_core.table.manifest_stores.opening import open_manifest_store
@@ -225,13 +226,11 @@ def test_rows_of_a_database(tmp_path: Path) -> None:
 
 def test_faults_of_the_objects_of_an_external_store(tmp_path: Path) -> None:
     """Every call of an append fails once, before and after it takes effect: one version, or none, or it says so."""
-    from lance_core.io import uri as uri_module
-
     options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
 
     def fresh(number: int) -> tuple[str, FaultyStore]:
         store = FaultyStore(MemoryStore())
-        uri_module._memory_stores["external"] = store
+        register_store("external", store)
         uri = f"memory+sql://external/t{number}"
         lance_core.write_dataset(ROWS, uri, storage_options=options)
         store.calls.clear()
@@ -255,7 +254,7 @@ def test_faults_of_the_objects_of_an_external_store(tmp_path: Path) -> None:
             assert (dataset.version, dataset.count_rows()) == ((2, 4) if made else (1, 2))
             assert lance_core.write_dataset(ROWS, uri, mode="append", storage_options=options).version == 2 + made
     finally:
-        uri_module._memory_stores.pop("external", None)
+        unregister_store("external")
 
 
 def _race_for_rows(url: str, num_threads: int) -> None:

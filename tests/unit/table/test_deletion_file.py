@@ -16,10 +16,10 @@ from lance_core.table.deletion_file import (
     DeletionFile,
     DeletionFileType,
     parse_deletion_file,
-    read_deletion_offsets,
     serialize_deletion_file,
     write_deletion_file,
 )
+from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 
 
@@ -72,7 +72,7 @@ def test_other_arrow_schemas_are_corrupt(field: pa.Field) -> None:
 @pytest.mark.parametrize("file_type", list(DeletionFileType))
 def test_offsets_outside_the_fragment_are_corrupt(file_type: DeletionFileType) -> None:
     buffer = _arrow([5, 10]) if file_type is DeletionFileType.ARROW else pa.py_buffer(BitMap([5, 10]).serialize())
-    with pytest.raises(CorruptDataError, match="row 10 is deleted, the fragment has 10 rows"):
+    with pytest.raises(CorruptDataError, match="row 10 is listed, but the fragment has 10 rows"):
         _parse(buffer, file_type, physical_rows=10)
 
 
@@ -177,7 +177,7 @@ def test_reading_compares_with_what_is_recorded() -> None:
     store, fragment, locator = _written(BitMap([1, 2, 3]))
     wrong = fragment.deletion_file.to_proto()
     wrong.num_deleted_rows = 4
-    with pytest.raises(CorruptDataError, match="lists 3 rows, recorded are 4"):
+    with pytest.raises(CorruptDataError, match="lists 3 rows, but the manifest records 4"):
         read_deletion_offsets(fragment.with_deletion(wrong), locator)
     unknown = fragment.deletion_file.to_proto()
     unknown.num_deleted_rows = 0

@@ -71,7 +71,7 @@ def test_totals_are_what_each_fragment_adds(drawn: list[pb_table.DataFragment]) 
     assert totals.ascending_ids is None or list(totals.ascending_ids) == ids
 
 
-def test_nothing() -> None:
+def test_manifest_without_fragments_has_empty_totals() -> None:
     totals = FragmentTotals.of(pb_table.Manifest())
     assert (totals.num_fragments, totals.num_files, totals.num_live_rows) == (0, 0, 0)
     assert totals.version_pairs() == frozenset()

@@ -65,7 +65,7 @@ def test_an_empty_table_has_no_highest_id() -> None:
 def test_fragments_are_sorted_and_twins_refused() -> None:
     unsorted = _previous(fragments=[{"id": 5, "physical_rows": 1}, {"id": 2, "physical_rows": 1}])
     assert [each.id for each in _appended(unsorted, 1).fragments] == [2, 5, 6]
-    with pytest.raises(CorruptDataError, match="two fragments of id"):
+    with pytest.raises(CorruptDataError, match="two fragments with id"):
         ManifestDraft(_previous(fragments=[{"id": 5}, {"id": 5}]))
 
 
@@ -255,7 +255,7 @@ def test_fragments_that_another_writer_emptied_go_with_any_commit() -> None:
 def test_deletion_files_of_other_fragments_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="fragment 3 is not in version 4"):
         ManifestDraft(_with_fragments(0)).set_deletions({3: _deleted(1)})
-    with pytest.raises(InvalidInputError, match="has 10 rows in version 4, not 11"):
+    with pytest.raises(InvalidInputError, match="has 10 rows in version 4, expected 11"):
         ManifestDraft(_with_fragments(0)).set_deletions({0: _deleted(1, physical_rows=11)})
 
 

@@ -71,7 +71,7 @@ def test_row_counts_without_a_writer_version_are_not_recorded(release: str | Non
     assert (found is written) is not is_old
     assert written.message.fragments[0].physical_rows == 90
     assert list(defects_of(written, {0: 90})) == []
-    expected = [Defect(OldDefect.ROW_COUNTS, "fragment 0 records 90 of 100 rows")] if is_old else []
+    expected = [Defect(OldDefect.ROW_COUNTS, "fragment 0 records 90 rows but has 100")] if is_old else []
     assert list(defects_of(written, {0: 100})) == expected
 
 

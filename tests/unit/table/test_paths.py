@@ -128,7 +128,7 @@ def test_a_token_ends_the_stem() -> None:
 
 @pytest.mark.parametrize("token", ["", "0123", "0123456789ABCDEF", "0123456789abcdeg", "../../etc/passwd1"])
 def test_other_tokens_are_refused(token: str) -> None:
-    with pytest.raises(InvalidInputError, match="16 lower-case hex digits"):
+    with pytest.raises(InvalidInputError, match="16 lowercase hexadecimal digits"):
         data_file_name(token)
 
 

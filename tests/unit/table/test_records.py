@@ -89,9 +89,9 @@ def test_file_versions_are_resolved_from_their_pairs() -> None:
 
 
 def test_paths_with_a_nul_are_corrupt() -> None:
-    with pytest.raises(CorruptDataError, match="has a NUL"):
+    with pytest.raises(CorruptDataError, match="contains a NUL"):
         DataFile.from_proto(pb_table.DataFile(path="a\0b.lance", file_major_version=2, file_minor_version=2))
-    with pytest.raises(CorruptDataError, match="base path 3 has a NUL"):
+    with pytest.raises(CorruptDataError, match="base path 3 contains a NUL"):
         BasePath.from_proto(pb_table.BasePath(id=3, path="/a\0b"))
 
 
@@ -147,7 +147,7 @@ def _manifest(**values: object) -> Manifest:
 
 def test_a_data_file_of_another_version_makes_the_table_unreadable() -> None:
     old = pb_table.DataFile(path="x", file_major_version=2, file_minor_version=1)
-    with pytest.raises(CorruptDataError, match=r"of format 2\.1, the table of 2\.2"):
+    with pytest.raises(CorruptDataError, match=r"has format 2\.1, but the table has format 2\.2"):
         _manifest(fragments=[{"files": [old]}]).check_readable()
     _manifest(fragments=[{"files": [old]}], reader_feature_flags=256, writer_feature_flags=256).check_readable()
 
@@ -156,7 +156,7 @@ def test_the_number_inside_must_be_the_number_in_the_name() -> None:
     draft = Manifest.empty().message
     draft.version = 3
     data = serialize_manifest_file(draft, index_section=None, transaction=None)
-    with pytest.raises(CorruptDataError, match="the name says version 4, the content version 3"):
+    with pytest.raises(CorruptDataError, match="the file name has version 4, but the content has version 3"):
         Manifest.parse(data, path="m", name=ManifestName(4, ManifestNaming.V2))
 
 

@@ -56,7 +56,7 @@ def test_a_refusal_without_a_winner_is_no_winner() -> None:
     assert create_ref(store, PATH, OURS) is PutOutcome.CREATED
     store.delete(PATH)
     store.refusals = 9
-    with pytest.raises(StorageError, match="refused 3 times"):
+    with pytest.raises(StorageError, match="rejected the request 3 times"):
         create_ref(store, PATH, OURS)
 
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_read_back_is_unknown() -> None:
     def fault(call: Call) -> When | None:
         return {"put_if_absent": When.AFTER, "get": When.BEFORE}.get(call.method)
 
-    with pytest.raises(CommitOutcomeUnknownError, match="could not be found out"):
+    with pytest.raises(CommitOutcomeUnknownError, match="could not determine"):
         create_ref(FaultyStore(MemoryStore(), fault), PATH, OURS)
 
 
@@ -73,10 +73,10 @@ def test_what_may_still_arrive_is_unknown() -> None:
         def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
             raise StorageError("no answer", retryable=True, in_flight=True)
 
-    with pytest.raises(CommitOutcomeUnknownError, match="may still be created"):
+    with pytest.raises(CommitOutcomeUnknownError, match="may still be in progress"):
         create_ref(Silent(), PATH, OURS)
 
 
 def test_a_failure_after_the_create_is_not_that_of_the_create() -> None:
-    with pytest.raises(CommitOutcomeUnknownError, match="tag 'x' was made"), known_to_exist("tag 'x'"):
+    with pytest.raises(CommitOutcomeUnknownError, match="tag 'x' was created"), known_to_exist("tag 'x'"):
         raise StorageError("the network is gone")

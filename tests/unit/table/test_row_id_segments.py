@@ -96,7 +96,7 @@ def test_t10_bits_are_counted_from_the_lowest() -> None:
         ),
     ],
 )
-def test_damage(segment: pb_rowids.U64Segment) -> None:
+def test_damaged_segment_raises_corrupt_data(segment: pb_rowids.U64Segment) -> None:
     with pytest.raises(CorruptDataError, match="test: "):
         parse_segment(segment, "test")
 
@@ -147,12 +147,12 @@ def test_segments_without_ids(segment: pb_rowids.U64Segment) -> None:
 @pytest.mark.parametrize(
     ("segment", "match"),
     [
-        (pb_rowids.U64Segment(array=array(7, 3, 7)), "has one twice"),
-        (pb_rowids.U64Segment(sorted_array=array(3, 3)), "not ascending, or has one twice"),
-        (pb_rowids.U64Segment(sorted_array=array(5, 3)), "not ascending"),
+        (pb_rowids.U64Segment(array=array(7, 3, 7)), "has duplicate ids"),
+        (pb_rowids.U64Segment(sorted_array=array(3, 3)), "not strictly ascending"),
+        (pb_rowids.U64Segment(sorted_array=array(5, 3)), "not strictly ascending"),
         (holes(0, 10, array(4, 4)), "twice"),
-        (holes(4, 10, array(3)), "leave out 3"),
-        (holes(4, 10, array(10)), "leave out 10"),
+        (holes(4, 10, array(3)), "holes 3 to 3 are not within"),
+        (holes(4, 10, array(10)), "holes 10 to 10 are not within"),
         (
             pb_rowids.U64Segment(
                 array=pb_rowids.EncodedU64Array(
@@ -165,7 +165,7 @@ def test_segments_without_ids(segment: pb_rowids.U64Segment) -> None:
             pb_rowids.U64Segment(
                 range_with_bitmap=pb_rowids.U64Segment.RangeWithBitmap(start=0, end=4, bitmap=b"\x0f\x01")
             ),
-            "16 bits for 4",
+            "16 bits does not fit 4",
         ),
     ],
 )

@@ -5,28 +5,31 @@ from pyroaring import BitMap
 
 from lance_core.errors import CorruptDataError, InternalError
 from lance_core.proto import pb_table, pb_transaction
+from lance_core.schema.projection import project
 from lance_core.table.fragment import Fragment
-from lance_core.transactions.clashes import CLASHES
+from lance_core.transactions.clashes import CLASHES, may_share_keys
 from lance_core.transactions.conflicts import MATRIX, TABLE, Verdict, judge, lines_of
-from lance_core.transactions.key_filter import may_share_keys
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.carried import UNKNOWN_ARM, CarriedOperation
 from lance_core.transactions.operations.clone import Clone
 from lance_core.transactions.operations.create_index import CreateIndex
-from lance_core.transactions.operations.data_overlay import DataOverlay, OverlayGroup
+from lance_core.transactions.operations.data_overlay import DataOverlay
 from lance_core.transactions.operations.data_replacement import DataReplacement, Replacement
 from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.map_update import MapUpdate
 from lance_core.transactions.operations.merge import Merge
+from lance_core.transactions.operations.operation import Operation
 from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.parts import OverlayGroup, RewriteGroup
 from lance_core.transactions.operations.project import Project
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
+from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.operations.update import Update, UpdateMode
 from lance_core.transactions.operations.update_bases import UpdateBases
-from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
+from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.operations.update_mem_wal_state import UpdateMemWalState
-from lance_core.transactions.registry import EXECUTABLE, Operation
+from lance_core.transactions.registry import EXECUTABLE
 from tests.support.records import SCHEMA, data_file
 
 Pb = pb_transaction.Transaction
@@ -103,7 +106,7 @@ def _merge(*, promise: bool) -> Merge:
 
 
 def _project(*names: str, promise: bool) -> Project:
-    return Project(schema=SCHEMA.project(names or ("a",)), preserves_nullability=promise)
+    return Project(schema=project(SCHEMA, names or ("a",)), preserves_nullability=promise)
 
 
 def _replacement(fragment_id: int, field_id: int = 1) -> DataReplacement:

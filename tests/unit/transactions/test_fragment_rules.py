@@ -42,9 +42,12 @@ def _with(**values: object) -> Fragment:
         (fragment(column_indices=(0,)), "2 fields and 1 column indices"),
         (fragment(column_indices=()), "2 fields and 0 column indices"),
         (Fragment.of([data_file(), data_file()], physical_rows=1), "field 0 is stored in two data files"),
-        (fragment(file_version=LanceFileVersion.V0_1, column_indices=()), r"of format 0\.1, the table of 2\.2"),
+        (
+            fragment(file_version=LanceFileVersion.V0_1, column_indices=()),
+            r"format 0\.1, but the table has format 2\.2",
+        ),
         (fragment(file_version=LanceFileVersion.V0_1), "2 fields and 2 column indices"),
-        (fragment(base_id=3), r"base path 3, the table has \[0\]"),
+        (fragment(base_id=3), r"base path 3, but the table has \[0\]"),
     ],
 )
 def test_bad_fragments_are_refused(bad: Fragment, words: str) -> None:
@@ -54,7 +57,7 @@ def test_bad_fragments_are_refused(bad: Fragment, words: str) -> None:
 
 @pytest.mark.parametrize("field_ids", [(), (9, 8), (-2, -2)])
 def test_files_without_a_field_of_the_table_are_refused(field_ids: tuple[int, ...]) -> None:
-    with pytest.raises(SchemaMismatchError, match="holds no field of the table"):
+    with pytest.raises(SchemaMismatchError, match="contains no field of the table"):
         _check(fragment(field_ids=field_ids, column_indices=tuple(range(len(field_ids)))))
 
 

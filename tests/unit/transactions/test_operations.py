@@ -16,12 +16,15 @@ from lance_core.table.manifest import Manifest
 from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.map_update import MapUpdate
+from lance_core.transactions.operations.operation import Operation
+from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
-from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
-from lance_core.transactions.registry import ExecutableOperation
+from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.transaction import Transaction
+from tests.support.manifests import on
 from tests.support.records import SCHEMA, data_file
 
 Pb = pb_transaction.Transaction
@@ -84,7 +87,7 @@ _INDEX = Pb.Rewrite.RewrittenIndex(new_index_version=3)
         ),
     ],
 )
-def test_transactions_round_trip(operation: ExecutableOperation) -> None:
+def test_transactions_round_trip(operation: Operation) -> None:
     transaction = Transaction(read_version=3, operation=operation)
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 
@@ -113,7 +116,7 @@ def test_settings_of_early_releases_are_updates() -> None:
 def test_a_delete_changes_deletion_files_only() -> None:
     current = _table(_part(0), _part(1), _part(2), index_names=("i",))
     stale = _part(1, deleted=4)
-    made = _made(Delete(updated_fragments=(stale,), deleted_fragment_ids=(2,)).apply(current))
+    made = _made(Delete(updated_fragments=(stale,), deleted_fragment_ids=(2,)).apply(on(current)))
     assert [(each.id, each.num_live_rows) for each in made.fragments] == [(0, 10), (1, 6)]
     # The fragment's files are the table's, not those of the record.
     assert made.message.fragments[1].files == current.message.fragments[1].files
@@ -127,34 +130,34 @@ def test_a_delete_changes_deletion_files_only() -> None:
         (Delete(updated_fragments=(_part(9, deleted=1),), deleted_fragment_ids=()), "fragment 9 is not in version 3"),
         (Delete(updated_fragments=(), deleted_fragment_ids=(9,)), "fragment 9 is not in version 3"),
         (Delete(updated_fragments=(_part(0),), deleted_fragment_ids=()), "has no deletion file"),
-        (Delete(updated_fragments=(_part(0, deleted=11),), deleted_fragment_ids=()), "11 are said to be deleted"),
+        (Delete(updated_fragments=(_part(0, deleted=11),), deleted_fragment_ids=()), "records 11 as deleted"),
         (
             Delete(updated_fragments=(_part(0, 9, deleted=1),), deleted_fragment_ids=()),
-            "10 rows in version 3, not 9",
+            "10 rows in version 3, expected 9",
         ),
-        (Delete(updated_fragments=(_part(0, deleted=1),), deleted_fragment_ids=(0,)), "names a fragment twice"),
-        (Delete(updated_fragments=(), deleted_fragment_ids=(0, 0)), "names a fragment twice"),
+        (Delete(updated_fragments=(_part(0, deleted=1),), deleted_fragment_ids=(0,)), "lists a fragment twice"),
+        (Delete(updated_fragments=(), deleted_fragment_ids=(0, 0)), "lists a fragment twice"),
         (ReserveFragments(num_fragments=0), "at least 1"),
         (ReserveFragments(num_fragments=2**32), "32 bits"),
         (_group((_part(9),), ()), "rewritten fragment 9 is not in version 3"),
         (_group((_part(0), _part(0)), ()), "fragment 0 is rewritten twice"),
-        (_group((_part(0, deleted=1),), (_part(0, 9),)), "other rows in version 3 than were read"),
-        (_group((_part(1),), (_part(0),)), "other rows in version 3 than were read"),
-        (_group((_part(0),), (_part(0, 9),)), "the old fragments have 10 rows, the new ones 9"),
-        (_group((_part(0),), ()), "the old fragments have 10 rows, the new ones 0"),
+        (_group((_part(0, deleted=1),), (_part(0, 9),)), "in version 3 are not those that were read"),
+        (_group((_part(1),), (_part(0),)), "in version 3 are not those that were read"),
+        (_group((_part(0),), (_part(0, 9),)), "the old fragments have 10 rows, but the new fragments have 9"),
+        (_group((_part(0),), ()), "the old fragments have 10 rows, but the new fragments have 0"),
         (_group((_part(0),), (_part(1),)), "in use"),
-        (_group((_part(0),), (_part(0, 12, deleted=2),)), "carries a deletion file"),
+        (_group((_part(0),), (_part(0, 12, deleted=2),)), "has a deletion file"),
     ],
 )
-def test_operations_that_do_not_fit_are_refused(operation: ExecutableOperation, match: str) -> None:
+def test_operations_that_do_not_fit_are_refused(operation: Operation, match: str) -> None:
     with pytest.raises(InvalidInputError, match=match):
-        operation.apply(_table(_part(0), _part(1, deleted=2)))
+        operation.apply(on(_table(_part(0), _part(1, deleted=2))))
 
 
 def test_a_rewrite_replaces_fragments_and_keeps_indices() -> None:
     old = (_part(0), _part(1, deleted=2))
     current = _table(*old, _part(2), index_names=("i", "j"), max_fragment_id=5)
-    made = _made(_group(old, (_part(5, 10), _part(0, 8))).apply(current))
+    made = _made(_group(old, (_part(5, 10), _part(0, 8))).apply(on(current)))
     assert [(each.id, each.physical_rows) for each in made.fragments] == [(2, 10), (5, 10), (6, 8)]
     assert made.index_section == current.index_section
     assert (made.message.max_fragment_id, made.message.reader_feature_flags) == (6, 0)
@@ -162,43 +165,45 @@ def test_a_rewrite_replaces_fragments_and_keeps_indices() -> None:
 
 def test_a_rewrite_of_deleted_rows_only_leaves_nothing() -> None:
     gone = _part(0, deleted=10)
-    made = _made(_group((gone,), ()).apply(_table(gone, _part(1))))
+    made = _made(_group((gone,), ()).apply(on(_table(gone, _part(1)))))
     assert ([each.id for each in made.fragments], made.message.reader_feature_flags) == ([1], 0)
 
 
 def test_a_rewritten_fragment_without_live_rows_may_have_gone_meanwhile() -> None:
     gone, kept = _part(0, deleted=10), _part(1)
-    made = _made(_group((gone, kept), (_part(0, 10),)).apply(_table(kept)))
+    made = _made(_group((gone, kept), (_part(0, 10),)).apply(on(_table(kept))))
     assert [each.id for each in made.fragments] == [2]
 
 
 def test_rows_are_not_counted_where_a_deletion_file_does_not_say_how_many() -> None:
     old = _part(0).with_deletion(pb_table.DeletionFile(id=3))
-    assert [each.physical_rows for each in _made(_group((old,), (_part(0, 7),)).apply(_table(old))).fragments] == [7]
+    assert [each.physical_rows for each in _made(_group((old,), (_part(0, 7),)).apply(on(_table(old)))).fragments] == [
+        7
+    ]
 
 
 def test_rewrites_whose_indices_are_remapped_later_are_refused() -> None:
     operation = _group((_part(0),), (_part(0),))
     with pytest.raises(NotSupportedError, match="__lance_frag_reuse"):
-        operation.apply(_table(_part(0), index_names=("i", "__lance_frag_reuse")))
+        operation.apply(on(_table(_part(0), index_names=("i", "__lance_frag_reuse"))))
 
 
 def test_rewritten_rows_with_stable_ids_bring_them_along() -> None:
     current = _table(_part(0), reader_feature_flags=2, writer_feature_flags=2, next_row_id=10)
-    with pytest.raises(InvalidInputError, match="carries no row ids"):
-        _group((_part(0),), (_part(0),)).apply(current)
+    with pytest.raises(InvalidInputError, match="has no row ids"):
+        _group((_part(0),), (_part(0),)).apply(on(current))
     new = _part(0)
     new.message.inline_row_ids = b"ids"
-    made = _made(_group((_part(0),), (new,)).apply(current))
+    made = _made(_group((_part(0),), (new,)).apply(on(current)))
     assert (made.message.fragments[0].inline_row_ids, made.message.next_row_id) == (b"ids", 10)
-    with pytest.raises(InvalidInputError, match="carries row ids"):
-        _group((_part(0),), (new,)).apply(_table(_part(0)))
+    with pytest.raises(InvalidInputError, match="has row ids"):
+        _group((_part(0),), (new,)).apply(on(_table(_part(0))))
 
 
 def test_rewritten_files_hold_columns_of_the_table() -> None:
     foreign = Fragment.of([data_file(field_ids=(7, 8))], physical_rows=10)
-    with pytest.raises(SchemaMismatchError, match="holds no field of the table"):
-        _group((_part(0),), (foreign,)).apply(_table(_part(0)))
+    with pytest.raises(SchemaMismatchError, match="contains no field of the table"):
+        _group((_part(0),), (foreign,)).apply(on(_table(_part(0))))
 
 
 def test_settings_change_and_nothing_else() -> None:
@@ -216,7 +221,7 @@ def test_settings_change_and_nothing_else() -> None:
             table_metadata=MapUpdate(entries={"z": "9", "y": None}, replace=True),
             schema_metadata=MapUpdate(entries={"b": "ü"}),
             field_metadata={1: MapUpdate(entries={"new": "n"})},
-        ).apply(current)
+        ).apply(on(current))
     )
     assert dict(made.message.config) == {"b": "2", "c": "3"}
     assert dict(made.message.table_metadata) == {"z": "9"}
@@ -225,13 +230,13 @@ def test_settings_change_and_nothing_else() -> None:
     assert dict(made.message.fields[0].metadata) == {}
     assert (made.message.fragments, made.index_section) == (current.message.fragments, current.index_section)
     assert made.message.writer_feature_flags == 8
-    emptied = _made(UpdateConfig(config=MapUpdate(entries={}, replace=True)).apply(made))
+    emptied = _made(UpdateConfig(config=MapUpdate(entries={}, replace=True)).apply(on(made)))
     assert (dict(emptied.message.config), emptied.message.writer_feature_flags) == ({}, 0)
 
 
 def test_metadata_of_no_field_and_keys_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="no field 9"):
-        UpdateConfig(field_metadata={9: MapUpdate(entries={})}).apply(_table())
+        UpdateConfig(field_metadata={9: MapUpdate(entries={})}).apply(on(_table()))
     current = _table()
     current.message.fields[0].metadata["lance-schema:unenforced-primary-key"] = b"true"
     for field_id, update in (
@@ -239,16 +244,16 @@ def test_metadata_of_no_field_and_keys_are_refused() -> None:
         (0, MapUpdate(entries={"lance-schema:unenforced-primary-key": None})),
         (1, MapUpdate(entries={"lance-schema:unenforced-primary-key:position": "1"})),
     ):
-        with pytest.raises(InvalidSchemaError, match="primary key is declared already"):
-            UpdateConfig(field_metadata={field_id: update}).apply(current)
-    UpdateConfig(field_metadata={0: MapUpdate(entries={"other": "1"})}).apply(current)
+        with pytest.raises(InvalidSchemaError, match="primary key is already declared"):
+            UpdateConfig(field_metadata={field_id: update}).apply(on(current))
+    UpdateConfig(field_metadata={0: MapUpdate(entries={"other": "1"})}).apply(on(current))
 
 
 def test_restoring_takes_the_content_and_keeps_the_counters() -> None:
     source = _table(_part(0), _part(1, deleted=2), index_names=("i",), config={"old": "1"}, max_fragment_id=1)
     current = _table(_part(7), config={"new": "1"}, max_fragment_id=8)
     current.message.version = 6
-    made = _made(Restore(version=3).apply(current, source))
+    made = _made(Restore(version=3).apply(on(current, source)))
     assert (made.version, [each.id for each in made.fragments]) == (7, [0, 1])
     assert (dict(made.message.config), made.index_section) == ({"old": "1"}, source.index_section)
     assert (made.message.max_fragment_id, made.message.reader_feature_flags) == (8, 1)
@@ -263,13 +268,13 @@ def test_restoring_takes_the_content_and_keeps_the_counters() -> None:
         Rewrite(groups=()),
     ],
 )
-def test_tables_that_cannot_be_written_are_left_alone(operation: ExecutableOperation) -> None:
+def test_tables_that_cannot_be_written_are_left_alone(operation: Operation) -> None:
     with pytest.raises(UnsupportedFeatureFlagError):
-        operation.apply(_table(writer_feature_flags=1 << 20))
+        operation.apply(on(_table(writer_feature_flags=1 << 20)))
 
 
 @pytest.mark.parametrize("flags", [(1 << 20, 0), (0, 1 << 20)])
 def test_neither_end_of_a_restore_may_need_unknown_features(flags: tuple[int, int]) -> None:
     current, source = (_table(writer_feature_flags=each) for each in flags)
     with pytest.raises(UnsupportedFeatureFlagError):
-        Restore(version=3).apply(current, source)
+        Restore(version=3).apply(on(current, source))

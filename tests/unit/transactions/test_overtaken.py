@@ -1,6 +1,5 @@
 """Commits that come after a cleanup has freed the number of their version: kept or refused, never lost."""
 
-import random
 from collections.abc import Callable
 
 import pytest
@@ -8,71 +7,21 @@ import pytest
 from lance_core.errors import StorageError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import PutOutcome
-from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestName, ManifestNaming, manifest_name
-from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.operations.map_update import MapUpdate
 from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.restore import Restore
-from lance_core.transactions.operations.rewrite import Rewrite, RewriteGroup
-from lance_core.transactions.operations.update_config import MapUpdate, UpdateConfig
+from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Overtaken, Unknown
-from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
-from tests.support.faulty_store import Call, FaultyStore, When
+from tests.support.faulty_store import Call, When
+from tests.support.memory_table import MemoryTable as Table
 from tests.support.records import SCHEMA, append, fragment, overwrite
-
-
-class Table:
-    """A table of two fragments in memory, at version 1."""
-
-    def __init__(self) -> None:
-        self.store = FaultyStore(MemoryStore())
-        self.log = VersionLog(self.store, "table")
-        self.commit(overwrite(fragment(), fragment()))
-
-    def commit(self, transaction: Transaction, *, known: Manifest | None = None, **settings: object) -> CommitOutcome:
-        for each in getattr(transaction.operation, "fragments", ()):
-            for file in each.files:
-                self.store.inner.put(f"table/data/{file.path}", b"rows")
-        settings = {"wait": lambda seconds: None, "rng": random.Random(1), "is_first_try": True, **settings}
-        return commit_transaction(self.log, transaction, CommitSettings(**settings), known=known)
-
-    def latest(self) -> Manifest:
-        return self.log.read(self.log.latest())
-
-    def versions(self) -> list[int]:
-        return [name.version for name in self.log.newer_than(0)]
-
-    def paths(self) -> set[str]:
-        return {file.path for each in self.latest().fragments for file in each.files}
-
-    def clean_up(self, keep: int = 1) -> None:
-        """Remove the manifests of all versions but the newest."""
-        for name in self.log.newer_than(0)[:-keep]:
-            self.store.inner.delete(self.log.path(name))
-
-    def act_at_create(
-        self, action: Callable[[], object], when: When = When.BEFORE, *, then: Callable[[], object] = lambda: None
-    ) -> None:
-        """Run an action when the store is asked to create the next manifest, or right after it did; ``then`` last."""
-        inner = self.store.inner.put_if_absent
-
-        def put_if_absent(path: str, data: object, **durability: object) -> object:
-            self.store.inner.put_if_absent = inner
-            if when is When.BEFORE:
-                action()
-                outcome = inner(path, data, **durability)
-            else:
-                outcome = inner(path, data, **durability)
-                action()
-            then()
-            return outcome
-
-        self.store.inner.put_if_absent = put_if_absent
 
 
 def _append(table: Table) -> Transaction:
@@ -268,7 +217,7 @@ def test_writer_does_not_judge_a_version_that_came_too_late(change: str, is_tagg
     table.act_at_create(overtake_and_die)
     assert isinstance(table.commit(late), Unknown)
     table.store.fault = lambda call: None
-    assert table.versions()[-3:] == [2, 3, 4], "the late version is left where a killed writer left it"
+    assert table.versions()[-3:] == [2, 3, 4], "the late version is left where a crashed writer left it"
     assert isinstance(table.commit(behind), Conflicted)
 
 

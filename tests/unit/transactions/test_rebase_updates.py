@@ -6,13 +6,13 @@ from pyroaring import BitMap
 from lance_core.io.memory_store import MemoryStore
 from lance_core.table.deletion_file import DeletionFileType
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit import commit_transaction
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.create_index import CreateIndex
 from lance_core.transactions.operations.update import Update, UpdateMode
 from lance_core.transactions.outcomes import CommitOutcome, Committed, Conflicted
 from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
+from tests.support.commit_steps import commit_transaction
 from tests.support.deletes import deleted_rows, planned_delete
 from tests.support.manifests import column_file, coverage, index, section, with_files
 from tests.support.records import fragment, overwrite
@@ -74,7 +74,7 @@ def test_t50_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
     outcome = _commit(log, stale, {0: BitMap([3, 4])})
     assert isinstance(outcome, Conflicted)
     assert outcome.verdict is Verdict.RETRYABLE
-    assert "both hide row 4 of fragment 0" in outcome.reason
+    assert "both delete row 4 of fragment 0" in outcome.reason
 
 
 def test_without_the_rows_an_update_is_planned_again(log: VersionLog) -> None:

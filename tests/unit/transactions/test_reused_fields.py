@@ -8,9 +8,9 @@ import pytest
 
 import lance_core
 from lance_core.errors import RetryableCommitConflictError
+from lance_core.transactions.basis import ReusedFields
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.reused_fields import ReusedFields
 
 ROWS = pa.table({"k": [9], "v": [5]})
 
@@ -35,7 +35,7 @@ def test_rows_of_a_dropped_column_do_not_become_those_of_the_next(uri: str, dtyp
     lance.dataset(uri).drop_columns(["v"])
     lance.dataset(uri).add_columns(pa.field("z", dtype))
     assert _field_ids(uri)["z"] == before["v"]
-    with pytest.raises(RetryableCommitConflictError, match="field id 1, which the new rows or indices have"):
+    with pytest.raises(RetryableCommitConflictError, match="field id 1, used by the new rows or indices"):
         lance_core.write_dataset(ROWS, stale, mode="append")
     for reader in (lance, lance_core):
         dataset = reader.dataset(uri)

@@ -6,10 +6,11 @@ from lance_core.errors import CorruptDataError, InvalidInputError, NotSupportedE
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.table.manifest import Manifest
 from lance_core.transactions.operations.append import Append
-from lance_core.transactions.operations.carried import UNKNOWN_ARM, CarriedOperation
+from lance_core.transactions.operations.carried import CarriedOperation
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.registry import EXECUTABLE
 from lance_core.transactions.transaction import Transaction
+from tests.support.manifests import on
 from tests.support.records import SCHEMA, append, fragment
 
 UUID = "93adea1b-ffcc-43bf-a62c-f078ef77475f"
@@ -50,11 +51,11 @@ def test_an_operation_from_the_future_is_named_and_not_committed() -> None:
     # Field 120, length-delimited, empty.
     data = pb_transaction.Transaction(uuid=UUID).SerializeToString() + bytes.fromhex("c20700")
     transaction = Transaction.parse(data, "t")
-    assert transaction.operation == CarriedOperation(arm=UNKNOWN_ARM)
+    assert transaction.operation == CarriedOperation()
     with pytest.raises(NotSupportedError, match="unknown"):
         transaction.serialize()
     with pytest.raises(NotSupportedError, match="unknown"):
-        transaction.operation.apply(Manifest.empty())
+        transaction.operation.apply(on(Manifest.empty()))
 
 
 def test_damage_is_named() -> None:
@@ -75,7 +76,7 @@ def _fields() -> list[object]:
 
 
 def _commit(operation: Append | Overwrite, manifest: Manifest) -> Manifest:
-    return operation.apply(manifest).seal(transaction=b"", transaction_file="f", timestamp_ns=0).manifest
+    return operation.apply(on(manifest)).seal(transaction=b"", transaction_file="f", timestamp_ns=0).manifest
 
 
 def test_append_keeps_everything_and_adds() -> None:
@@ -117,7 +118,7 @@ def test_base_paths_belong_to_new_tables() -> None:
     operation = Overwrite(schema=SCHEMA, fragments=(), initial_bases=(pb_table.BasePath(id=1, path="/x"),))
     assert len(_commit(operation, Manifest.empty()).message.base_paths) == 1
     with pytest.raises(InvalidInputError, match="initial_bases"):
-        operation.apply(_table())
+        operation.apply(on(_table()))
 
 
 def test_t46_tables_that_never_reuse_field_ids_are_overwritten_with_new_ones() -> None:

@@ -1,7 +1,7 @@
-"""FastLanes, compiled: blocks of any width in one pass, each straight into its place. See ``kernels/fastlanes.py``.
+"""FastLanes, compiled: packs and unpacks blocks of any width in one pass. See ``kernels/fastlanes.py``.
 
-A row of a block is 128 bytes whatever the type, so all types are worked on as 64-bit words, several values at a time:
-shifting a word moves bits between neighbouring values, and a mask repeated in the word takes them out again.
+A row of a block is 128 bytes for every type, so all types are processed as 64-bit words, several values at a time:
+shifting a word moves bits into neighboring values, and a mask, repeated across the word, removes these bits.
 
 Source: Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["RAW", "pack", "unpack"]
 
 RAW: Final = -1
-"""Width of a block that is not packed: its values follow each other as they are."""
+"""Width that stands for a block that is not packed: its values are stored unchanged."""
 
 _WORD_BYTES: Final = 8
 _BLOCK_VALUES: Final = 1024
@@ -36,18 +36,18 @@ def unpack(
     value_bits: int,
     out: NDArray[np.uint8],
 ) -> None:
-    """Unpack many blocks, one behind the other.
+    """Unpack many consecutive blocks.
 
-    The caller has checked that every block lies within the data: ``128 * width`` bytes, or for width :data:`RAW` the
-    bytes of its values.
+    The caller has checked that every block is within the data: ``128 * width`` bytes, or the bytes of its values if
+    the width is :data:`RAW`.
 
     Args:
-        data: holds the blocks.
-        starts: (num_blocks,) where each starts, in bytes; all the same distance from a multiple of eight.
-        widths: (num_blocks,) 0 to ``value_bits``, or :data:`RAW`.
-        num_values: (num_blocks,) 1 to 1024: so many values of the block are wanted.
+        data: bytes that contain the blocks.
+        starts: (num_blocks,) start of each block in bytes; all have the same remainder modulo eight.
+        widths: (num_blocks,) bit width of each block: 0 to ``value_bits``, or :data:`RAW`.
+        num_values: (num_blocks,) number of values to unpack from each block, 1 to 1024.
         value_bits: 8, 16, 32 or 64.
-        out: the bytes of all values, filled; starts at a multiple of eight.
+        out: output for the bytes of all values; its address is a multiple of eight.
     """
     residue = int(starts[0]) % _WORD_BYTES if len(starts) else 0
     words = np.ndarray(((len(data) - residue) // _WORD_BYTES,), np.dtype("<u8"), data, residue)
@@ -64,7 +64,7 @@ def pack(values: NDArray[np.uint64], value_bits: int, packed_bits: int, out: NDA
         values: the 64-bit words of all values, (num_blocks * 16 * value_bits,); each value fits ``packed_bits`` bits.
         value_bits: 8, 16, 32 or 64.
         packed_bits: 1 to ``value_bits``.
-        out: (num_blocks * 16 * packed_bits,), filled.
+        out: (num_blocks * 16 * packed_bits,), written by this function.
     """
     _pack(read_only(values), value_bits, packed_bits, out)
 
@@ -76,9 +76,9 @@ def _low_bits(num_bits: Any) -> Any:
 
 @kernel
 def _first_word(row: Any, value_bits: Any) -> Any:
-    """Where a row of values starts in its block, in words."""
+    """Return the start of a row of values in its block, in words."""
     group = row >> 3
-    # 0 4 2 6 1 5 3 7: the group's bits in reverse.
+    # 0 4 2 6 1 5 3 7: the bits of the group number in reverse order.
     order = ((group & 1) << 2) | (group & 2) | (group >> 2)
     return (order * 16 + (row & 7) * 128) * value_bits // 64
 
@@ -122,7 +122,7 @@ def _unpack_block(words: Any, first: Any, width: Any, value_bits: Any, out: Any,
     mask = repeated * _low_bits(width)
     for row in range(value_bits):
         column, shift = row * width // value_bits, row * width % value_bits
-        # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+        # Unsigned positions need no check for negative indices, which would take as long as the work itself.
         source = np.uint64(first + column * _ROW_WORDS)
         target = np.uint64(to + _first_word(row, value_bits))
         right = np.uint64(shift)

@@ -1,16 +1,16 @@
-"""FSST, compiled: finding a symbol table, and compressing with it. See ``kernels/fsst_symbols.py``.
+"""FSST, compiled: finding a symbol table and compressing with it. See ``kernels/fsst_symbols.py``.
 
-A matcher is the table in a form that finds a long symbol at a position without a branch. Entries are
-``length << 16 | code``; code 256 + b stands for the byte b itself, which is escaped::
+A matcher is a form of the table that finds a long symbol at a position without branching. Entries are
+``length << 16 | code``; code 256 + b represents the byte b itself, which is escaped::
 
-    hashes   three hash tables of SLOTS slots, a slot being the words (symbol, entry):
+    hashes   three hash tables of SLOTS slots; a slot is a pair of words (symbol, entry):
              symbols of 3 or 4 bytes by their first 3 bytes, of 5 or 6 by their first 5, of 7 or 8 by their first 7
     pairs    [b0 | b1 << 8] entry of the longest symbol of one or two bytes; from 65536 on [b0] of one byte
 
-A slot holds one symbol: of two that collide the table keeps the one that covers more.
+A slot contains one symbol; of two symbols that collide, the table keeps the symbol that covers more bytes.
 
 Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", PVLDB 13(11), 2020, section 4. Unlike
-there, symbols of different lengths have tables of their own, so that few symbols displace their own beginning.
+in the paper, symbols of different lengths are in separate tables, so that symbols rarely collide with their prefixes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAIRS: Final = 65536 + 256
 """Length of ``pairs``."""
 
 PSEUDO_CODES: Final = 512
-"""Codes and, behind them, literal bytes."""
+"""Number of codes plus number of literal bytes, which are numbered after the codes."""
 
 _HASH_SHIFT: Final = 54
 _FACTOR: Final = 0x9E3779B97F4A7C15
@@ -56,16 +56,17 @@ def _slot(kept: Any) -> Any:
 
 @kernel
 def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: Any, hashes: Any, pairs: Any) -> Any:
-    """Accept symbols in the order given until there are 255, skip those that collide, and return how many there are.
+    """Accept symbols in order until there are 255, skip those that collide, and return the number accepted.
 
     Args:
         words: symbols as little-endian words.
-        lengths: 1 to 8.
-        is_table: True when the symbols have their codes already: then a symbol that is skipped keeps its code.
-        out_words: (256,) uint64, symbol of each code; a code without one keeps what it has.
-        out_lengths: (256,) int64, likewise.
-        hashes: filled, see the module. An empty slot holds a word that belongs to another slot, and so never matches.
-        pairs: filled.
+        lengths: length of each symbol, 1 to 8.
+        is_table: True if the symbols already have codes; a skipped symbol then keeps its code.
+        out_words: (256,) uint64, the symbol of each code; entries of other codes are left unchanged.
+        out_lengths: (256,) int64, the length of each symbol.
+        hashes: filled as described in the module docstring. An empty slot contains a word that belongs to another slot
+            and thus never matches.
+        pairs: filled as described in the module docstring.
     """
     for slot in range(0, HASHES, 2):
         hashes[slot] = np.uint64(slot % _TABLE_WORDS == 0)
@@ -79,7 +80,7 @@ def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: 
         word, length = words[index], np.int64(lengths[index])
         entry = (length << 16) | code
         if length == 0:
-            # It would never move on.
+            # A symbol without bytes would cause an endless loop.
             code += is_table
             continue
         if length > 2:
@@ -105,10 +106,10 @@ def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: 
 
 @kernel
 def count_codes(codes: Any, offsets: Any, symbols: Any, lengths: Any, singles: Any, doubles: Any) -> None:
-    """Count codes and pairs of neighbouring codes in a compressed sample.
+    """Count codes and pairs of neighboring codes in a compressed sample.
 
-    ``singles`` is (512,) and ``doubles`` (512, 512), both int32 and added to. The first byte of a symbol is counted as
-    well, alone and behind its neighbour, so that short symbols can grow again.
+    ``singles`` is (512,) and ``doubles`` (512, 512), both int32; counts are added to them. The first byte of a symbol
+    is also counted, both alone and after the preceding code, so that short symbols can be found again and extended.
     """
     for index in range(len(offsets) - 1):
         at = offsets[index]
@@ -161,10 +162,10 @@ def candidates(
     out_lengths: Any,
     out_gains: Any,
 ) -> None:
-    """Gather the candidates of the next round and the bytes that each would cover.
+    """Collect the candidates of the next round and the number of bytes that each would cover.
 
-    ``out_*`` is an open hash table, a power of two long and zeroed. A candidate seen fewer than ``least`` times is left
-    out, and so is a pair that would be longer than eight bytes.
+    ``out_*`` is an open hash table, zeroed, with a power of two as its length. Candidates that occur fewer than
+    ``least`` times and pairs longer than eight bytes are omitted.
     """
     for first in range(PSEUDO_CODES):
         count = singles[first]
@@ -175,7 +176,7 @@ def candidates(
         else:
             first_word, first_length = np.uint64(first - 256), np.int64(1)
         if count >= least:
-            # A single byte costs two when it has to be escaped: it is worth more than the byte that it covers.
+            # An escaped byte takes two bytes, so a symbol for a single byte saves more than the byte that it covers.
             gain = np.int64(count) * (8 if first_length == 1 else first_length)
             _gather_candidate(first_word, first_length, gain, out_words, out_lengths, out_gains)
         if first_length == 8:
@@ -203,13 +204,13 @@ def compress(
     out: NDArray[np.uint8],
     out_offsets: NDArray[Any],
 ) -> None:
-    """Compress strings ``data[starts[i] : stops[i]]``; the caller has checked that they lie within the data.
+    """Compress strings ``data[starts[i] : stops[i]]``; the caller has checked that they are within the data.
 
-    The strings go down several lanes in turn, as the next symbol of a string has to wait for its last one. Each lane
-    has an equal share of the bytes, and room of its own.
+    The strings are processed in several interleaved lanes, because the next symbol of a string depends on
+    the previous one. Each lane handles an equal share of the bytes and has its own output space.
 
-    The tables are those of :func:`build`. ``out`` has room for two bytes per byte of the strings and one more;
-    ``out_offsets`` is (num_strings + 1,).
+    The tables are those of :func:`build`. ``out`` has space for two bytes per input byte plus one; ``out_offsets`` is
+    (num_strings + 1,).
     """
     byte_stops = np.cumsum(stops - starts, dtype=np.int64)
     num_bytes = int(byte_stops[-1]) if len(byte_stops) else 0
@@ -243,8 +244,8 @@ def _compress(
     rooms: Any,
     reached: Any,
 ) -> None:
-    """Lanes take one step each until the strings of one are done; then they go on one by one."""
-    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    """Advance all lanes in turn until one has finished its strings, then process the other lanes one by one."""
+    # Unsigned positions need no check for negative indices, which would take as long as the work itself.
     num_words = np.uint64(len(words))
     one, three, sixteen = np.uint64(1), np.uint64(3), np.uint64(16)
     all_bits = np.uint64(_ALL)
@@ -266,7 +267,7 @@ def _compress(
                     reached[lane, _AT] = starts[index]
                     reached[lane, _STOP] = stops[index]
             if reached[lane, _INDEX] >= reached[lane, _LAST]:
-                # From now on one lane at a time.
+                # From here on, process one lane at a time.
                 first_lane += last_lane - first_lane == 1
                 last_lane = first_lane + 1
                 break
@@ -290,7 +291,7 @@ def _compress(
                 matches = (word & (all_bits >> (np.uint64(64) - (length << three)))) == hashes[slot]
                 found = entry if matches & (length <= left) else found
             code = found & np.uint64(0xFFFF)
-            # The literal behind an escape; behind a code the next one replaces it.
+            # Write the literal after an escape; if this is not an escape, the next code overwrites the literal.
             out[to] = min(code, np.uint64(_ESCAPE))
             out[to + one] = np.uint8(word & np.uint64(0xFF))
             reached[lane, _TO] = to + one + (code >> np.uint64(8))

@@ -20,9 +20,9 @@ _ESCAPE: Final = 255
 
 
 def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
-    """Bytes that strings expand to; -1 if one ends inside an escape or lies outside the codes.
+    """Return the expanded size of strings; -1 if a string ends inside an escape or is outside the codes.
 
-    ``lengths`` is (256,), 0 for codes without a symbol.
+    ``lengths`` is (256,), with 0 for codes without a symbol.
     """
     return int(_measure(read_only(codes), read_only(offsets), lengths.astype(np.uint64)))
 
@@ -62,15 +62,15 @@ def expand(
 
     Args:
         codes: the strings back to back.
-        offsets: (num_strings + 1,) positions in ``codes``; they are checked.
-        first_string: those before it are expanded already, up to ``out_offsets[first_string]``.
-        symbols: (256,) words, 0 for codes without a symbol.
-        lengths: (256,) likewise.
-        out: at least eight bytes.
-        out_offsets: as long as ``offsets``; the first is 0.
+        offsets: (num_strings + 1,) positions in ``codes``; they are validated here.
+        first_string: the strings before it are already expanded, up to ``out_offsets[first_string]``.
+        symbols: (256,) symbols as words, 0 for codes without a symbol.
+        lengths: (256,) lengths of the symbols, 0 for codes without a symbol.
+        out: output buffer of at least eight bytes.
+        out_offsets: same length as ``offsets``; the first entry is 0.
 
     Returns:
-        The string that comes next, or -1 if one ends inside an escape or lies outside the codes.
+        The number of the next string, or -1 if a string ends inside an escape or is outside the codes.
     """
     inputs = (read_only(codes), read_only(offsets), first_string, symbols, lengths.astype(np.uint64))
     return int(_expand(*inputs, out, words_at(out), out_offsets))
@@ -80,7 +80,7 @@ def expand(
 def _expand(
     codes: Any, offsets: Any, first_string: Any, symbols: Any, lengths: Any, out: Any, out_words: Any, out_offsets: Any
 ) -> Any:
-    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    # Unsigned positions need no check for negative indices, which would take as long as the work itself.
     one = np.uint64(1)
     to = np.uint64(out_offsets[first_string])
     last_word = np.int64(len(out_words)) - 1
@@ -88,7 +88,7 @@ def _expand(
         start, stop = np.int64(offsets[index]), np.int64(offsets[index + 1])
         if start < 0 or stop < start or stop > len(codes):
             return -1
-        # No code gives more than eight bytes, so that every word up to here fits.
+        # A code expands to at most eight bytes, so up to this position, every word fits.
         if np.int64(to) + 8 * (stop - start) > last_word:
             return index
         at, end = np.uint64(start), np.uint64(stop)

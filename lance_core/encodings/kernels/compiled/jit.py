@@ -1,7 +1,7 @@
-"""The decorator of every compiled kernel, and views that let one instruction move eight bytes.
+"""The decorator of all compiled kernels, and views that let one instruction move eight bytes.
 
-The compiled code is kept on disk (beside the source, or in the user's cache directory where the package is read-only),
-so that only the first process on a machine compiles. Where no directory can be written every process compiles.
+Compiled code is cached on disk (next to the source, or in the user's cache directory if the package is read-only), so
+that only the first process on a machine compiles. If no directory is writable, every process compiles.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def kernel(function: F) -> F:
-    """Compile a function at its first call for the types it is called with; it runs without the interpreter lock."""
+    """Compile a function on its first call for the given argument types; it runs without the interpreter lock."""
     try:
         compiled: F = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:
-        # numba finds no directory to keep the code in.
+        # numba found no writable directory for the compiled code.
         compiled = numba.njit(nogil=True)(function)
     return compiled
 
 
 def inlined(function: F) -> F:
-    """Compile a function into each kernel that calls it. It takes numbers: arrays would be counted at every call."""
+    """Inline a function into each kernel that calls it. Its parameters must be numbers: arrays would be slow."""
     compiled: F = numba.njit(inline="always")(function)
     return compiled
 
 
 def check() -> None:
-    """Compile something small and run it.
+    """Compile and run a small function.
 
     Raises:
-        Exception: of any class: numba does not work here.
+        Exception: any exception, if numba does not work on this system.
     """
     if _sum_of(np.arange(5)) != 10:
-        raise RuntimeError("a compiled kernel counts wrong")
+        raise RuntimeError("a compiled kernel returned a wrong result")
 
 
 @kernel
@@ -58,13 +58,13 @@ def _sum_of(values: NDArray[np.int64]) -> int:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written: numba would compile once for inputs that can be and once for those that cannot."""
+    """Return a read-only view; without it, numba would compile separately for writable and read-only inputs."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def words_at(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The 8-byte word that starts at every byte: entry i is bytes ``[i, i + 8)``; a view, (max(0, num_bytes - 7),)."""
+    """Return a view of the 8-byte words at all positions: entry i is bytes ``[i, i + 8)``, (max(0, num_bytes - 7),)."""
     num_words = max(0, len(data) - WORD_BYTES + 1)
     return np.ndarray((num_words,), np.dtype("<u8"), data, strides=(1,)) if num_words else np.empty(0, np.dtype("<u8"))

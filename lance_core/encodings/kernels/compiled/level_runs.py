@@ -13,12 +13,12 @@ __all__ = ["chunk_rows", "replace_by_items", "value_bounds"]
 
 @kernel
 def value_bounds(definition: Any, max_visible: Any, value_stops: Any, bounds: Any) -> None:
-    """Fill ``bounds[1:]``: the level behind the one that owns value ``value_stops[i] - 1``."""
+    """Set ``bounds[i + 1]`` to the level after the level that owns value ``value_stops[i] - 1``."""
     chunk = 0
     num_seen = 0
     stop = value_stops[0] if len(value_stops) else -1
     for level in range(len(definition)):
-        # The number goes up without a branch, which would often be mispredicted.
+        # The counter is incremented without a branch, which would often be mispredicted.
         num_seen += definition[level] <= max_visible
         if num_seen == stop:
             while chunk < len(value_stops) and value_stops[chunk] == num_seen:
@@ -29,7 +29,7 @@ def value_bounds(definition: Any, max_visible: Any, value_stops: Any, bounds: An
 
 @kernel
 def chunk_rows(repetition: Any, row_level: Any, bounds: Any, entries: Any) -> None:
-    """Fill (num_chunks, 2) with the rows that end in each chunk, and the levels that it has of an unfinished one."""
+    """Fill ``entries``, (num_chunks, 2): the rows that end in each chunk, and its levels of a row that continues."""
     num_levels = len(repetition)
     for chunk in range(len(bounds) - 1):
         start, stop = bounds[chunk], bounds[chunk + 1]
@@ -53,7 +53,7 @@ def replace_by_items(
     new_definition: Any,
     closed: Any,
 ) -> None:
-    """Replace every slot by as many levels as it has items, an empty one by one level that is closed."""
+    """Replace every slot with one level per item, or with one closed level if it is empty."""
     has_definition = len(definition) > 0
     has_closed = len(closed) > 0
     at = 0

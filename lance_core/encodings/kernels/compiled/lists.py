@@ -1,4 +1,4 @@
-"""List offsets out of levels, compiled. See ``kernels/list_levels.py``."""
+"""List offsets derived from levels, compiled. See ``kernels/list_levels.py``."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["peel", "peel_full"]
 
 
 def peel_full(repetition: NDArray[np.uint16], offsets: NDArray[Any], outer_repetition: NDArray[np.uint16]) -> None:
-    """Lists without nulls and empties. ``offsets`` has one entry more than there are entries, as has the other output.
+    """Peel a layer in which no list is null or empty.
 
-    The last entry of ``outer_repetition`` is scratch.
+    Both outputs have one element more than the layer has entries. The last element of ``outer_repetition`` is scratch.
     """
     _peel_full(read_only(repetition), offsets, outer_repetition)
 
 
 @kernel
 def _peel_full(repetition: Any, offsets: Any, outer_repetition: Any) -> None:
-    # Unsigned positions: a negative one would count from the end, and checking for that costs as much as the work.
+    # Unsigned positions need no check for negative indices, which would take as long as the work itself.
     entry = np.uint64(0)
     for level in range(len(repetition)):
-        # Written at every level and kept only where an entry starts: cheaper than a branch that nobody can predict.
+        # Written for every level, but overwritten unless an entry starts: this is faster than an unpredictable branch.
         offsets[entry] = level
         outer_repetition[entry] = np.uint16(repetition[level] - np.uint16(1))
         entry += np.uint64(repetition[level] != 0)
@@ -46,10 +46,10 @@ def peel(
     outer_repetition: NDArray[np.uint16],
     outer_definition: NDArray[np.uint16],
 ) -> int:
-    """Lists with holes, as many levels of one kind as of the other; returns how many slots the layer has.
+    """Peel lists that may be null or empty; return the number of slots. Both kinds of levels have the same length.
 
-    All outputs have one entry more than there are entries; of ``offsets`` and ``is_valid`` as many are filled as there
-    are slots, and the end. What follows is scratch.
+    All outputs have one element more than the layer has entries. In ``offsets`` and ``is_valid``, one element per slot
+    and the end are set. All further elements are scratch.
     """
     levels = (read_only(repetition), read_only(definition), null_level, empty_level, highest_own, highest_slot)
     return int(_peel(*levels, offsets, is_valid, outer_repetition, outer_definition))
@@ -71,7 +71,7 @@ def _peel(
     entry = np.uint64(0)
     slot = np.uint64(0)
     num_children = 0
-    # A level that the layer does not have is 0, and no entry below has -1.
+    # A level that the layer does not have is 0; -1 means that there is no entry below.
     null = null_level if null_level != 0 else -1
     empty = empty_level if empty_level != 0 else -1
     for level in range(len(repetition)):

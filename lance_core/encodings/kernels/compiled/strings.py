@@ -1,4 +1,4 @@
-"""Byte strings in chunks, compiled: offsets and bytes of all chunks joined. See ``kernels/chunked_strings.py``."""
+"""Byte strings in chunks, compiled: joins the offsets and bytes of all chunks. See ``kernels/chunked_strings.py``."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def join_chunks(
     offset_bytes: int,
     out_offsets: NDArray[Any],
 ) -> NDArray[np.uint8] | None:
-    """Join the strings of many chunks; None if the offsets of one fall or leave it.
+    """Join the strings of many chunks; return None if the offsets of a chunk decrease or are out of range.
 
-    The caller has checked that each chunk lies within the data and has room for its offsets.
+    The caller has checked that each chunk is within the data and is large enough for its offsets.
 
     Args:
-        data: holds the chunks.
-        starts: (num_chunks,) where each starts, in bytes.
-        sizes: (num_chunks,) in bytes.
-        num_values: (num_chunks,) strings of each.
-        offset_bytes: 4 or 8.
-        out_offsets: (sum of num_values + 1,) int32 or int64, filled.
+        data: bytes that contain the chunks.
+        starts: (num_chunks,) start of each chunk in bytes.
+        sizes: (num_chunks,) size of each chunk in bytes.
+        num_values: (num_chunks,) number of strings in each chunk.
+        offset_bytes: size of an offset in bytes, 4 or 8.
+        out_offsets: (sum of num_values + 1,) int32 or int64, written by this function.
 
     Returns:
         The bytes of all strings.
     """
-    # An offset may start at any byte: the whole file may be one that is mapped.
+    # An offset may start at any byte, because the data may be a mapping of the whole file.
     num_words = max(0, len(data) - offset_bytes + 1)
     words = np.ndarray((num_words,), np.dtype(f"<u{offset_bytes}"), data, strides=(1,))
     pieces = np.empty((len(starts), 2), np.int64)
@@ -53,7 +53,7 @@ def join_chunks(
 def _join_offsets(
     words: Any, starts: Any, sizes: Any, num_values: Any, width: Any, out_offsets: Any, pieces: Any
 ) -> Any:
-    """Check and move the offsets, and note where the bytes of each chunk start and how many they are."""
+    """Check and shift the offsets, and record the start and size of the bytes of each chunk."""
     total = 0
     to = 0
     out_offsets[0] = 0

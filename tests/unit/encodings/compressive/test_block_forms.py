@@ -38,16 +38,16 @@ def test_no_scalar_is_refused(value):
 
 
 def test_a_scalar_stores_nothing():
-    with pytest.raises(CorruptDataError, match="constant: a block stores bytes"):
+    with pytest.raises(CorruptDataError, match="constant: a block has bytes"):
         DECODER.block(constant(b"\1"), block_of(b"abc", 3))
 
 
 def test_a_scalar_is_not_repeated_without_end():
-    with pytest.raises(UnsupportedEncodingError, match=r"constant: .* in one block"):
+    with pytest.raises(UnsupportedEncodingError, match=r"constant: .* bytes are supported"):
         DECODER.block(constant(b"\1" * 8), block_of(b"", 1 << 40))
 
 
-def test_lists():
+def test_list_block_is_decoded():
     block = DECODER.block(lists(3), block_of(bytes(range(12)), 2))
     assert isinstance(block, FixedSizeListBlock)
     assert (block.num_values, block.dimension, block.validity) == (2, 3, None)

@@ -34,6 +34,7 @@ def both(monkeypatch, action):
 
 
 @pytest.mark.parametrize("value_bits", [8, 16, 32, 64])
+@pytest.mark.sampled(2)
 def test_blocks_of_every_width_pack_and_unpack_alike(monkeypatch, value_bits):
     random = np.random.default_rng(value_bits)
     dtype = np.dtype(f"u{value_bits // 8}")
@@ -137,6 +138,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.sampled(4)
 def test_strings_survive_compression(monkeypatch, name):
     data, offsets = _joined(SAMPLES[name])
     table = train_symbols(data, offsets)

@@ -45,7 +45,7 @@ def strings(lengths, data=None):
         (RNG.integers(0, 1 << 31, 4000), FieldOptions(compression="zstd", bss=True), "byte_stream_split"),
     ],
 )
-def test_words(values, options, arm):
+def test_encoding_of_words_follows_their_values(values, options, arm):
     choice = choose_words(words(values, 32), options)
     assert choice is not None
     assert choice.arm == arm

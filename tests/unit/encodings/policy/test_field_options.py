@@ -24,7 +24,7 @@ def test_nothing_asked_for():
     assert options({}) == FieldOptions()
 
 
-def test_every_key():
+def test_every_metadata_key_is_read():
     asked = {
         "compression": "zstd",
         "compression-level": "7",

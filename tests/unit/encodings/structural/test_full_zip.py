@@ -142,10 +142,10 @@ def test_contradictions_are_corrupt():
     cases = {
         "has 1 buffers, expected 2": [data],
         "does not cover the 270 bytes": [data[:270], index],
-        "does not fit 4 rows": [data, index[:-1]],
-        "leaves its row|does not end|leaves the": [data[:1] + b"\xff" + data[2:], index],
+        "does not match 4 rows": [data, index[:-1]],
+        "end of its row|does not end|its page": [data[:1] + b"\xff" + data[2:], index],
         "does not cover the 274 bytes": [data, b"\x01" + index[1:]],
-        "rows where 4 are expected|exceeds|leaves": [b"\x00" + data[1:], index],
+        "rows, expected 4|exceeds": [b"\x00" + data[1:], index],
     }
     for message, buffers in cases.items():
         with pytest.raises(CorruptDataError, match=message):

@@ -32,10 +32,8 @@ LISTS = pb21.MiniBlockLayout(
 )
 LISTS_WORDS = bytes.fromhex("70000000")
 LISTS_CHUNK = bytes.fromhex(
-    "0600 0c00 0c00 10000000 fefefefefefe"
-    "0100 0000 0100 0100 0100 0000 fefefefe"
-    "0000 0000 0200 0300 0000 0100 fefefefe"
-    "01000000 02000000 03000000 00000000"
+    "0600 0c00 0c00 10000000 fefefefefefe0100 0000 0100 0100 0100 0000 fefefefe0000 0000 0200 0300 0000 0100 "
+    "fefefefe01000000 02000000 03000000 00000000"
 )
 LISTS_INDEX = bytes.fromhex("0400000000000000 0000000000000000")
 
@@ -179,11 +177,11 @@ def changed(**fields):
         (LISTS, [LISTS_WORDS, LISTS_CHUNK], "has 2 buffers, expected 3"),
         (LISTS, [b"", LISTS_CHUNK, LISTS_INDEX], "chunk words take 0 bytes"),
         (LISTS, [LISTS_WORDS[:3], LISTS_CHUNK, LISTS_INDEX], "chunk words take 3 bytes"),
-        (LISTS, [b"\x60\0\0\0", LISTS_CHUNK, LISTS_INDEX], "take 56 bytes, their buffer has 64"),
-        (LISTS, [LISTS_WORDS, LISTS_CHUNK[:56], LISTS_INDEX], "take 64 bytes, their buffer has 56"),
+        (LISTS, [b"\x60\0\0\0", LISTS_CHUNK, LISTS_INDEX], "take 56 bytes, but their buffer has 64"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK[:56], LISTS_INDEX], "take 64 bytes, but their buffer has 56"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK[:6] + b"\xff" + LISTS_CHUNK[7:], LISTS_INDEX], "do not fill it exactly"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX[:8]], "repetition index has 8 bytes"),
-        (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\x03" + LISTS_INDEX[1:]], "counts 3 rows, the page has 4"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\x03" + LISTS_INDEX[1:]], "has 3 rows, but the page has 4"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\xff" * 16], "counts more than the 4 rows"),
         (changed(num_items=2**40), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "declares 1099511627776 items"),
         (changed(num_items=3), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "values do not match the visible levels"),
@@ -199,7 +197,7 @@ def test_contradictions_are_corrupt(layout, buffers, message):
 def test_levels_beyond_the_layers_are_corrupt():
     layout = changed()
     layout.layers[:] = [1, 4]
-    with pytest.raises(CorruptDataError, match="definition level exceeds 1"):
+    with pytest.raises(CorruptDataError, match="definition level is greater than 1"):
         decode(layout, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], 4)
 
 
@@ -214,7 +212,7 @@ def test_dictionary_indices_are_checked():
         has_large_chunk=True,
     )
     page = encode(Levels(Layers((1,)), None, None, 3), [0, 1, 2], 4, 3)
-    with pytest.raises(CorruptDataError, match="index 2, the dictionary has 2 items"):
+    with pytest.raises(CorruptDataError, match="index 2 is out of range: the dictionary has 2 items"):
         decode(layout, [*page.buffers, b"\1\0\2\0"], 3)
     layout.num_dictionary_items = 3
     _, block = decode(layout, [*page.buffers, b"\1\0\2\0\3\0"], 3)

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lance_core.file.column_metadata import ColumnMetadata, Page
-from lance_core.file.structural.page_plan import LeafColumn, leaf_columns, plan_segments
+from lance_core.file.structural.page_plan import LeafColumn, leaf_columns, merge_segments, plan_segments
 from lance_core.file.structural.row_split import split_rows
-from lance_core.file.structural.segment_merge import merge_segments
 from lance_core.io.byte_range import ByteRange
 from lance_core.proto import pb21
 from lance_core.schema.convert import schema_from_arrow
@@ -100,7 +99,7 @@ def _merged(columns: list[LeafColumn], keys: dict[int, list[bytes | None]], star
     return [(s.start, s.stop, [(p.page_index, p.num_pages, p.start, p.stop) for p in s.slices]) for s in merged]
 
 
-def test_small_neighbours_are_merged() -> None:
+def test_small_neighbors_are_merged() -> None:
     columns = _columns(pa.int8(), 40, (10, 10, 10, 10))
     keys = {0: [b"x", b"x", b"x", b"y"]}
     assert _merged(columns, keys, 3, 35, 1000) == [(3, 30, [(0, 3, 3, 30)]), (30, 35, [(3, 1, 0, 5)])]

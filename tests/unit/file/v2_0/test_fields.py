@@ -177,9 +177,9 @@ def test_columns_that_are_not_there() -> None:
         with pytest.raises(CorruptDataError, match="column"):
             v2_0_sources(file, [file.schema.field("i")], wrong)
     file.metadata.append(file.metadata[0])
-    with pytest.raises(CorruptDataError, match="needs 5 columns, the file has 6"):
+    with pytest.raises(CorruptDataError, match="needs 5 columns, but the file has 6"):
         v2_0_sources(file, file.schema.fields)
     short = _File(schema_from_arrow(pa.schema([("a", pa.int8()), ("b", pa.int8())])), 0)
     short.add([])
-    with pytest.raises(CorruptDataError, match="needs 2 columns, the file has 1"):
+    with pytest.raises(CorruptDataError, match="needs 2 columns, but the file has 1"):
         v2_0_sources(short, short.schema.fields)

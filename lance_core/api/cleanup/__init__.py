@@ -1,7 +1,0 @@
-"""Removal of old versions and of files that nothing refers to: planned as a whole first, then executed."""
-
-from lance_core.api.cleanup.plan import CleanupPlan, plan_cleanup
-from lance_core.api.cleanup.policy import CleanupPolicy
-from lance_core.api.cleanup.records import CleanupExplanation, CleanupStats
-
-__all__ = ["CleanupExplanation", "CleanupPlan", "CleanupPolicy", "CleanupStats", "plan_cleanup"]

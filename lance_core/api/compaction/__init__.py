@@ -1,1 +1,0 @@
-"""Compaction: fewer and larger fragments, without deleted rows, holding the same data."""

@@ -1,0 +1,1 @@
+"""Values that are stored outside their columns: locating and reading them."""

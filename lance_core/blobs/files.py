@@ -1,0 +1,209 @@
+"""BlobFile: one value of a blob column as a file object, read on demand."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.io.byte_range import ByteRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from _typeshed import WriteableBuffer
+
+    from lance_core.io.object_store import ObjectStore
+
+__all__ = ["DEFAULT_BLOB_BUFFER_SIZE", "BlobColumn", "BlobFile", "BlobPlace"]
+
+DEFAULT_BLOB_BUFFER_SIZE: Final = 512 * 1024
+"""Default number of bytes that sequential reads fetch at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlobPlace:
+    """Location of the bytes of one value.
+
+    Attributes:
+        store: the store that holds the object.
+        path: path of the object.
+        start: position of the first byte.
+        size: number of bytes.
+    """
+
+    store: ObjectStore
+    path: str
+    start: int
+    size: int
+
+
+class BlobFile(io.BufferedIOBase):
+    """One value, opened for reading; created by :meth:`lance_core.LanceDataset.take_blobs`.
+
+    ``read_range`` and ``read_ranges`` neither use nor change the position.
+
+    Args:
+        place: location of the bytes.
+        buffer_size: number of bytes that sequential reads fetch at a time; 0 fetches only the requested bytes.
+
+    Raises:
+        InvalidInputError: the buffer size is negative.
+        InvalidTypeError: the buffer size is not a whole number.
+    """
+
+    def __init__(self, place: BlobPlace, buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE) -> None:
+        """Create the file object without reading anything."""
+        super().__init__()
+        self._place = place
+        self._buffer_size = checked_buffer_size(buffer_size)
+        self._position = 0
+        self._ahead_start = 0
+        self._ahead = b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def size(self) -> int:
+        """Return the size of the value in bytes."""
+        return self._place.size
+
+    def tell(self) -> int:
+        """Return the position of the next read."""
+        self._require_open("tell")
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Change the position; reads beyond the end return no bytes."""
+        self._require_open("seek")
+        bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
+        if whence not in bases:
+            raise InvalidInputError(f"invalid whence {whence}")
+        position = bases[whence] + offset
+        if position < 0:
+            raise InvalidInputError(f"negative seek value {position}")
+        self._position = position
+        return position
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read up to ``size`` bytes, or all remaining bytes if it is negative or None."""
+        self._require_open("read")
+        left = max(self.size() - self._position, 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        data = self._sequential(wanted)
+        self._position += len(data)
+        return data
+
+    def read1(self, size: int | None = -1) -> bytes:
+        """Read up to ``size`` bytes, or a default amount if it is negative or None."""
+        return self.read(io.DEFAULT_BUFFER_SIZE if size is None or size < 0 else size)
+
+    def readall(self) -> bytes:
+        """Read all remaining bytes."""
+        return self.read()
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill a buffer and return the number of bytes read."""
+        view = memoryview(buffer).cast("B")
+        if view.readonly:
+            raise InvalidTypeError("readinto() needs a read-write bytes-like object")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def readinto1(self, buffer: WriteableBuffer) -> int:
+        """Fill a buffer; the same as :meth:`readinto`."""
+        return self.readinto(buffer)
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """Read bytes ``[offset, offset + length)`` of the value.
+
+        Raises:
+            InvalidInputError: the range extends past the end of the value.
+        """
+        return self.read_ranges([(offset, length)])[0]
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read several ranges, each (offset, length), with one request if the store supports it.
+
+        Raises:
+            InvalidInputError: a range extends past the end of the value.
+        """
+        self._require_open("read")
+        for offset, length in ranges:
+            if offset < 0 or length < 0 or offset + length > self.size():
+                raise InvalidInputError(f"range [{offset}, {offset + length}) exceeds the blob's {self.size()} bytes")
+        return self._fetch(ranges)
+
+    def __repr__(self) -> str:
+        """Return a representation with the size."""
+        return f"<BlobFile size={self.size()}>"
+
+    def _sequential(self, wanted: int) -> bytes:
+        """Read bytes at the position, from the read-ahead buffer if it contains them."""
+        if not wanted:
+            return b""
+        start = self._position
+        stop = start + wanted
+        if not self._ahead_start <= start <= stop <= self._ahead_start + len(self._ahead):
+            if wanted >= self._buffer_size:
+                return self._fetch([(start, wanted)])[0]
+            self._ahead = self._fetch([(start, min(self._buffer_size, self.size() - start))])[0]
+            self._ahead_start = start
+        return self._ahead[start - self._ahead_start : stop - self._ahead_start]
+
+    def _fetch(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        here = self._place.start
+        filled = [ByteRange(here + offset, here + offset + length) for offset, length in ranges if length]
+        found = iter(self._place.store.get_ranges(self._place.path, filled) if filled else [])
+        return [next(found).to_pybytes() if length else b"" for _, length in ranges]
+
+    def _require_open(self, what: str) -> None:
+        if self.closed:
+            raise InvalidInputError(f"{what} of closed file")
+
+
+class BlobColumn:
+    """A binary column that can be iterated as file objects; null values give None.
+
+    Args:
+        blob_column: a binary or large_binary column.
+
+    Raises:
+        InvalidInputError: the argument is not such a column.
+    """
+
+    def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
+        """See the class docstring."""
+        if not isinstance(blob_column, (pa.Array, pa.ChunkedArray)):
+            raise InvalidInputError(f"expected a pyarrow.Array or pyarrow.ChunkedArray, got {type(blob_column)}")
+        dtype = blob_column.type
+        if not (pa.types.is_large_binary(dtype) or pa.types.is_binary(dtype)):
+            raise InvalidInputError(f"expected a binary array, got {dtype}")
+        self.blob_column = blob_column
+
+    def __iter__(self) -> Iterator[io.BytesIO | None]:
+        """Return an iterator with one file object per value."""
+        return (io.BytesIO(value.as_py()) if value.is_valid else None for value in self.blob_column)
+
+
+def checked_buffer_size(buffer_size: Any) -> int:
+    """Check the argument ``buffer_size`` and return it.
+
+    Raises:
+        InvalidInputError: the size is negative.
+        InvalidTypeError: the size is not a whole number.
+    """
+    if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
+        raise InvalidTypeError(f"buffer_size must be an int, got {type(buffer_size).__name__}")
+    if buffer_size < 0:
+        raise InvalidInputError("buffer_size must be non-negative")
+    return buffer_size

@@ -1,0 +1,183 @@
+"""Classification of each stored file: pure rules based on its path, age and owner.
+
+A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed when a version to be removed
+references its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
+(*unverified*: an uncommitted write takes less time). Everything else is kept: files of kept versions, files that no
+version references yet (*protected*), leftovers that other processes may still need (*possibly needed*), and files that
+are not part of a table (*unrecognized*). ``guard.py`` checks again for new references when files are removed.
+
+A file that no version references is removed only if the reference would also find it: in ``_indices`` and ``_fri`` it
+checks every file, in ``data`` and ``_blobs`` every file of that age, and in other directories only files that are not
+newer than the oldest version that is kept (``Survey.oldest_kept``). This limit does not apply to leftovers of crashed
+writers.
+
+A file that several versions reference is removed with the last of them, so each version is complete until its own
+removal starts.
+
+Source: cleanup of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from lance_core.cleanup.ownership import held_directories, owner_of
+from lance_core.cleanup.path_rules import UNRECOGNIZED, PathState, Settled, rule_for
+from lance_core.cleanup.records import FileKind
+from lance_core.table.paths import (
+    BLOBS_DIRECTORY,
+    BRANCH_ROOTS_DIRECTORY,
+    DATA_DIRECTORY,
+    INDICES_DIRECTORY,
+    REUSE_MAPS_DIRECTORY,
+    VERSIONS_DIRECTORY,
+    parse_hold_name,
+    parse_manifest_name,
+)
+
+if TYPE_CHECKING:
+    from lance_core.cleanup.inventory import StoredFile
+    from lance_core.cleanup.reachability import Survey
+
+__all__ = ["UNVERIFIED_AGE", "ClassifiedPath", "Classifier", "PathState"]
+
+UNVERIFIED_AGE: Final = timedelta(days=7)
+"""Files that no version refers to are kept until they are this old."""
+
+_UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
+"""Directories in which the reference checks every file."""
+_BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
+"""Directories in which the reference checks every file that is old enough."""
+
+_NESTED: Final = Settled(PathState.KEPT, "part of another branch")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedPath:
+    """A file and its classification.
+
+    Attributes:
+        path: relative to the root.
+        num_bytes: size of the file.
+        modified_at: modification time, in seconds since the epoch (UTC).
+        state: what the cleanup does with it.
+        reason: the reason, as text.
+        kind: the kind of file; None unless files of this kind may be removed.
+        goes_with: the last removed version that refers to it; None if it is not removed with a version.
+    """
+
+    path: str
+    num_bytes: int
+    modified_at: float
+    state: PathState
+    reason: str
+    kind: FileKind | None = None
+    goes_with: int | None = None
+
+    @property
+    def verified(self) -> bool:
+        """Whether a version to be removed referenced it."""
+        return self.goes_with is not None
+
+
+class Classifier:
+    """Classifies files.
+
+    Args:
+        survey: the references of all manifests.
+        delete_unverified: whether files that no version refers to are removed at any age.
+        now: seconds since the epoch.
+        nested_roots: directories inside a branch, each with a trailing slash, that are the roots of other branches.
+        abandoned: staged manifests that will not be published.
+    """
+
+    def __init__(
+        self,
+        survey: Survey,
+        *,
+        delete_unverified: bool,
+        now: float,
+        nested_roots: tuple[str, ...] = (),
+        abandoned: frozenset[str] = frozenset(),
+    ) -> None:
+        """Initialize without reading anything."""
+        self._abandoned = abandoned
+        self._nested_roots = nested_roots
+        self._survey = survey
+        self._held_directories = held_directories(survey.referenced)
+        self._delete_unverified = delete_unverified
+        self._young_from = now - UNVERIFIED_AGE.total_seconds()
+        self._removed = {name.version for name in survey.removed}
+        recorded = [branch for branch in survey.branches if branch.is_recorded]
+        lost = [branch for branch in survey.branches if not branch.is_recorded]
+        self._branch_roots = tuple(f"{BRANCH_ROOTS_DIRECTORY}/{branch.name}/" for branch in recorded)
+        self._lost_roots = tuple(f"{BRANCH_ROOTS_DIRECTORY}/{branch.name}/" for branch in lost)
+
+    def classify(self, file: StoredFile) -> ClassifiedPath:
+        """Return the classification of a file."""
+        if file.path.startswith(self._nested_roots):
+            return _settle(file, _NESTED)
+        directory, _, rest = file.path.partition("/")
+        if directory == VERSIONS_DIRECTORY and parse_manifest_name(rest) is not None:
+            return self._manifest(file, rest)
+        if directory == BRANCH_ROOTS_DIRECTORY:
+            return _settle(file, self._of_branch(file.path))
+        if file.path in self._abandoned:
+            return _classified(file, PathState.REMOVABLE, "staged manifest of a crashed writer", FileKind.RESIDUE)
+        verdict = rule_for(directory, rest)
+        if isinstance(verdict, Settled):
+            return _settle(file, verdict)
+        return self._candidate(file, directory, verdict)
+
+    def _manifest(self, file: StoredFile, name: str) -> ClassifiedPath:
+        parsed = parse_manifest_name(name)
+        version = None if parsed is None else parsed.version
+        if version in self._removed:
+            return _classified(file, PathState.REMOVABLE, "version to be removed", FileKind.MANIFEST, version)
+        reason = None if version is None else self._survey.kept.get(version)
+        # A listed manifest that is in neither set was removed by another cleanup in the meantime.
+        return _classified(file, PathState.KEPT, reason or "removed by another process", FileKind.MANIFEST)
+
+    def _of_branch(self, path: str) -> Settled:
+        if path.startswith(self._branch_roots):
+            return Settled(PathState.KEPT, "part of a branch")
+        if path.startswith(self._lost_roots):
+            return Settled(PathState.POSSIBLY_NEEDED, "part of a branch that has no record")
+        return UNRECOGNIZED
+
+    def _candidate(self, file: StoredFile, directory: str, kind: FileKind) -> ClassifiedPath:
+        owner = owner_of(file.path)
+        if file.path.startswith(self._held_directories):
+            return _classified(file, PathState.KEPT, "below a base path of a version", kind)
+        if owner in self._survey.referenced:
+            return _classified(file, PathState.KEPT, "referenced by a version that is kept", kind)
+        last = self._survey.verified.get(owner)
+        if last is not None:
+            return _classified(file, PathState.REMOVABLE, "referenced only by versions to be removed", kind, last)
+        is_hold = directory == VERSIONS_DIRECTORY and parse_hold_name(file.path.rpartition("/")[2]) is not None
+        if (is_hold or not self._delete_unverified) and file.modified_at >= self._young_from:
+            return _classified(file, PathState.PROTECTED, "newer than 7 days", kind)
+        if kind is FileKind.RESIDUE:
+            return _classified(file, PathState.REMOVABLE, "leftover of a crashed writer", kind)
+        if not self._is_searched(file, directory):
+            return _classified(file, PathState.PROTECTED, "newer than the oldest version that is kept", kind)
+        return _classified(file, PathState.REMOVABLE, "not referenced by any version", kind)
+
+    def _is_searched(self, file: StoredFile, directory: str) -> bool:
+        """Return whether the reference checks a file that no version refers to."""
+        bound = self._survey.oldest_kept
+        if bound is None or directory in _UNBOUNDED:
+            return True
+        return directory in _BOUNDED_BY_AGE or file.modified_at <= bound
+
+
+def _settle(file: StoredFile, verdict: Settled) -> ClassifiedPath:
+    return _classified(file, verdict.state, verdict.reason)
+
+
+def _classified(
+    file: StoredFile, state: PathState, reason: str, kind: FileKind | None = None, goes_with: int | None = None
+) -> ClassifiedPath:
+    return ClassifiedPath(file.path, file.num_bytes, file.modified_at, state, reason, kind, goes_with)

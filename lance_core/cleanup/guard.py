@@ -1,0 +1,183 @@
+"""Guard: finds references to files that appeared after a cleanup was planned.
+
+Other writers continue between the plan and a removal: they set a tag on a version to be removed, restore an old
+version, or create a branch. Before each batch of removals, the guard checks again for versions, tags and branch
+versions that are not in the plan, and keeps the files that they refer to. The remaining window is the time between a
+check and the end of its batch; it affects only a writer that tags, restores or branches a version *in that batch*.
+
+The guard records which files have been removed, so a version counts as spared only if all of its files still exist,
+and otherwise as damaged.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from lance_core.cleanup.branches import manifests_of_others, read_branches
+from lance_core.cleanup.ownership import owner_of, owners_of
+from lance_core.cleanup.reachability import detached_owners, tagged_versions
+from lance_core.errors import VersionNotFoundError
+from lance_core.table.paths import is_detached_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.cleanup.branches import BranchManifest, BranchRoot, Line
+    from lance_core.table.paths import ManifestName
+
+__all__ = ["Guard"]
+
+_logger = logging.getLogger(__name__)
+
+
+class Guard:
+    """Protects files to which references were added after the plan was made.
+
+    Args:
+        line: the line that is cleaned up.
+        known: the versions that the plan has taken into account.
+        removed: those of the known versions that are removed.
+        branch_manifests: the branches' versions that the plan has taken into account.
+        planned_at: time of the plan, in seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        *,
+        known: Iterable[int],
+        removed: Iterable[ManifestName],
+        branch_manifests: Iterable[BranchManifest],
+        planned_at: float,
+    ) -> None:
+        """Initialize without reading anything."""
+        self._line = line
+        self._log = line.log
+        self._known = set(known)
+        self._removed = {name.version: name for name in removed}
+        self._branch_manifests = set(branch_manifests)
+        self._planned_at = planned_at
+        self._gone_owners: set[str] = set()
+        self._gone_versions: set[int] = set()
+        self._asked_for: set[int] = set()
+        self._detached: set[int] = set()
+        self.spared_owners: set[str] = set()
+        """Owners whose files are kept."""
+        self.spared_versions: set[int] = set()
+        """Versions that were to be removed and are kept completely."""
+        self.damaged_versions: set[int] = set()
+        """Versions that are needed, but have lost files."""
+
+    def record_gone(self, path: str) -> None:
+        """Record that a file has been removed."""
+        self._gone_owners.add(owner_of(path))
+
+    def record_gone_version(self, version: int) -> None:
+        """Record that the manifest of a version has been removed, after its files."""
+        self._gone_versions.add(version)
+
+    def keeps(self, version: int) -> bool:
+        """Return whether the manifest of a version that was to be removed is kept."""
+        return version in self.spared_versions or version in self.damaged_versions
+
+    def look(self) -> None:
+        """Find new references; nothing may be removed at the same time.
+
+        Raises:
+            CorruptDataError: a new manifest, a tag or a branch cannot be read: nothing more may be removed.
+            StorageError: a storage operation failed.
+        """
+        for tag, version in tagged_versions(self._line).items():
+            self._ask_for(version, f"tag {tag!r}")
+            self._look_at_detached(version, f"tag {tag!r}")
+        for version in self._log.held_versions(max(self._planned_at, time.time())):
+            self._look_at_held(version)
+        self._look_at_branches()
+        # Last: the new manifest lists the files of a restored version, regardless of what was kept or removed before.
+        for name in self._log.newer_than(0):
+            if name.version not in self._known:
+                self._known.add(name.version)
+                self._look_at_version(name)
+
+    def _look_at_detached(self, version: int, what: str) -> None:
+        if version in self._detached or not is_detached_version(version):
+            return
+        self._detached.add(version)
+        owners = detached_owners(self._log, version)
+        self.spared_owners |= owners
+        if not owners.isdisjoint(self._gone_owners):
+            self._report_damage(version, what)
+
+    def _look_at_held(self, version: int) -> None:
+        """Keep a version that another writer is about to restore; if its removal has started, that writer notices."""
+        self.spared_owners |= detached_owners(self._log, version)
+        name = self._removed.get(version)
+        if name is None or version in self._asked_for or version in self._gone_versions:
+            return
+        try:
+            owners = owners_of(self._log.read(name), self._log.root)
+        except VersionNotFoundError:
+            return
+        if owners.isdisjoint(self._gone_owners):
+            self._asked_for.add(version)
+            self.spared_owners |= owners
+            self.spared_versions.add(version)
+            _logger.warning("%s: version %d is not cleaned up: it is being restored", self._log.root, version)
+
+    def _look_at_branches(self) -> None:
+        new = manifests_of_others(self._line) - self._branch_manifests
+        for branch in read_branches(self._line, new):
+            if branch.held:
+                self._look_at_branch(branch)
+        self._branch_manifests |= new
+
+    def _look_at_branch(self, branch: BranchRoot) -> None:
+        self.spared_owners |= branch.held
+        what = f"branch {branch.name!r}"
+        self._ask_for(branch.forked_from, what)
+        if not branch.held.isdisjoint(self._gone_owners):
+            self._report_damage(branch.forked_from, what)
+
+    def _look_at_version(self, name: ManifestName) -> None:
+        owners = self._spare_owners_of(name)
+        if owners is not None and not owners.isdisjoint(self._gone_owners):
+            self._report_damage(name.version, "it")
+
+    def _ask_for(self, version: int, what: str) -> None:
+        """Handle a new reference to a version that was planned for removal."""
+        name = self._removed.get(version)
+        if name is None or version in self._asked_for:
+            return
+        self._asked_for.add(version)
+        if version in self._gone_versions:
+            self._report_damage(version, what)
+            return
+        owners = self._spare_owners_of(name)
+        if owners is None:
+            return
+        if owners.isdisjoint(self._gone_owners):
+            self.spared_versions.add(version)
+            _logger.warning("%s: version %d is not cleaned up: %s was created", self._log.root, version, what)
+        else:
+            self._report_damage(version, what)
+
+    def _report_damage(self, version: int, what: str) -> None:
+        if version not in self.damaged_versions:
+            self.damaged_versions.add(version)
+            _logger.error(
+                "%s: version %d is incomplete: %s was created after the cleanup had removed some files of the version",
+                self._log.root,
+                version,
+                what,
+            )
+
+    def _spare_owners_of(self, name: ManifestName) -> set[str] | None:
+        """Keep the files that a version refers to; return None if another process removed the version."""
+        try:
+            owners = owners_of(self._log.read(name), self._log.root)
+        except VersionNotFoundError:
+            return None
+        self.spared_owners |= owners
+        return owners

@@ -1,0 +1,80 @@
+"""Listing of every file below a table's root.
+
+Stores do not follow links to directories, which may form cycles. But a directory of the table itself may be a link,
+such as ``data/`` on another disk. Therefore directories that appear to be empty are listed by their own names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from lance_core.table.paths import (
+    BLOBS_DIRECTORY,
+    BRANCH_ROOTS_DIRECTORY,
+    BRANCHES_DIRECTORY,
+    DATA_DIRECTORY,
+    DELETIONS_DIRECTORY,
+    INDICES_DIRECTORY,
+    REUSE_MAPS_DIRECTORY,
+    TAGS_DIRECTORY,
+    TRANSACTIONS_DIRECTORY,
+    VERSIONS_DIRECTORY,
+)
+
+if TYPE_CHECKING:
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["StoredFile", "list_files", "relative_path"]
+
+_DIRECTORIES: Final = frozenset(
+    {
+        BLOBS_DIRECTORY,
+        BRANCHES_DIRECTORY,
+        BRANCH_ROOTS_DIRECTORY,
+        DATA_DIRECTORY,
+        DELETIONS_DIRECTORY,
+        INDICES_DIRECTORY,
+        REUSE_MAPS_DIRECTORY,
+        TAGS_DIRECTORY,
+        TRANSACTIONS_DIRECTORY,
+        VERSIONS_DIRECTORY,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StoredFile:
+    """A file below the root.
+
+    Attributes:
+        path: path relative to the root, with ``/`` between segments.
+        num_bytes: size of the file.
+        modified_at: modification time, in seconds since the epoch (UTC).
+    """
+
+    path: str
+    num_bytes: int
+    modified_at: float
+
+
+def relative_path(root: str, path: str) -> str:
+    """Return the path of a file relative to its root."""
+    return path[len(root) :].lstrip("/")
+
+
+def list_files(log: VersionLog) -> list[StoredFile]:
+    """Return all files below the root, ordered by path."""
+    found = _list(log, log.root)
+    seen = {file.path.partition("/")[0] for file in found} | {file.path.rpartition("/")[0] for file in found}
+    missing = _DIRECTORIES - seen
+    for directory in sorted(missing):
+        found += _list(log, log.store.join(log.root, directory))
+    return sorted(found)
+
+
+def _list(log: VersionLog, prefix: str) -> list[StoredFile]:
+    return [
+        StoredFile(relative_path(log.root, info.path), info.num_bytes, info.modified_at)
+        for info in log.store.list_recursive(prefix)
+    ]

@@ -1,0 +1,186 @@
+"""CleanupPolicy: the versions that may be removed, and limits on the removal of their files.
+
+A version is removed if it matches every option that is given: it is older than ``older_than``, *and* not one of the
+newest ``retain_versions`` versions, *and* one of ``versions``. The version of the handle, all newer versions, tagged
+versions, and versions that a branch still needs are always kept.
+
+Source: policy of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from lance_core.errors import InvalidCleanupError, InvalidTypeError
+from lance_core.public.arguments import whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["DEFAULT_OLDER_THAN", "MAX_CONCURRENCY", "CleanupPolicy", "VersionRule", "count", "switch"]
+
+DEFAULT_OLDER_THAN: Final = timedelta(days=14)
+"""Value of ``older_than`` if no option is given."""
+
+MAX_CONCURRENCY: Final = 64
+"""Maximum number of threads that remove files; more do not make any store faster."""
+
+_NO_TIME: Final = timedelta(0)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPolicy:
+    """The versions and files that a cleanup may remove. Create it with :meth:`of`, which checks the values.
+
+    ``lance_pipelines/maintenance/policy.py`` has a class of the same name: the part of a declaration that says when a
+    dataset is cleaned up, and from which this policy is made.
+
+    Attributes:
+        older_than: remove only versions older than this; None for any age.
+        retain_versions: number of newest versions to keep; None to remove versions regardless of their number.
+        versions: remove only these versions; None for all.
+        delete_unverified: also remove files that no version has ever referred to and that are less than 7 days old.
+            Safe only if no other process uses the table: the files may belong to a write that is not committed yet.
+        error_if_tagged_old_versions: fail if a tagged version matches, instead of keeping it.
+        delete_rate_limit: maximum number of deletions per second; None for no limit.
+        delete_concurrency: maximum number of concurrent deletions; None for the default.
+    """
+
+    older_than: timedelta | None = None
+    retain_versions: int | None = None
+    versions: frozenset[int] | None = None
+    delete_unverified: bool = False
+    error_if_tagged_old_versions: bool = True
+    delete_rate_limit: int | None = None
+    delete_concurrency: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: Iterable[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupPolicy:
+        """Return a policy with checked values; ``older_than`` is two weeks if no option is given.
+
+        Raises:
+            InvalidCleanupError: a number is out of range, or the list of versions is empty.
+            InvalidTypeError: a value has the wrong type.
+        """
+        if older_than is None and retain_versions is None and versions is None:
+            older_than = DEFAULT_OLDER_THAN
+        return cls(
+            older_than=_duration(older_than),
+            retain_versions=_positive("retain_versions", retain_versions),
+            versions=_version_set(versions),
+            delete_unverified=switch("delete_unverified", delete_unverified, default=False),
+            error_if_tagged_old_versions=switch(
+                "error_if_tagged_old_versions", error_if_tagged_old_versions, default=True
+            ),
+            delete_rate_limit=_positive("delete_rate_limit", delete_rate_limit),
+            delete_concurrency=_positive("delete_concurrency", delete_concurrency),
+        )
+
+    def rule(self, versions: Sequence[int], now_ns: int) -> VersionRule:
+        """Return the policy applied to a table.
+
+        Args:
+            versions: the numbers of all its versions, ascending.
+            now_ns: current time, in nanoseconds since the epoch.
+        """
+        before_ns = None if self.older_than is None else now_ns - self.older_than // _MICROSECOND * 1000
+        before_version = None
+        if self.retain_versions is not None and versions:
+            before_version = versions[max(len(versions) - self.retain_versions, 0)]
+        return VersionRule(before_ns=before_ns, before_version=before_version, versions=self.versions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRule:
+    """A policy applied to a table at one moment.
+
+    Attributes:
+        before_ns: select only versions committed before this time; None for any time.
+        before_version: select only versions with lower numbers; None for any number.
+        versions: select only these versions; None for any.
+    """
+
+    before_ns: int | None
+    before_version: int | None
+    versions: frozenset[int] | None
+
+    def selects(self, version: int, timestamp_ns: int) -> bool:
+        """Return whether a version matches the whole policy."""
+        return (
+            (self.before_ns is None or timestamp_ns < self.before_ns)
+            and (self.before_version is None or version < self.before_version)
+            and (self.versions is None or version in self.versions)
+        )
+
+
+def count(name: str, value: Any) -> int:
+    """Return a whole number; booleans are rejected.
+
+    Raises:
+        InvalidTypeError: the value is not a whole number; the message contains the name of the argument.
+    """
+    if isinstance(value, bool):
+        raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name)
+    return whole_number(name, value)
+
+
+def switch(name: str, value: Any, *, default: bool | None = None) -> bool:
+    """Return True or False; None means the default, if there is one. A string such as "no" is rejected.
+
+    Raises:
+        InvalidTypeError: the value is not a boolean; the message contains the name of the argument.
+    """
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{name} must be True or False, found {value!r}", argument=name)
+    return bool(value)
+
+
+def _duration(older_than: timedelta | None) -> timedelta | None:
+    if older_than is None:
+        return None
+    if not isinstance(older_than, timedelta):
+        raise InvalidTypeError(f"older_than must be a timedelta, found {older_than!r}", argument="older_than")
+    if older_than < _NO_TIME:
+        raise InvalidCleanupError(f"older_than must not be negative, found {older_than}", argument="older_than")
+    # The reference treats zero as "any age", even for a version whose writer's clock was ahead.
+    return older_than or None
+
+
+def _positive(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    number = count(name, value)
+    if number < 1:
+        raise InvalidCleanupError(f"{name} must be at least 1, found {number}", argument=name)
+    return number
+
+
+def _version_set(versions: Iterable[int] | None) -> frozenset[int] | None:
+    if versions is None:
+        return None
+    if isinstance(versions, str | bytes | bytearray) or not isinstance(versions, Iterable):
+        raise InvalidTypeError(f"versions must be a list of whole numbers, found {versions!r}", argument="versions")
+    numbers = frozenset(count("versions", version) for version in versions)
+    if not numbers:
+        raise InvalidCleanupError("versions must not be an empty list", argument="versions")
+    if min(numbers) < 0:
+        raise InvalidCleanupError(f"versions must not be negative, found {min(numbers)}", argument="versions")
+    return numbers

@@ -1,0 +1,228 @@
+"""Decides which versions are kept, and determines the files that they reference.
+
+Every manifest is read, one at a time, and only the names of its files are kept in memory. If a manifest cannot be read,
+the cleanup fails before anything is removed, because it might be the only one that refers to a file.
+
+Source: cleanup of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from lance_core.cleanup.branches import (
+    BranchManifest,
+    BranchRoot,
+    Line,
+    branch_manifests,
+    manifests_of_others,
+    read_branches,
+)
+from lance_core.cleanup.ownership import held_directories, owner_of, owners_of
+from lance_core.errors import DatasetNotFoundError, InvalidCleanupError, VersionNotFoundError
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.paths import is_detached_version
+from lance_core.table.tags import list_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lance_core.cleanup.inventory import StoredFile
+    from lance_core.cleanup.policy import CleanupPolicy, VersionRule
+    from lance_core.table.paths import ManifestName
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "tagged_versions"]
+
+
+class KeepReason(StrEnum):
+    """Why a version is kept."""
+
+    CURRENT = "the dataset's current version, or newer"
+    TAGGED = "tagged"
+    BRANCH = "a branch still uses its files"
+    POLICY = "does not match the cleanup policy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The references of all manifests of a table at one moment.
+
+    Attributes:
+        kept: the versions that are kept, with the reasons.
+        removed: the versions to be removed, in ascending order.
+        referenced: owners to which a kept version or a branch refers.
+        verified: owners to which a version to be removed refers, with the last such version; their files are not part
+            of a write in progress.
+        oldest_kept: commit time of the oldest kept version, in seconds since the epoch: the search for files that
+            nothing refers to is limited to older files. None for no such limit, because a newer version is removed.
+        branches: all branches.
+        branch_manifests: the manifests of branches that were read.
+        referenced_branches: branches created from a version that the policy selects, or that no longer exists.
+    """
+
+    kept: Mapping[int, KeepReason]
+    removed: tuple[ManifestName, ...]
+    referenced: set[str]
+    verified: Mapping[str, int]
+    oldest_kept: float | None
+    branches: tuple[BranchRoot, ...]
+    branch_manifests: frozenset[BranchManifest]
+    referenced_branches: tuple[BranchRoot, ...]
+
+
+def survey_versions(
+    line: Line, policy: CleanupPolicy, *, read_version: int, files: Sequence[StoredFile], now_ns: int
+) -> Survey:
+    """Read all manifests, and decide which versions are kept.
+
+    Args:
+        line: the line that is cleaned up.
+        policy: the versions that may be removed.
+        read_version: the version of the handle; it is kept, and so are all newer ones.
+        files: all stored files, listed before this call, so that no file is newer than the manifests.
+        now_ns: current time, in nanoseconds since the epoch.
+
+    Raises:
+        InvalidCleanupError: a tagged version matches the policy, and the policy does not allow that.
+        CorruptDataError: a manifest, a tag or a branch cannot be read.
+        UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
+        DatasetNotFoundError: the dataset no longer has any versions.
+    """
+    log = line.log
+    found = manifests_of_others(line) if line.branch else branch_manifests(file.path for file in files)
+    branches = tuple(read_branches(line, found))
+    names = log.newer_than(0)
+    if not names:
+        raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root)
+    tags = tagged_versions(line)
+    stored = {owner_of(file.path) for file in files}
+    reader = _VersionReader(
+        rule=policy.rule([name.version for name in names], now_ns),
+        read_version=read_version,
+        tagged=frozenset(tags.values()),
+        forked_from=frozenset(branch.forked_from for branch in branches if not branch.held.isdisjoint(stored)),
+    )
+    for name in names:
+        reader.read(log, name)
+    for version in tags.values():
+        reader.hold(detached_owners(log, version))
+    if policy.error_if_tagged_old_versions:
+        reader.refuse_tagged(tags)
+    return reader.survey(branches, frozenset(found))
+
+
+def tagged_versions(line: Line) -> dict[str, int]:
+    """Map each tag of a line to its version.
+
+    Raises:
+        CorruptDataError: a tag cannot be read.
+    """
+    tags = list_tags(line.main.store, line.main.root)
+    return {
+        name: tag.version for name, tag in tags.items() if ("" if tag.is_on_main_line else tag.branch) == line.branch
+    }
+
+
+def detached_owners(log: VersionLog, version: int) -> set[str]:
+    """Return the owners of a tagged version if it is detached: only the tag protects its files."""
+    if not is_detached_version(version):
+        return set()
+    try:
+        manifest = log.read_version(version)
+    except VersionNotFoundError:
+        return set()
+    require_writable(manifest.message)
+    return owners_of(manifest, log.root)
+
+
+class _VersionReader:
+    """Reads the manifests and collects their references."""
+
+    def __init__(
+        self, *, rule: VersionRule, read_version: int, tagged: frozenset[int], forked_from: frozenset[int]
+    ) -> None:
+        self._rule = rule
+        self._read_version = read_version
+        self._tagged = tagged
+        self._forked_from = forked_from
+        self._kept: dict[int, KeepReason] = {}
+        self._removed: list[ManifestName] = []
+        self._referenced: set[str] = set()
+        self._verified: dict[str, int] = {}
+        self._oldest_kept_ns: int | None = None
+        self._newest_removed_ns = -1
+        self._selected: set[int] = set()
+
+    def read(self, log: VersionLog, name: ManifestName) -> None:
+        try:
+            manifest = log.read(name)
+        except VersionNotFoundError:
+            if name.version >= self._read_version:
+                raise
+            # Another cleanup has removed the version since it was listed.
+            return
+        require_writable(manifest.message)
+        reason = self._reason(name.version, manifest.timestamp_ns)
+        if reason is None:
+            self._removed.append(name)
+            # Versions are processed in ascending order: the last one is kept.
+            owners = owners_of(manifest, log.root)
+            self._verified.update(dict.fromkeys(owners, name.version))
+            self._referenced.update(held_directories(owners))
+        else:
+            self._kept[name.version] = reason
+            self._referenced |= owners_of(manifest, log.root)
+        # The reference limits its search before it checks branches.
+        if reason is None or reason is KeepReason.BRANCH:
+            self._newest_removed_ns = max(self._newest_removed_ns, manifest.timestamp_ns)
+        elif self._oldest_kept_ns is None or manifest.timestamp_ns < self._oldest_kept_ns:
+            self._oldest_kept_ns = manifest.timestamp_ns
+
+    def hold(self, owners: set[str]) -> None:
+        self._referenced |= owners
+
+    def refuse_tagged(self, tags: Mapping[str, int]) -> None:
+        in_the_way = {tag: version for tag, version in tags.items() if self._kept.get(version) is KeepReason.TAGGED}
+        if in_the_way:
+            listed = ", ".join(f"{tag!r} (version {version})" for tag, version in in_the_way.items())
+            raise InvalidCleanupError(
+                f"{len(set(in_the_way.values()))} tagged version(s) match the cleanup policy: {listed}; delete the "
+                "tags, or set error_if_tagged_old_versions=False to keep these versions",
+                tags=in_the_way,
+            )
+
+    def survey(self, branches: tuple[BranchRoot, ...], manifests: frozenset[BranchManifest]) -> Survey:
+        for branch in branches:
+            self._referenced |= branch.held
+        bounded = self._oldest_kept_ns is not None and self._newest_removed_ns <= self._oldest_kept_ns
+        listed = {*self._kept, *(name.version for name in self._removed)}
+        return Survey(
+            kept=self._kept,
+            removed=tuple(self._removed),
+            referenced=self._referenced,
+            verified=self._verified,
+            oldest_kept=self._oldest_kept_ns / 1e9 if bounded and self._oldest_kept_ns is not None else None,
+            branches=branches,
+            branch_manifests=manifests,
+            referenced_branches=tuple(
+                branch
+                for branch in branches
+                if branch.is_recorded and (branch.forked_from in self._selected or branch.forked_from not in listed)
+            ),
+        )
+
+    def _reason(self, version: int, timestamp_ns: int) -> KeepReason | None:
+        """Return the reason to keep a version; None if it is removed."""
+        is_selected = self._rule.selects(version, timestamp_ns)
+        if is_selected:
+            self._selected.add(version)
+        if version >= self._read_version:
+            return KeepReason.CURRENT
+        if not is_selected:
+            return KeepReason.POLICY
+        if version in self._tagged:
+            return KeepReason.TAGGED
+        return KeepReason.BRANCH if version in self._forked_from else None

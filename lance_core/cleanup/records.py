@@ -1,0 +1,120 @@
+"""The results of a cleanup: statistics of the removed files, and the explanation of what would be removed.
+
+Source: names and fields of pylance 14.0.2. ``residue_files_removed``, ``spared_versions``, ``damaged_versions`` and
+most warnings are additions of this library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = [
+    "CleanupCandidateFile",
+    "CleanupExplanation",
+    "CleanupReferencedBranch",
+    "CleanupStats",
+    "FileKind",
+]
+
+
+class FileKind(StrEnum):
+    """The kind of a removable file; the values are the reference's, except residue, which it does not remove."""
+
+    TEMPORARY_MANIFEST = "temporary_manifest"
+    TRANSACTION = "transaction"
+    DATA = "data"
+    INDEX = "index"
+    DELETION = "deletion"
+    MANIFEST = "manifest"
+    RESIDUE = "residue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupStats:
+    """Statistics of a cleanup.
+
+    Attributes:
+        bytes_removed: total size of all removed files, in bytes.
+        old_versions: number of removed manifests.
+        data_files_removed: number of removed data files, blob files, and leftovers of both from crashed writers.
+        transaction_files_removed: number of removed transaction files.
+        index_files_removed: number of removed index files.
+        deletion_files_removed: number of removed deletion files.
+        failed_deletes: number of files that could not be removed. Their versions do not count as removed; the next
+            cleanup tries again.
+        residue_files_removed: number of removed leftovers of crashed writers: ``_versions/{manifest}#{n}``,
+            ``_transactions/.tmp…``, ``_deletions/.tmp…``.
+        spared_versions: number of versions that are kept, with all their files, because they got a tag or a branch
+            after the plan was made.
+        damaged_versions: number of versions that got a tag or a branch, or were committed, after some of their files
+            had been removed; their other files are kept. For each such version, an error is logged.
+    """
+
+    bytes_removed: int = 0
+    old_versions: int = 0
+    data_files_removed: int = 0
+    transaction_files_removed: int = 0
+    index_files_removed: int = 0
+    deletion_files_removed: int = 0
+    failed_deletes: int = 0
+    residue_files_removed: int = 0
+    spared_versions: int = 0
+    damaged_versions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupCandidateFile:
+    """A file that would be removed.
+
+    Attributes:
+        path: path of the file in the store.
+        kind: the kind of file.
+        unverified: whether the file is removed only because of its age (or ``delete_unverified``): no version has ever
+            referred to the file.
+        size_bytes: size of the file.
+    """
+
+    path: str
+    kind: str
+    unverified: bool
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupReferencedBranch:
+    """A branch that was created from a version that the policy selects, or that no longer exists.
+
+    Attributes:
+        name: name of the branch.
+        referenced_version: the version of the main branch from which the branch was created, directly or through other
+            branches.
+        cleanup_candidate: whether the branch would also be cleaned up; always False.
+    """
+
+    name: str
+    referenced_version: int
+    cleanup_candidate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupExplanation:
+    """A description of what a cleanup would do.
+
+    Attributes:
+        read_version: the version of the handle.
+        stats: statistics of everything that would be removed.
+        candidate_files: the files in the order of their removal, if a list was requested.
+        candidate_files_truncated: whether there are more files than the list may contain.
+        candidate_file_limit: maximum number of files in the list.
+        referenced_branches: branches that were examined.
+        warnings: messages about unrecognized files and leftovers of crashed writers.
+    """
+
+    read_version: int
+    stats: CleanupStats
+    candidate_files: list[CleanupCandidateFile]
+    candidate_files_truncated: bool
+    candidate_file_limit: int
+    referenced_branches: list[CleanupReferencedBranch]
+    warnings: list[str]

@@ -1,0 +1,278 @@
+"""Checks on storage before a change becomes part of a table.
+
+Every data file must exist with the recorded size. For each set of fields, one of the files with these fields is opened:
+in its own schema, the field ids must have the same names and types as in the table, and its number of rows must equal
+the recorded number. A file whose ids refer to different columns would be read without an error, as wrong values.
+
+A deletion file must list every row that the table's own file lists for the fragment; otherwise rows would reappear.
+
+The file of an overlay must exist, with as many values as covered rows, in columns of the table's types. The reference
+accepts anything, and fails when the cells are read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchError
+from lance_core.file.reader import FileReader
+from lance_core.table.data_file import DataFile, stored_fields
+from lance_core.table.deletion_vector import read_deletion_offsets
+from lance_core.table.fragment import Fragment
+from lance_core.table.overlay_files import coverage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lance_core.proto import pb_table
+    from lance_core.schema.field import Field, Schema
+    from lance_core.table.base_paths import FileLocator, Location
+    from lance_core.table.manifest import Manifest
+    from lance_core.transactions.operations.parts import OverlayGroup
+
+__all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of", "check_overlays"]
+
+_MAX_SEARCHES: Final = 20
+"""Maximum number of paths to search in the bytes of a manifest; for more, parsing it is faster."""
+
+
+def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
+    """Check that new fragments contain the columns of the table and no others.
+
+    Args:
+        fragments: the new fragments.
+        schemas: the table's schema, and the older one that the fragments may have been written for.
+
+    Raises:
+        SchemaMismatchError: a field is unknown, or one that must not be null is missing.
+    """
+    known = {field.id for schema in schemas for field in schema.walk()}
+    required = [leaf for top in schemas[0].fields if not top.nullable for leaf in top.leaves() if not leaf.nullable]
+    every = schemas[0].leaves()
+    for index, fragment in enumerate(fragments):
+        found = fragment.live_field_ids()
+        unknown = sorted(found - known)
+        if unknown:
+            raise SchemaMismatchError(f"new fragment {index} contains fields {unknown}, which the table does not have")
+        is_legacy = any(file.file_version.is_legacy for file in fragment.files)
+        missing = next((leaf for leaf in (every if is_legacy else required) if leaf.id not in found), None)
+        if missing is not None:
+            reason = "which files of format 0.1 cannot" if is_legacy else "which is not nullable"
+            raise SchemaMismatchError(f"new fragment {index} lacks field {missing.name!r} (id {missing.id}), {reason}")
+
+
+def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
+    """Check that fragments to append are not already in the table; otherwise their rows would be duplicated.
+
+    Raises:
+        InvalidInputError: a data file belongs to a fragment of the table.
+    """
+    fragments = tuple(fragments)
+    if not _are_mentioned(fragments, current):
+        return
+    present = {(file.base_id, file.path) for fragment in current.message.fragments for file in fragment.files}
+    for fragment in fragments:
+        for file in fragment.message.files:
+            if (file.base_id, file.path) in present:
+                raise InvalidInputError(
+                    f"data file {file.path} of a new fragment is already part of version {current.version}",
+                    path=file.path,
+                    version=current.version,
+                )
+
+
+def _are_mentioned(fragments: Sequence[Fragment], current: Manifest) -> bool:
+    """Return whether the manifest may contain the path of a data file, without decoding it; False is certain."""
+    paths = [file.path.encode() for fragment in fragments for file in fragment.message.files]
+    if len(paths) > _MAX_SEARCHES:
+        return True
+    data = current.message.SerializeToString()
+    return any(path in data for path in paths)
+
+
+def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locator: FileLocator) -> None:
+    """Check the deletion files of a delete; see the module docstring.
+
+    Args:
+        fragments: the changed fragments, as recorded in the delete.
+        current: the version to build on.
+        locator: locates the files of both.
+
+    Raises:
+        NotFoundError: a file is missing.
+        InvalidInputError: a file does not list a row that is already deleted.
+        CorruptDataError: a file is damaged, or lists a number of rows different from the recorded number.
+    """
+    changed = {fragment.id: fragment for fragment in fragments}
+    if not changed:
+        return
+    present = {message.id: Fragment(message) for message in current.message.fragments if message.id in changed}
+    for fragment in changed.values():
+        after = read_deletion_offsets(fragment, locator)
+        found = present.get(fragment.id)
+        if found is None or found.deletion_file in (None, fragment.deletion_file):
+            continue
+        returning = np.setdiff1d(read_deletion_offsets(found, locator), after, assume_unique=True)
+        if returning.size:
+            raise InvalidInputError(
+                f"fragment {fragment.id}: row {int(returning[0])} is deleted in version {current.version} and would "
+                "reappear",
+                version=current.version,
+            )
+
+
+def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schemas: Sequence[Schema]) -> None:
+    """Check the data files of new fragments; see the module docstring.
+
+    Args:
+        fragments: the new fragments.
+        locator: locates their files.
+        schemas: the table's schema, and the older one that the fragments may have been written for.
+
+    Raises:
+        NotFoundError: a file is missing.
+        InvalidInputError: the size or number of rows of a file is not the recorded one, or a field has no column.
+        SchemaMismatchError: a file's field ids refer to different columns than those of the table.
+        CorruptDataError: a file is damaged.
+    """
+    opened: set[tuple[object, ...]] = set()
+    leaf_ids = {leaf.id for schema in schemas for leaf in schema.leaves()}
+    for fragment in fragments:
+        for file in fragment.files:
+            _check_has_columns(file, leaf_ids)
+            location = locator.data_file(file)
+            num_bytes = _check_size(file, location)
+            kind = (file.field_ids, file.column_indices, file.file_version)
+            if kind not in opened:
+                opened.add(kind)
+                _check_content(file, fragment.physical_rows, num_bytes, location, schemas)
+
+
+def _check_has_columns(file: DataFile, leaf_ids: set[int]) -> None:
+    """Check that every field without children has a column; otherwise its values would be read as null."""
+    without = {field_id for field_id, column in zip(file.field_ids, file.column_indices, strict=False) if column < 0}
+    if not without.isdisjoint(leaf_ids):
+        raise InvalidInputError(
+            f"data file {file.path} of a new fragment: field {min(without & leaf_ids)} has no column", path=file.path
+        )
+
+
+def _check_size(file: DataFile, location: Location) -> int:
+    try:
+        found = location.store.head(location.path).num_bytes
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"data file {file.path} of a new fragment does not exist at {location.path}", path=location.path
+        ) from error
+    if file.known_num_bytes not in (None, found):
+        raise InvalidInputError(
+            f"data file {file.path} of a new fragment has {found} bytes, but the fragment records {file.num_bytes}",
+            path=location.path,
+            expected=file.num_bytes,
+            found=found,
+        )
+    return found
+
+
+def _check_content(
+    file: DataFile, physical_rows: int, num_bytes: int, location: Location, schemas: Sequence[Schema]
+) -> None:
+    reader = FileReader.open(location.store, location.path, num_bytes=num_bytes, field_ids=file.field_ids)
+    if reader.version is not file.file_version:
+        raise InvalidInputError(
+            f"data file {file.path} of a new fragment has format {reader.version.value}, but the fragment records "
+            f"{file.file_version.value}",
+            path=location.path,
+            expected=file.file_version.value,
+            found=reader.version.value,
+        )
+    if reader.num_rows != physical_rows:
+        raise InvalidInputError(
+            f"data file {file.path} of a new fragment has {reader.num_rows} rows, but the fragment records "
+            f"{physical_rows}",
+            path=location.path,
+            expected=physical_rows,
+            found=reader.num_rows,
+        )
+    columns = file.columns()
+    owners = _column_owners(reader.schema, file)
+    for field_id, column in columns.items():
+        stored = owners.get(column)
+        if stored is None:
+            raise InvalidInputError(
+                f"data file {file.path} of a new fragment has {len(owners)} columns, but the fragment records column "
+                f"{column} for field {field_id}",
+                path=location.path,
+            )
+        expected = [leaf for schema in schemas if (leaf := schema.find(field_id)) is not None]
+        if expected and all((leaf.name, leaf.logical_type) != (stored.name, stored.logical_type) for leaf in expected):
+            raise SchemaMismatchError(
+                f"data file {file.path} of a new fragment: field {field_id} is {stored.name!r} of type "
+                f"{stored.logical_type!r}, but in the table it is {expected[0].name!r} of type "
+                f"{expected[0].logical_type!r}",
+                path=location.path,
+                field=field_id,
+            )
+
+
+def _column_owners(stored: Schema, file: DataFile) -> dict[int, Field]:
+    """Map each column of a file to the field that owns it, according to the file's own schema."""
+    if file.file_version.is_legacy:
+        return {field.id - file.field_ids[0]: field for field in stored.walk()}
+    return dict(enumerate(stored_fields(stored.fields, file.file_version)))
+
+
+def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: FileLocator) -> None:
+    """Check the overlay files that an operation adds.
+
+    Args:
+        groups: the overlays, by fragment.
+        schema: schema of the table.
+        locator: locates the files.
+
+    Raises:
+        NotFoundError: a file is missing.
+        InvalidInputError: the size of a file is not the recorded one, or a file has fewer values than covered rows.
+        SchemaMismatchError: the type of a column is not that of the table.
+        CorruptDataError: a file, or a coverage, is damaged.
+    """
+    for group in groups:
+        for overlay in group.overlays:
+            _check_overlay(overlay, f"fragment {group.fragment_id}", schema, locator)
+
+
+def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema, locator: FileLocator) -> None:
+    file = DataFile.from_proto(overlay.data_file)
+    location = locator.data_file(file)
+    try:
+        found = location.store.head(location.path).num_bytes
+    except NotFoundError as error:
+        raise NotFoundError(f"{what}: overlay {location.path} does not exist", path=location.path) from error
+    if file.known_num_bytes not in (None, found):
+        raise InvalidInputError(
+            f"{what}: overlay {file.path} has {found} bytes, but the fragment records {file.num_bytes}",
+            path=location.path,
+            expected=file.num_bytes,
+            found=found,
+        )
+    reader = FileReader.open(location.store, location.path, num_bytes=found, field_ids=file.field_ids)
+    stored = dict(enumerate(stored_fields(reader.schema.fields, reader.version)))
+    for field_id, column in file.columns().items():
+        covered = coverage(overlay, {field_id}, what)
+        if covered is not None and len(covered) > reader.num_rows:
+            raise InvalidInputError(
+                f"{what}: overlay {file.path} has {reader.num_rows} values, but covers {len(covered)} rows",
+                path=location.path,
+                expected=len(covered),
+                found=reader.num_rows,
+            )
+        leaf, here = schema.find(field_id), stored.get(column)
+        if leaf is not None and (here is None or here.logical_type != leaf.logical_type):
+            raise SchemaMismatchError(
+                f"{what}: overlay {file.path} has {'no column' if here is None else repr(here.logical_type)} for field "
+                f"{leaf.name!r} of type {leaf.logical_type!r}",
+                path=location.path,
+                field=field_id,
+            )

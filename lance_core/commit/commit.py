@@ -1,0 +1,359 @@
+"""Commit of a user's operation as a version, detached versions included; the outcome becomes a manifest or an error."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lance_core.cleanup.automatic import clean_up_after
+from lance_core.commit.bases import declared_bases
+from lance_core.commit.legacy_dictionaries import DictionaryAmendment
+from lance_core.commit.operation_completion import with_index_files
+from lance_core.commit.options import CommitOptions
+from lance_core.commit.preflight import check_storage
+from lance_core.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    CommitOvertakenError,
+    DatasetNotFoundError,
+    IncompatibleTransactionError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotSupportedError,
+    RetryableCommitConflictError,
+    TooMuchWriteContentionError,
+    VersionNotFoundError,
+)
+from lance_core.places.location import open_log
+from lance_core.public.arguments import whole_number
+from lance_core.scan.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
+from lance_core.scan.hidden_columns import fetch_hidden_columns
+from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.table.inner_bases import refuse_inner_bases
+from lance_core.table.paths import is_detached_version
+from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded, column_key
+from lance_core.transactions.commit_steps import Commit
+from lance_core.transactions.conflicts import Verdict
+from lance_core.transactions.detached import DetachedCommit
+from lance_core.transactions.operations.operation import NewTable
+from lance_core.transactions.outcomes import (
+    AlreadyCommitted,
+    CommitOutcome,
+    Committed,
+    Conflicted,
+    Contended,
+    NotLanded,
+    Overtaken,
+    TableExists,
+    Unknown,
+)
+from lance_core.transactions.settings import CommitProgress, CommitSettings
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from lance_core.scan.table_view import TableView
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.row_lineage import ColumnKey, HiddenColumns
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
+
+__all__ = ["commit", "commit_change", "commit_outside_lineage"]
+
+
+def commit(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
+) -> Manifest:
+    """Commit a transaction and return the manifest of its version.
+
+    Old versions are cleaned up afterward if the config of the new version requires it.
+
+    Args:
+        log: the dataset's versions.
+        transaction: the transaction to commit.
+        options: the options of the commit.
+        known: the manifest of the read version, if the caller has it.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset, and the operation does not create one.
+        AlreadyExistsError: the dataset already exists, and ``create_only`` is set.
+        InvalidInputError: the fragments do not fit the dataset (see :mod:`~lance_core.commit.checks`).
+        RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
+        IncompatibleTransactionError: a later version invalidates the change.
+        CommitOvertakenError: the version was created too late, after a cleanup had removed an earlier version of the
+            same number, and was removed again.
+        TooMuchWriteContentionError: other writers committed first at every attempt.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed and no version was created.
+    """
+    if is_detached_version(transaction.read_version):
+        raise NotSupportedError(
+            f"{log.root}: version {transaction.read_version} is detached; only another detached version can be "
+            "committed on top of it",
+            version=transaction.read_version,
+        )
+    refuse_inner_bases(log.root, declared_bases(transaction.operation))
+    transaction = with_index_files(log, transaction)
+    if known is not None and not transaction.operation.is_first_of_its_root:
+        # If the row counts of fragments were never recorded, those of the operation are compared with the data files.
+        known = with_row_counts(known, FileLocator(log.store, log.root, known.base_paths, options.storage_options))
+    settings = _commit_settings(transaction, options, known=known)
+    try:
+        outcome = _run(log, transaction, settings, options, known)
+    except VersionNotFoundError as error:
+        if log.latest() is None:
+            raise DatasetNotFoundError(
+                f"there is no dataset at {log.root}; only an Overwrite without read version creates one", path=log.root
+            ) from error
+        raise
+    manifest = _manifest_of(outcome, log.root)
+    if isinstance(outcome, Committed) and not transaction.operation.is_first_of_its_root:
+        clean_up_after(log, manifest)
+    return manifest
+
+
+def commit_outside_lineage(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
+) -> Manifest:
+    """Create a detached version and return its manifest; arguments as for ``commit``.
+
+    Raises:
+        NotSupportedError: the dataset does not exist yet, or uses V1 manifest names.
+        DatasetNotFoundError: there is no dataset.
+        VersionNotFoundError: there is no such read version.
+        InvalidInputError: the fragments do not fit the dataset.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed and no version was created.
+    """
+    if transaction.read_version == 0 or transaction.operation.is_first_of_its_root:
+        raise NotSupportedError(
+            f"{log.root}: a detached version must be based on an existing version; specify a read version"
+        )
+    _commit_settings(transaction, options, known=known)
+    try:
+        attempt = DetachedCommit(log, transaction, known)
+    except VersionNotFoundError as error:
+        if log.latest() is None:
+            raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root) from error
+        raise
+    draft = _with_hidden_columns(attempt.build, log, transaction.operation, attempt.current, options)
+    check_storage(log, transaction, options, attempt.current)
+    _DraftCompletion(log, transaction.operation, options).complete(draft)
+    return _manifest_of(attempt.land(draft), log.root)
+
+
+def commit_change(
+    view: TableView,
+    operation: Operation,
+    *,
+    read_version: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> TableView:
+    """Commit a new change that was planned on a version, and return a view of the new version.
+
+    Args:
+        view: the version that the change was planned on.
+        operation: the operation; no files may have been written for it.
+        read_version: the read version that the transaction records; None for the version of the view.
+        properties: properties of the transaction.
+
+    Raises:
+        LanceError: as for :func:`commit`.
+    """
+    version = view.version if read_version is None else read_version
+    transaction = Transaction(read_version=version, operation=operation, properties=dict(properties or {}))
+    options = CommitOptions(
+        storage_options=view.storage_options, is_first_try=True, progress=CommitProgress(line=view.line)
+    )
+    return view.showing(commit(view.log, transaction, options, known=view.manifest))
+
+
+def _run(
+    log: VersionLog, transaction: Transaction, settings: CommitSettings, options: CommitOptions, known: Manifest | None
+) -> CommitOutcome:
+    """Run the steps of a commit; data files are read here, between the steps."""
+    completion = _DraftCompletion(log, transaction.operation, options)
+    is_checked = False
+    with Commit(log, transaction, settings, known) as attempts:
+        while (current := attempts.advance()) is not None:
+            draft = _with_hidden_columns(attempts.build, log, transaction.operation, current, options)
+            if not is_checked:
+                check_storage(log, transaction, options, current)
+                is_checked = True
+            completion.complete(draft)
+            attempts.land(draft)
+    return attempts.outcome
+
+
+def _with_hidden_columns(
+    build: Callable[[HiddenColumns], ManifestDraft],
+    log: VersionLog,
+    operation: Operation,
+    current: Manifest,
+    options: CommitOptions,
+) -> ManifestDraft:
+    """Build a draft with the hidden columns that it needs: usually none, rarely those of unmodified fragments.
+
+    Args:
+        build: builds the draft from hidden columns that were fetched.
+        log: the table's versions.
+        operation: the operation to commit.
+        current: the version to build on.
+        options: the options of the commit.
+
+    Raises:
+        LanceError: as raised by ``build`` or by reading a data file.
+    """
+    touched = operation.touched_fragments() or frozenset()
+    fragments = current.message.fragments
+    new = [fragment.message for fragment in (*operation.added_fragments(), *operation.changed_fragments())]
+    stages = iter([[*new, *(each for each in fragments if each.id in touched)], fragments])
+    fetched: dict[ColumnKey, npt.NDArray[np.uint64]] = {}
+    while True:
+        try:
+            return build(FetchedColumns(fetched))
+        except HiddenColumnsNeeded as needed:
+            locator = FileLocator(log.store, log.root, current.base_paths, options.storage_options)
+            fetched |= fetch_hidden_columns(next(stages, [needed.fragment]), locator)
+            if column_key(needed.fragment, needed.field_id) not in fetched:
+                fetched |= fetch_hidden_columns([needed.fragment], locator)
+
+
+class _DraftCompletion:
+    """Completes the drafts of one commit with content from data files; new files are read only once.
+
+    ===========================  =====================================================================================
+    Content                      Completed for
+    ===========================  =====================================================================================
+    version of the data files    a table that starts without data files
+    dictionaries                 tables of format 0.1 (:mod:`~lance_core.commit.legacy_dictionaries`)
+    row counts of fragments      versions based on one of an early release (:mod:`~lance_core.scan.early_fragments`)
+    ===========================  =====================================================================================
+
+    Args:
+        log: the table's versions.
+        operation: the operation to commit.
+        options: the options of the commit.
+    """
+
+    def __init__(self, log: VersionLog, operation: Operation, options: CommitOptions) -> None:
+        """Initialize without reading anything."""
+        self._log = log
+        self._operation = operation
+        self._options = options
+        self._dictionaries = DictionaryAmendment(
+            log,
+            operation.added_fragments(),
+            replaces=operation.replaces_all_files,
+            storage_options=options.storage_options,
+        )
+
+    def complete(self, draft: ManifestDraft) -> None:
+        """Complete a draft from the data files.
+
+        Raises:
+            SchemaMismatchError: a dictionary is not that of the table.
+            NotFoundError: a data file is missing.
+            CorruptDataError: a data file is damaged.
+        """
+        starts_empty = self._operation.makes_tables and not self._operation.added_fragments()
+        if starts_empty and self._options.file_version is not None:
+            draft.set_file_version(self._options.file_version)
+        self._dictionaries(draft)
+        uncounted = uncounted_fragments(draft.message)
+        if uncounted:
+            bases = map(BasePath.from_proto, draft.message.base_paths)
+            locator = FileLocator(self._log.store, self._log.root, bases, self._options.storage_options)
+            draft.set_row_counts(rows_in_files(uncounted, locator))
+
+
+def _commit_settings(
+    transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
+) -> CommitSettings:
+    """Return the settings for committing a transaction; arguments as for :func:`commit`.
+
+    Raises:
+        InvalidInputError: a limit is out of range.
+    """
+    if whole_number("max_retries", options.max_retries) < 0:
+        raise InvalidInputError(f"max_retries is {options.max_retries}, expected 0 or more")
+    if options.timeout is not None and not isinstance(options.timeout, timedelta):
+        raise InvalidTypeError(f"commit_timeout must be a timedelta, found {options.timeout!r}")
+    if options.timeout is not None and options.timeout <= timedelta(0):
+        raise InvalidInputError(f"commit_timeout is {options.timeout}, expected a positive duration")
+    return CommitSettings(
+        max_retries=options.max_retries,
+        timeout_seconds=None if options.timeout is None else options.timeout.total_seconds(),
+        create_only=options.create_only,
+        is_first_try=options.is_first_try,
+        template=_template(transaction, options, known),
+        affected_rows=options.affected_rows,
+        storage_options=options.storage_options,
+        progress=options.progress,
+    )
+
+
+def _template(transaction: Transaction, options: CommitOptions, known: Manifest | None) -> Manifest:
+    operation, source = transaction.operation, None
+    if operation.cloned_version is not None:
+        root, version = operation.cloned_version
+        source = known or open_log(root, options.storage_options).read_version(version)
+    return operation.starting_point(
+        NewTable(
+            naming=options.naming,
+            stable_row_ids=options.stable_row_ids,
+            file_version=options.file_version,
+            source=source,
+        )
+    )
+
+
+def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
+    """Return the manifest of a successful outcome, or raise the exception for any other outcome."""
+    match outcome:
+        case Committed(manifest) | AlreadyCommitted(manifest):
+            return manifest
+        case Conflicted(verdict, version, reason, is_removed):
+            kind = RetryableCommitConflictError if verdict is Verdict.RETRYABLE else IncompatibleTransactionError
+            advice = (
+                "plan the change again, based on that version"
+                if verdict is Verdict.RETRYABLE
+                else "the change cannot be applied to that version"
+            )
+            raise kind(
+                f"{root}: the change conflicts with version {version}: {reason}; {advice}",
+                path=root,
+                version=version,
+                is_removed=is_removed,
+            )
+        case Contended(num_attempts):
+            raise TooMuchWriteContentionError(
+                f"{root}: too much contention: {num_attempts} attempts lost to other writers; nothing was committed",
+                path=root,
+                attempts=num_attempts,
+            )
+        case TableExists(version):
+            raise AlreadyExistsError(f"a dataset exists at {root}, at version {version}", path=root, version=version)
+        case NotLanded(cause):
+            raise cause
+        case Overtaken(version, latest):
+            raise CommitOvertakenError(
+                f"{root}: version {version} was created too late: a cleanup had removed a previous version {version} "
+                "or the version to restore, the branch was created again, or the table was migrated. Version "
+                f"{version} was removed again; repeat the operation on the latest version, {latest}",
+                path=root,
+                version=version,
+                latest=latest,
+            )
+        case Unknown(version, cause):
+            raise CommitOutcomeUnknownError(
+                f"{root}: could not determine whether this commit created version {version}: {cause}; "
+                "read the versions before trying again",
+                path=root,
+                version=version,
+            ) from cause

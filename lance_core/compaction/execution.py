@@ -1,0 +1,280 @@
+"""Execution of a task: read the live rows of its fragments in order, and write them to new files.
+
+Rows are streamed: at any time only a few decoded pages of one fragment and the pages being written are in memory,
+regardless of the size of the fragments. If an execution fails, its finished files are removed; no version refers to
+them.
+
+Blobs are rewritten: descriptors are replaced by the values, for a bounded number of bytes at a time. References to
+values outside the table remain references.
+
+If an index refers to rows by address, the result lists the addresses of the rows that were read, so that the reference
+can remap its indices: the n-th address, ascending, belongs to the n-th row of the new files.
+
+**Source:** behavior of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.blobs.pieces import blob_pieces
+from lance_core.commit.legacy_dictionaries import known_dictionaries
+from lance_core.compaction.checks import check_rewritable, output_version
+from lance_core.compaction.output_files import OutputFiles
+from lance_core.compaction.result import CompactionMetrics, RewriteResult, content_key
+from lance_core.errors import InvalidInputError
+from lance_core.file.blob_values import replace_leaves
+from lance_core.file.read_config import ReadConfig
+from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.schema.blob_fields import complete_schema, has_blobs, is_blob_v1, stored_schema
+from lance_core.schema.convert import schema_to_arrow
+from lance_core.schema.extension_types import storage_array, storage_type
+from lance_core.table.index_metadata import parse_index_section
+from lance_core.table.row_ids import carry_row_ids
+from lance_core.write.external_blobs import ExternalReferences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    import numpy.typing as npt
+
+    from lance_core.compaction.options import CompactionSettings
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.scan.table_view import TableView
+    from lance_core.schema.field import Field, Schema
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["execute_task", "needs_row_addresses", "read_ahead", "serialize_row_addresses", "with_values"]
+
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_MAX_BATCH_ROWS: Final = 64 * 1024
+"""Maximum number of rows in a batch."""
+
+_PROBES: Final = (1, 64)
+"""Number of rows that are read first: stored sizes are a poor estimate for rows that compress well."""
+
+_TOO_LARGE: Final = 4
+"""If a batch is larger than its target size by this factor, the rest of its fragment is read in smaller batches."""
+
+_BATCHES_AHEAD: Final = 3
+_AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
+"""Minimum stored size of a task, in bytes, for which a thread that reads ahead is worthwhile."""
+
+
+def execute_task(
+    view: TableView,
+    read_version: int,
+    fragments: Sequence[FragmentMetadata],
+    settings: CompactionSettings,
+    file_token: str | None = None,
+) -> RewriteResult:
+    """Rewrite fragments; see :meth:`~lance_core.compaction.plan.CompactionTask.execute`."""
+    source = view if view.version == read_version else view.at(read_version)
+    manifest = source.counted_manifest
+    check_rewritable(manifest, settings)
+    rows = _Rows(source, _find(manifest, fragments), settings)
+    files = OutputFiles(
+        source.locator.data_place(None),
+        source.schema,
+        output_version(manifest, settings),
+        settings,
+        rows.num_rows,
+        known_dictionaries(manifest),
+        file_token,
+        ExternalReferences(manifest.base_paths, allow_outside=True),
+    )
+    try:
+        for batch in rows.batches():
+            files.write(batch)
+        written = files.finish()
+        if manifest.has_stable_row_ids:
+            written = carry_row_ids(rows.sources(), written, hidden_columns_of(source.locator))
+        new_fragments = [fragment_from_record(fragment) for fragment in written]
+        return RewriteResult(
+            read_version=read_version,
+            original_fragments=list(fragments),
+            new_fragments=new_fragments,
+            metrics=CompactionMetrics.of(fragments, new_fragments),
+            row_addrs=serialize_row_addresses(rows.sources()) if needs_row_addresses(manifest) else None,
+        )
+    except BaseException:
+        files.abort()
+        raise
+
+
+class _Rows:
+    """The live rows of a task's fragments, in order."""
+
+    def __init__(self, source: TableView, fragments: list[Fragment], settings: CompactionSettings) -> None:
+        self._source = source
+        self._fragments = fragments
+        self._batch_rows = settings.batch_size
+        self._deleted: list[npt.NDArray[np.uint32]] = []
+        self.num_rows = sum(self._reader(fragment).num_live_rows for fragment in fragments)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows; a thread reads ahead when there are many."""
+        self._deleted = []
+        num_bytes = sum(file.file_size_bytes for fragment in self._fragments for file in fragment.message.files)
+        if num_bytes < _AHEAD_MIN_BYTES:
+            return self._read()
+        return read_ahead(self._read(), _BATCHES_AHEAD)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        row_bytes = 0
+        for fragment in self._fragments:
+            # One reader at a time: each keeps its files open.
+            reader = self._reader(fragment)
+            self._deleted.append(reader.deleted_rows())
+            row_bytes = max(row_bytes, _stored_row_bytes(fragment))
+            position = 0
+            while position < reader.num_live_rows:
+                for batch in self._span(reader, position, row_bytes, is_first=fragment is self._fragments[0]):
+                    yield batch
+                    position += batch.num_rows
+                    row_bytes = max(row_bytes, _row_bytes(batch))
+                    if self._batch_rows is None and batch.num_rows > _TOO_LARGE * _batch_rows(row_bytes):
+                        break
+
+    def _span(
+        self, reader: FragmentReader, position: int, row_bytes: int, *, is_first: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows from a position: all remaining ones, unless their size is unknown."""
+        stop, batch_rows = reader.num_live_rows, self._batch_rows or _batch_rows(row_bytes)
+        if is_first and self._batch_rows is None:
+            stop = min(stop, next((rows for rows in _PROBES if position < rows), stop))
+        schema = self._source.schema
+        return with_values(reader.batches(schema, position, stop, ReadConfig(batch_rows=batch_rows)), reader, schema)
+
+    def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
+        """Return every fragment that was read, with its deleted positions."""
+        return list(zip(self._fragments, self._deleted, strict=True))
+
+    def _reader(self, fragment: Fragment) -> FragmentReader:
+        return FragmentReader(fragment, self._source.locator)
+
+
+def _stored_row_bytes(fragment: Fragment) -> int:
+    num_bytes = sum(file.file_size_bytes for file in fragment.message.files)
+    return int(num_bytes // max(fragment.physical_rows, 1))
+
+
+def _row_bytes(batch: pa.RecordBatch) -> int:
+    return int(batch.nbytes // batch.num_rows)
+
+
+def _batch_rows(row_bytes: int) -> int:
+    return max(1, min(_BATCH_BYTES // (row_bytes + 1), _MAX_BATCH_ROWS))
+
+
+def _find(manifest: Manifest, fragments: Sequence[FragmentMetadata]) -> list[Fragment]:
+    """Return the records of a task's fragments."""
+    by_id = {fragment.id: fragment for fragment in manifest.fragments}
+    records = []
+    for fragment in fragments:
+        record = by_id.get(fragment.id)
+        if record is None or content_key(fragment_from_record(record)) != content_key(fragment):
+            raise InvalidInputError(
+                f"fragment {fragment.id} of the task does not match version {manifest.version}: the fragment does not "
+                "exist in that version, or has different files",
+                fragment=fragment.id,
+                version=manifest.version,
+            )
+        records.append(record)
+    return records
+
+
+_T = TypeVar("_T")
+_END: Final = object()
+
+
+def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
+    """Yield the items of a source in order, while a thread fetches up to ``depth`` items in advance.
+
+    Args:
+        source: the source of the items, used only in that thread.
+        depth: maximum number of items fetched in advance; at least 1.
+
+    Raises:
+        Exception: an error of the source, raised after the items that precede it.
+    """
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        pending: deque[Future[object]] = deque(executor.submit(next, source, _END) for _ in range(depth))
+        try:
+            while True:
+                item = pending.popleft().result()
+                if item is _END:
+                    return
+                pending.append(executor.submit(next, source, _END))
+                yield item  # type: ignore[misc]  # any object except the end marker is an item of the source
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def needs_row_addresses(manifest: Manifest) -> bool:
+    """Return whether there is an index that refers to rows by their addresses."""
+    if manifest.has_stable_row_ids:
+        return False
+    return any(not index.is_system for index in parse_index_section(manifest.index_section))
+
+
+def serialize_row_addresses(sources: Iterable[tuple[Fragment, npt.NDArray[np.uint32]]]) -> bytes:
+    """Return the addresses of all live rows, as a 64-bit Roaring bitmap.
+
+    Args:
+        sources: fragments with their deleted positions.
+    """
+    from pyroaring import BitMap64
+
+    addresses = BitMap64()
+    for fragment, deleted in sources:
+        first = fragment.id << 32
+        addresses.add_range(first, first + fragment.physical_rows)
+        if len(deleted):
+            addresses -= BitMap64(deleted.astype(np.uint64) + np.uint64(first))
+    addresses.run_optimize()
+    return bytes(addresses.serialize())
+
+
+_VALUES_BYTES: Final = 64 * 1024 * 1024
+"""Maximum number of bytes of values loaded at a time, unless a single row is larger."""
+
+
+def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schema: Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with values in place of descriptors; a batch may be split into smaller ones.
+
+    Args:
+        batches: rows of one fragment.
+        reader: reader of the fragment.
+        schema: schema of the table; if it has no blob columns, the batches are not changed.
+    """
+    if not has_blobs(schema):
+        yield from batches
+        return
+    stored, declared = stored_schema(schema), complete_schema(schema)
+    arrow = schema_to_arrow(declared)
+    arrow = pa.schema([column.with_type(storage_type(column.type)) for column in arrow])
+
+    def load(descriptors: pa.Array, leaf: Field) -> pa.Array:
+        found = reader.blobs(descriptors, leaf.id)
+        return found.load() if is_blob_v1(leaf) else found.declared()
+
+    for batch in batches:
+        for start, stop in blob_pieces(batch, stored, _VALUES_BYTES):
+            part = batch.slice(start, stop - start)
+            arrays = [
+                replace_leaves(storage_array(array), before, after, load)
+                for array, before, after in zip(part.columns, stored.fields, declared.fields, strict=True)
+            ]
+            fields = [column.with_type(array.type) for column, array in zip(arrow, arrays, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -1,0 +1,117 @@
+"""Checks of compaction option values, and their form in the table config.
+
+A check takes the origin of the value, for its message, and raises ``InvalidTypeError`` for a wrong type,
+``InvalidInputError`` for a value out of range, and ``NotSupportedError`` for an unsupported value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, Final
+
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.public.arguments import whole_number
+from lance_core.versions import LanceFileVersion
+
+__all__ = [
+    "MODES",
+    "boolean",
+    "file_version",
+    "fraction",
+    "fragment_ids",
+    "mode",
+    "not_deferred",
+    "parse_boolean",
+    "parse_whole",
+    "positive",
+]
+
+MODES: Final = MappingProxyType(
+    {"reencode": "Reencode", "try_binary_copy": "TryBinaryCopy", "force_binary_copy": "ForceBinaryCopy"}
+)
+"""Maps each compaction mode to its spelling in JSON documents."""
+
+_MAX_U32: Final = 2**32 - 1
+_MAX_U64: Final = 2**64 - 1
+_BOOLEANS: Final = MappingProxyType({"true": True, "false": False})
+
+
+def positive(where: str, value: Any) -> int:
+    """Return a whole number of at least 1."""
+    number = whole_number(where, value)
+    if not 1 <= number <= _MAX_U64:
+        raise InvalidInputError(f"{where} must be between 1 and {_MAX_U64}, found {value!r}", argument=where)
+    return number
+
+
+def boolean(where: str, value: Any) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool):
+        raise InvalidTypeError(f"{where} must be a bool, found {value!r}", argument=where)
+    return value
+
+
+def fraction(where: str, value: Any) -> float:
+    """Return a number of at least 0; numbers above 1 are allowed."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidTypeError(f"{where} must be a number, found {value!r}", argument=where)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.nan
+    if math.isnan(number) or number < 0:
+        raise InvalidInputError(f"{where} must be a number of at least 0, found {value!r:.40}", argument=where)
+    return number
+
+
+def mode(where: str, value: Any) -> str:
+    """Return a supported mode from ``MODES``."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{where} must be a str, found {value!r}", argument=where)
+    if value.lower() not in MODES:
+        raise InvalidInputError(f"{where} {value!r} is not one of {list(MODES)}", argument=where)
+    if value.lower() == "force_binary_copy":
+        raise NotSupportedError(
+            f"{where} 'force_binary_copy' is not supported; rows are always reencoded", argument=where
+        )
+    return value.lower()
+
+
+def not_deferred(where: str, value: Any) -> bool:
+    """Return False; True is not supported."""
+    if boolean(where, value):
+        raise NotSupportedError(f"{where}: deferring the remapping of indices is not supported", argument=where)
+    return False
+
+
+def fragment_ids(where: str, value: Any) -> tuple[int, ...]:
+    """Return a list of fragment ids."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise InvalidTypeError(f"{where} must be a list of fragment ids, found {value!r}", argument=where)
+    ids = tuple(whole_number(where, each) for each in value)
+    outside = [each for each in ids if not 0 <= each <= _MAX_U32]
+    if outside:
+        raise InvalidInputError(f"{where}: {outside[0]} is not a fragment id", argument=where)
+    return ids
+
+
+def file_version(where: str, value: Any) -> str:
+    """Return a format version, resolved to its number."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{where} must be a str such as '2.2', found {value!r}", argument=where)
+    return LanceFileVersion.parse(value).value
+
+
+def parse_whole(text: str) -> int:
+    """Parse a string that is a whole number; raises ``ValueError``."""
+    if not text.removeprefix("+").isdecimal() or not text.isascii():
+        raise ValueError(text)
+    return int(text)
+
+
+def parse_boolean(text: str) -> bool:
+    """Parse "true" or "false", ignoring case; raises ``KeyError``."""
+    return _BOOLEANS[text.lower()]

@@ -1,0 +1,160 @@
+"""Compaction in one call: plan, execute, commit, and repeat these steps for groups with conflicts.
+
+Every round commits the intact groups. Only groups that another writer changed are planned again, on the latest version;
+fragments that others have appended in the meantime are left to the next compaction. The number of rounds is limited:
+with a writer that never pauses, some groups may stay unchanged.
+
+Committed groups stay committed. If a later round fails while groups remain, the error has a note about this; if none
+remain, the compaction has succeeded.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TYPE_CHECKING, Any, Final
+
+from lance_core.compaction.commit_rewrites import commit_own_rewrites
+from lance_core.compaction.plan import make_plan
+from lance_core.compaction.result import CompactionMetrics
+from lance_core.errors import CommitOutcomeUnknownError, LanceError, NotFoundError, RetryableCommitConflictError
+from lance_core.write.new_data_file import remove_data_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lance_core.compaction.commit_rewrites import RewriteCommit
+    from lance_core.compaction.plan import CompactionPlan
+    from lance_core.compaction.result import RewriteResult
+    from lance_core.scan.table_view import Handle, TableView
+
+__all__ = ["compact", "plan_again"]
+
+_logger: Final = logging.getLogger(__name__)
+
+_MAX_ROUNDS: Final = 10
+"""Maximum number of rounds before groups that other writers keep changing are left to the next compaction."""
+
+
+def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
+    """Plan groups that had conflicts again, on the latest version.
+
+    Args:
+        dataset: any version of the dataset.
+        lost: the groups; only their remaining fragments are planned.
+        options: the options of the first plan.
+
+    Raises:
+        LanceError: as for :meth:`Compaction.plan`.
+    """
+    ids = {fragment.id for result in lost for fragment in result.original_fragments}
+    return _plan_on_latest(dataset.view, options, ids)
+
+
+def _plan_on_latest(view: TableView, options: Mapping[str, Any], only: set[int] | None = None) -> CompactionPlan:
+    return make_plan(view.latest(), options, only=only)
+
+
+def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str, str] | None) -> CompactionMetrics:
+    """Compact; see :meth:`~lance_core.compaction.optimizer.DatasetOptimizer.compact_files`."""
+    done: list[RewriteResult] = []
+    lost: list[RewriteResult] = []
+    outdated: NotFoundError | None = None
+    # The view is obtained before anything is read: a cleanup may remove the version in the meantime.
+    view = dataset.view
+    _logger.debug("%s: compacting version %d of line %s", view.uri, view.version, view.line)
+    plan = make_plan(view, options)
+    ours = {fragment.id for fragment in view.manifest.message.fragments}
+    for _ in range(_MAX_ROUNDS):
+        if not plan.tasks:
+            outdated = None
+            break
+        try:
+            outcome = _execute_and_commit(dataset, plan, properties)
+            done += outcome.committed
+            lost = outcome.lost
+            ours |= _ids_of_new(dataset.view, outcome)
+            if not lost and plan.options.has_budget:
+                break
+            # If nothing was lost, this plan is usually empty. But only now is the size of the rewritten rows known, and
+            # fragments that different indices covered can be merged now. Fragments that others have appended in the
+            # meantime are not included.
+            plan = plan_again(dataset, lost, options) if lost else make_plan(dataset.view, options, only=ours)
+        except NotFoundError as error:
+            # A cleanup may have removed the files of the version on which the compaction was planned.
+            latest = view.log.latest()
+            if latest is None or latest.version <= plan.read_version:
+                _pass_on(error, dataset.view, done, lost)
+                break
+            plan, outdated = _plan_on_latest(dataset.view, options), error
+        except LanceError as error:
+            _pass_on(error, dataset.view, done, lost)
+            break
+        else:
+            outdated = None
+    if (lost or outdated) and not done:
+        raise RetryableCommitConflictError(
+            f"{view.uri}: other writers changed the fragments of every group; nothing was compacted",
+            path=view.uri,
+        ) from outdated
+    return CompactionMetrics.sum(result.metrics for result in done)
+
+
+def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost: list[RewriteResult]) -> None:
+    """Raise the error of a round, unless everything that was requested was committed before."""
+    if not done:
+        raise error
+    if lost or isinstance(error, CommitOutcomeUnknownError):
+        ids = [fragment.id for result in done for fragment in result.original_fragments]
+        error.add_note(
+            f"before the failure, {len(ids)} fragments were compacted, up to version {view.version}; {len(lost)} "
+            "groups that other writers changed were not compacted"
+        )
+        raise error
+    _logger.warning("%s: merging the compacted fragments further failed: %s", view.uri, error)
+
+
+def _ids_of_new(view: TableView, outcome: RewriteCommit) -> set[int]:
+    """Return the ids that the new fragments of a commit received."""
+    names = {name for result in outcome.committed for name in result.new_file_names()}
+    return {
+        fragment.id
+        for fragment in view.manifest.message.fragments
+        if any(file.path in names for file in fragment.files)
+    }
+
+
+def _execute_and_commit(dataset: Handle, plan: CompactionPlan, properties: Mapping[str, str] | None) -> RewriteCommit:
+    view = dataset.view if dataset.view.version == plan.read_version else dataset.view.at(plan.read_version)
+    return commit_own_rewrites(dataset, _execute(view, plan), properties)
+
+
+def _execute(view: TableView, plan: CompactionPlan) -> list[RewriteResult]:
+    """Execute all tasks, several at a time; if a task fails, the files of all tasks are removed."""
+    results: list[RewriteResult] = []
+    num_threads = plan.options.num_threads or 1
+    try:
+        if num_threads == 1:
+            for task in plan.tasks:
+                results.append(task.run(view))  # noqa: PERF401  # those before a failure are needed
+            return results
+        with ThreadPoolExecutor(max_workers=num_threads) as executor:
+            futures = [executor.submit(task.run, view) for task in plan.tasks]
+            try:
+                for future in as_completed(futures):
+                    results.append(future.result())  # noqa: PERF401  # as above
+            except BaseException:
+                executor.shutdown(wait=True, cancel_futures=True)
+                finished = [future for future in futures if not future.cancelled() and future.exception() is None]
+                results = [future.result() for future in finished]
+                raise
+        return [future.result() for future in futures]
+    except BaseException:
+        _remove(view, results)
+        raise
+
+
+def _remove(view: TableView, results: Iterable[RewriteResult]) -> None:
+    """Remove the new files of tasks that will never be committed."""
+    names = [name for result in results for name in result.new_file_names()]
+    remove_data_files(view.log.store, view.log.root, names)

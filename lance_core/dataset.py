@@ -1,0 +1,107 @@
+"""Datasets, scans, transactions, and related types. The names of ``lance.dataset``.
+
+As in the reference, ``lance_core.dataset(uri)`` is a function, and ``from lance_core.dataset import LanceDataset`` also
+works: the top level imports this module and then binds its name to the function. Therefore, nothing is loaded here
+until a name is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lance_core.api.dataset import BulkCommitResult, LanceDataset
+    from lance_core.api.delta import DatasetDelta
+    from lance_core.api.fragment import LanceFragment
+    from lance_core.api.write_dataset import write_dataset
+    from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
+    from lance_core.cleanup.automatic import AutoCleanupConfig
+    from lance_core.cleanup.records import CleanupExplanation, CleanupStats
+    from lance_core.compaction.optimizer import Compaction, DatasetOptimizer
+    from lance_core.compaction.result import CompactionMetrics
+    from lance_core.public.data_file_metadata import DataFile
+    from lance_core.public.dataset_base_path import DatasetBasePath
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.public.index_records import Index, IndexFile
+    from lance_core.public.version_info import Version
+    from lance_core.refs.branches import Branch, Branches
+    from lance_core.refs.tags import Tag, Tags
+    from lance_core.scan.scanner import LanceScanner
+    from lance_core.transactions.public_transaction import LanceOperation, Transaction
+    from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY as LANCE_COMMIT_MESSAGE_KEY
+
+__all__ = [
+    "DEFAULT_BLOB_BUFFER_SIZE",
+    "LANCE_COMMIT_MESSAGE_KEY",
+    "AutoCleanupConfig",
+    "BlobFile",
+    "Branch",
+    "Branches",
+    "BulkCommitResult",
+    "CleanupExplanation",
+    "CleanupStats",
+    "Compaction",
+    "CompactionMetrics",
+    "DataFile",
+    "DatasetBasePath",
+    "DatasetDelta",
+    "DatasetOptimizer",
+    "FragmentMetadata",
+    "Index",
+    "IndexFile",
+    "LanceDataset",
+    "LanceFragment",
+    "LanceOperation",
+    "LanceScanner",
+    "Tag",
+    "Tags",
+    "Transaction",
+    "Version",
+    "write_dataset",
+]
+
+_HOMES: Final = {
+    "DEFAULT_BLOB_BUFFER_SIZE": "lance_core.blobs.files",
+    "LANCE_COMMIT_MESSAGE_KEY": "lance_core.transactions.transaction",
+    "AutoCleanupConfig": "lance_core.cleanup.automatic",
+    "BlobFile": "lance_core.blobs.files",
+    "Branch": "lance_core.refs.branches",
+    "Branches": "lance_core.refs.branches",
+    "BulkCommitResult": "lance_core.api.dataset",
+    "CleanupExplanation": "lance_core.cleanup.records",
+    "CleanupStats": "lance_core.cleanup.records",
+    "Compaction": "lance_core.compaction.optimizer",
+    "CompactionMetrics": "lance_core.compaction.result",
+    "DataFile": "lance_core.public.data_file_metadata",
+    "DatasetBasePath": "lance_core.public.dataset_base_path",
+    "DatasetDelta": "lance_core.api.delta",
+    "DatasetOptimizer": "lance_core.compaction.optimizer",
+    "FragmentMetadata": "lance_core.public.fragment_metadata",
+    "Index": "lance_core.public.index_records",
+    "IndexFile": "lance_core.public.index_records",
+    "LanceDataset": "lance_core.api.dataset",
+    "LanceFragment": "lance_core.api.fragment",
+    "LanceOperation": "lance_core.transactions.public_transaction",
+    "LanceScanner": "lance_core.scan.scanner",
+    "Tag": "lance_core.refs.tags",
+    "Tags": "lance_core.refs.tags",
+    "Transaction": "lance_core.transactions.public_transaction",
+    "Version": "lance_core.public.version_info",
+    "write_dataset": "lance_core.api.write_dataset",
+}
+_NAMES_ELSEWHERE: Final = {"LANCE_COMMIT_MESSAGE_KEY": "COMMIT_MESSAGE_KEY"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES[name]), _NAMES_ELSEWHERE.get(name, name))
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

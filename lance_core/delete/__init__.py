@@ -1,0 +1,1 @@
+"""Deleting rows: the plan, and its execution."""

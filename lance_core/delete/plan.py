@@ -1,0 +1,162 @@
+"""Planning a delete: finds the rows to delete in each fragment. Reads the predicate's columns; writes nothing.
+
+A fragment that loses its last row is dropped; a fragment that loses some rows gets a list of all its deleted rows; all
+other fragments are not changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lance_core.file.read_config import ReadConfig
+from lance_core.predicate.predicate import Predicate
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.matching import find_rows
+from lance_core.scan.row_columns import with_row_columns
+from lance_core.scan.scan_plan import live_to_physical
+from lance_core.schema.blob_fields import stored_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+    from pyroaring import BitMap
+
+    from lance_core.scan.table_view import Handle
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["DeletePlan", "FragmentDelete", "plan_delete", "plan_fragment", "plan_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentDelete:
+    """The changes that a delete makes to one fragment.
+
+    Attributes:
+        fragment: the fragment before the delete.
+        rows_before: number of rows that are not deleted yet.
+        found: physical positions of the rows to be deleted; None for all of them.
+        deleted: physical positions of all deleted rows, old and new; None if the fragment is dropped.
+    """
+
+    fragment: Fragment
+    rows_before: int
+    found: BitMap | None
+    deleted: BitMap | None
+
+    @property
+    def rows_deleted(self) -> int:
+        """Number of rows to be deleted."""
+        return self.rows_before if self.found is None else len(self.found)
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the fragment is dropped because no row is left."""
+        return self.deleted is None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePlan:
+    """The changes that a delete would make.
+
+    Attributes:
+        read_version: the version that was read.
+        predicate: the condition, as text.
+        rows_before: number of rows that are not deleted yet.
+        rows_deleted: number of rows to be deleted.
+        fragments_changed: number of fragments that get a new deletion file.
+        fragments_dropped: number of fragments that lose their last row.
+        deletes: the change to each affected fragment.
+    """
+
+    read_version: int
+    predicate: str
+    rows_before: int
+    rows_deleted: int
+    fragments_changed: int
+    fragments_dropped: int
+    deletes: tuple[FragmentDelete, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, read_version: int, predicate: str, fragments: Iterable[FragmentDelete]) -> DeletePlan:
+        """Combine the changes to all fragments."""
+        fragments = tuple(fragments)
+        deletes = tuple(delete for delete in fragments if delete.rows_deleted or delete.is_dropped)
+        return cls(
+            read_version=read_version,
+            predicate=predicate,
+            rows_before=sum(delete.rows_before for delete in fragments),
+            rows_deleted=sum(delete.rows_deleted for delete in deletes),
+            fragments_changed=sum(not delete.is_dropped for delete in deletes),
+            fragments_dropped=sum(delete.is_dropped for delete in deletes),
+            deletes=deletes,
+        )
+
+
+def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
+    """Plan a delete on the version of a handle; nothing is changed.
+
+    Args:
+        dataset: a handle on the version.
+        predicate: the rows to delete, as SQL text or an Arrow expression.
+
+    Raises:
+        InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
+        NotSupportedError: a part of the predicate is not supported.
+    """
+    view = dataset.view
+    return plan_rows(view.manifest.fragments, view.schema, view.locator, view.version, predicate)
+
+
+def plan_rows(
+    fragments: Iterable[Fragment], schema: Schema, locator: FileLocator, read_version: int, predicate: object
+) -> DeletePlan:
+    """Plan a delete for some fragments of a version."""
+    planned = Predicate.plan(with_row_columns(stored_schema(schema), offsets=False), predicate)
+    deletes = (_search(fragment, locator, planned) for fragment in fragments)
+    return DeletePlan.of(read_version, planned.text, deletes)
+
+
+def plan_fragment(
+    fragment: Fragment, rows_before: int, deleted_before: npt.NDArray[np.uint32], found: npt.NDArray[np.int64]
+) -> FragmentDelete:
+    """Compute the change of a fragment; reads nothing.
+
+    Args:
+        fragment: the fragment before the delete.
+        rows_before: number of rows that are not deleted yet.
+        deleted_before: physical positions of the rows that are already deleted.
+        found: physical positions of the rows to be deleted, none of which is deleted yet.
+    """
+    # Imported only when needed: readers do not use it.
+    from pyroaring import BitMap
+
+    if rows_before and len(found) == rows_before:
+        return FragmentDelete(fragment, rows_before, found=None, deleted=None)
+    rows = BitMap(found.astype(np.uint32))
+    return FragmentDelete(fragment, rows_before, found=rows, deleted=rows | BitMap(deleted_before))
+
+
+@cache
+def _nothing() -> BitMap:
+    from pyroaring import BitMap
+
+    return BitMap()
+
+
+def _search(fragment: Fragment, locator: FileLocator, predicate: Predicate) -> FragmentDelete:
+    reader = FragmentReader(fragment, locator)
+    rows_before = reader.num_live_rows
+    if predicate.constant:
+        return FragmentDelete(fragment, rows_before, found=None, deleted=None)
+    pieces = list(find_rows(reader, predicate, ReadConfig()))
+    if not pieces:
+        return FragmentDelete(fragment, rows_before, found=_nothing(), deleted=_nothing())
+    deleted = reader.deleted_rows()
+    return plan_fragment(fragment, rows_before, deleted, live_to_physical(deleted, np.concatenate(pieces)))

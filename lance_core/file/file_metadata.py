@@ -1,0 +1,53 @@
+"""FileMetadata: information about an open data file of any version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lance_core.io.byte_range import ByteRange
+    from lance_core.schema.field import Schema
+    from lance_core.versions import LanceFileVersion
+
+__all__ = ["FileMetadata"]
+
+
+class FileMetadata(Protocol):
+    """Properties of an open file, for all format families."""
+
+    @property
+    def path(self) -> str:
+        """The file's path in its store."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+
+    @property
+    def version(self) -> LanceFileVersion:
+        """Format version of the file."""
+
+    @property
+    def schema(self) -> Schema:
+        """The fields stored in the file, with their table-wide ids, and the schema metadata."""
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows in the file."""
+
+    def check_columns(self, columns: Mapping[int, int]) -> None:
+        """Check that the file has the columns that a manifest lists for it.
+
+        Args:
+            columns: maps each field id to its column.
+
+        Raises:
+            CorruptDataError: a column is missing.
+        """
+
+    def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+        """Return bytes of the file."""

@@ -1,0 +1,46 @@
+"""TableContext: information from the table that a data file is written for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from lance_core.file.blob_sidecars import Sidecars
+
+__all__ = ["ExternalValues", "TableContext"]
+
+
+class ExternalValues(Protocol):
+    """Handles values that are given as URIs."""
+
+    def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
+        """Return the form in which references are stored.
+
+        Returns:
+            For each URI, the id of the base path that contains it and its path below the base path; 0 and the URI
+            itself if no base path contains it.
+        """
+
+    def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
+        """Fetch the bytes if values are copied into the table; None if they are only referenced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableContext:
+    """Values that a file of a table has and a standalone file does not have.
+
+    Attributes:
+        sidecars: creates the files next to the data file, for blob values.
+        external: handles URIs in blob columns; None = they are rejected.
+        dictionaries: maps field ids to the initial values of dictionary columns, in format 0.1; new values are
+            appended.
+    """
+
+    sidecars: Sidecars
+    external: ExternalValues | None = None
+    dictionaries: Mapping[int, pa.Array] | None = None

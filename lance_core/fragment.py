@@ -1,0 +1,18 @@
+"""Fragments: metadata, reading a single fragment, and writing new fragments. The names of ``lance.fragment``."""
+
+from __future__ import annotations
+
+from lance_core.api.fragment import LanceFragment
+from lance_core.api.write_dataset import write_fragments
+from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE
+from lance_core.public.data_file_metadata import DataFile
+from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
+
+__all__ = [
+    "DEFAULT_MAX_BYTES_PER_FILE",
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "LanceFragment",
+    "write_fragments",
+]

@@ -1,0 +1,233 @@
+"""The parts of a table that a pipeline needs besides its rows: versions, fragments, stores, and planned changes.
+
+::
+
+    log = open_version_log("/data/points")
+    manifest = log.read_latest()
+    made_by = read_transaction(log, manifest)
+
+* *Versions*: :func:`open_version_log` lists and reads versions without opening a dataset; a :class:`Manifest` contains
+  everything that a version records, including its fragments.
+* *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
+  operations that may change rows, and :func:`commit_transaction` commits a transaction.
+* *Fragments and schemas*: the requirements that a data file must meet to become part of a table.
+* *Stores*: :func:`open_store` gives access to the files below a URI.
+* *Maintenance*: deletes and cleanups that are first planned, then reviewed, and executed later.
+
+:class:`~lance_core.LanceDataset` is for rows, :mod:`lance_core.optimize` for compaction. These modules,
+:mod:`lance_core.errors` and the top level are the public surface; everything else is internal.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from lance_core.cleanup.classification import ClassifiedPath, PathState
+from lance_core.cleanup.plan import CleanupPlan, plan_cleanup
+from lance_core.cleanup.policy import CleanupPolicy
+from lance_core.cleanup.records import CleanupStats, FileKind
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
+from lance_core.delete import delete
+from lance_core.delete.plan import DeletePlan, plan_delete
+from lance_core.io.object_store import ObjectInfo, ObjectStore
+from lance_core.io.uri import resolve
+from lance_core.places.location import open_log, uri_text
+from lance_core.proto import pb_table
+from lance_core.schema import storable
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.projection import check_compatible
+from lance_core.table.branches import list_branches
+from lance_core.table.data_file import stored_fields
+from lance_core.table.manifest import Manifest
+from lance_core.table.paths import ManifestName
+from lance_core.table.tags import list_tags
+from lance_core.table.version_log import VersionLog
+from lance_core.transactions.history import read_transaction
+from lance_core.transactions.operations.parts import RewriteGroup
+from lance_core.transactions.public_transaction import transaction_to_core
+from lance_core.transactions.registry import EXECUTABLE
+from lance_core.transactions.transaction import Transaction as TransactionRecord
+from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from lance_core.scan.table_view import Handle
+    from lance_core.schema.field import Schema
+    from lance_core.transactions.public_transaction import Transaction
+
+__all__ = [
+    "DEFAULT_VERSION",
+    "MAY_CHANGE_ROWS",
+    "ClassifiedPath",
+    "CleanupPlan",
+    "CleanupPolicy",
+    "CleanupStats",
+    "CommittedDelete",
+    "DeletePlan",
+    "FileKind",
+    "FragmentMessage",
+    "Manifest",
+    "ManifestName",
+    "ObjectInfo",
+    "ObjectStore",
+    "PathState",
+    "RewriteGroup",
+    "TransactionRecord",
+    "VersionLog",
+    "check_compatible",
+    "check_storable",
+    "commit_transaction",
+    "delete_rows",
+    "named_versions",
+    "open_store",
+    "open_version_log",
+    "plan_cleanup",
+    "plan_delete",
+    "read_transaction",
+    "stored_field_ids",
+]
+
+FragmentMessage: TypeAlias = pb_table.DataFragment
+"""A fragment as stored in the manifest's protobuf message: data files, deletion file, overlays, and row counts."""
+
+CommittedDelete: TypeAlias = delete.Deleted
+"""The result of :func:`delete_rows`."""
+
+MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
+    {arm: operation.may_change_rows for arm, operation in EXECUTABLE.items()}
+)
+"""Maps each operation (by its field name in the transaction message) to whether it may change what readers see."""
+
+
+def open_version_log(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> VersionLog:
+    """Return the version log of the table at a URI. Nothing is read yet, and the table need not exist.
+
+    Args:
+        uri: location of the table.
+        storage_options: credentials and settings of the store.
+
+    Raises:
+        InvalidInputError: the URI is malformed.
+        UnsupportedSchemeError: there is no store for the URI's scheme.
+        NotSupportedError: a package that the scheme requires is not installed.
+    """
+    return open_log(uri_text(uri), storage_options)
+
+
+def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
+    """Return the store for a URI, and the path of the table in the store.
+
+    Args:
+        uri: location of the table.
+        storage_options: credentials and settings of the store.
+
+    Raises:
+        InvalidInputError: the URI is empty or malformed, or contains credentials.
+        UnsupportedSchemeError: there is no store for the URI's scheme.
+    """
+    return resolve(uri, storage_options)
+
+
+def named_versions(log: VersionLog) -> frozenset[int]:
+    """Return the versions of the main branch that a tag or a branch refers to; no cleanup may remove these versions.
+
+    Raises:
+        CorruptDataError: the file of a tag or a branch is damaged.
+        StorageError: a storage operation failed.
+    """
+    tags = list_tags(log.store, log.root).values()
+    branches = list_branches(log.store, log.root).values()
+    tagged = {tag.version for tag in tags if tag.is_on_main_line}
+    return frozenset(tagged | {branch.forked_from for branch in branches if branch.forked_from is not None})
+
+
+def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -> None:
+    """Check that a table can store every column of a schema.
+
+    Args:
+        schema: the Arrow schema.
+        version: version of the data files; None checks only that the format has a type for every column.
+
+    Raises:
+        UnsupportedVersionError: files of this version cannot store a column.
+        NotSupportedError: no version can store a column.
+    """
+    fields = schema_from_arrow(schema)
+    if version is not None:
+        storable.check_storable(fields, version)
+
+
+def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:
+    """Return the field ids that a data file with the given columns lists, in order.
+
+    Args:
+        schema: schema of the table.
+        columns: names of top-level columns, in the order of the file.
+        version: version of the data file.
+    """
+    return [field.id for field in stored_fields([schema.field(name) for name in columns], version)]
+
+
+def commit_transaction(
+    base: str | Path | Handle,
+    transaction: Transaction,
+    *,
+    create_only: bool = False,
+    data_storage_version: LanceFileVersion | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> int:
+    """Commit a transaction and return its version. If its uuid was committed before, return the version of that commit.
+
+    Args:
+        base: location of the table, or an open dataset; the manifest of an open dataset is not read again.
+        transaction: the transaction to commit.
+        create_only: fail if the table already exists.
+        data_storage_version: data file version for an Overwrite without data files; None for that of the table.
+        storage_options: credentials and settings of the store; an open dataset keeps its own.
+
+    Raises:
+        AlreadyExistsError: the table already exists, and ``create_only`` is set.
+        LanceError: as for :meth:`lance_core.LanceDataset.commit`.
+    """
+    known = None
+    if isinstance(base, (str, Path)):
+        log = open_version_log(base, storage_options)
+    else:
+        view = base.view
+        log, known, storage_options = view.log, view.manifest, view.storage_options
+    options = CommitOptions(create_only=create_only, file_version=data_storage_version, storage_options=storage_options)
+    return commit(log, transaction_to_core(transaction), options, known=known).version
+
+
+def delete_rows(
+    dataset: Handle,
+    predicate: str,
+    *,
+    properties: Mapping[str, str] | None = None,
+    only_if_found: bool = False,
+) -> CommittedDelete:
+    """Delete the rows that match a predicate.
+
+    After a conflict the delete is planned again, as many times as by ``LanceDataset.delete``.
+
+    Args:
+        dataset: the version on which the delete is planned first.
+        predicate: the rows to delete, as SQL text.
+        properties: properties of the transaction.
+        only_if_found: do not create a version if no row matches.
+
+    Raises:
+        InvalidInputError: the predicate is not valid for the table.
+        TooMuchWriteContentionError: every attempt had a conflict.
+        CommitOutcomeUnknownError: it could not be determined whether the rows were deleted.
+        StorageError: a storage operation failed.
+    """
+    return delete.delete_rows(
+        dataset.view, predicate, delete.RetryPolicy(), properties=properties, only_if_found=only_if_found
+    )

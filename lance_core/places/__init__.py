@@ -1,0 +1,1 @@
+"""The location of a dataset, and the resolution of references to its versions."""

@@ -1,0 +1,68 @@
+"""Resolves the URI or path that a user gives for a dataset to the versions of the dataset."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.io.uri import resolve
+from lance_core.table.commit_protocols.external import ExternalCommit
+from lance_core.table.commit_protocols.locked import LockedCreate
+from lance_core.table.manifest_stores.opening import open_manifest_store
+from lance_core.table.version_log import VersionLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from lance_core.table.commit_protocols.api import CommitProtocol
+
+__all__ = ["CommitLock", "locked", "open_log", "uri_text"]
+
+
+CommitLock: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
+"""Takes the number of the version to create, and returns a context manager that one process at a time can enter."""
+
+
+def uri_text(uri: str | Path) -> str:
+    """Return the URI as a string.
+
+    Raises:
+        InvalidTypeError: the argument is neither a string nor a path.
+    """
+    if not isinstance(uri, (str, Path)):
+        raise InvalidTypeError(f"a dataset URI must be a str or a Path, got {type(uri)}")
+    return os.fspath(uri)
+
+
+def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: CommitLock | None = None) -> VersionLog:
+    """Return the version log of the dataset at a URI; nothing is read yet.
+
+    Args:
+        uri: location of the dataset.
+        storage_options: credentials and settings of the store.
+        commit_lock: held by each commit while it creates its version; None to use the store's own commit protocol.
+
+    Raises:
+        InvalidInputError: the URI is malformed, or specifies an external manifest store although a lock is given.
+        InvalidTypeError: the lock is not callable.
+        UnsupportedSchemeError: there is no store for the URI's scheme.
+        NotSupportedError: a package that the scheme requires is not installed.
+    """
+    store, root = resolve(uri, storage_options)
+    manifests = open_manifest_store(uri, storage_options)
+    protocol: CommitProtocol | None = None if manifests is None else ExternalCommit(manifests)
+    return locked(VersionLog(store, root, protocol), commit_lock)
+
+
+def locked(log: VersionLog, commit_lock: CommitLock | None) -> VersionLog:
+    """Return the version log, set to use the lock for commits if one is given."""
+    if commit_lock is None:
+        return log
+    if isinstance(log.protocol, ExternalCommit):
+        raise InvalidInputError(
+            "commit_lock cannot be used with an external manifest store: other writers would not use the lock"
+        )
+    return VersionLog(log.store, log.root, LockedCreate(commit_lock))

@@ -1,0 +1,157 @@
+"""References to versions: numbers, tags, versions of branches, and points in time.
+
+A number means a version of the branch (or main branch) of the handle. A tag, or a pair of branch and number, can refer
+to a version of any branch. In this package, *line* means the main branch or a branch.
+
+Source: behavior of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import errno
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+from lance_core.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    InvalidRefError,
+    InvalidTypeError,
+    NotFoundError,
+    RefNotFoundError,
+    StorageError,
+    VersionNotFoundError,
+)
+from lance_core.public.arguments import whole_number
+from lance_core.table.lines import line_of, main_line
+from lance_core.table.paths import ManifestName
+from lance_core.table.tags import TagRecord, check_tag_name, tag_path
+
+if TYPE_CHECKING:
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = [
+    "Reference",
+    "locate",
+    "open_version",
+    "read_manifest",
+    "to_moment",
+]
+
+Reference: TypeAlias = "int | str | tuple[str | None, int | None] | None"
+"""A version number, the name of a tag, or a pair (branch, number)."""
+
+_PAIR = 2
+
+
+def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
+    """Return the manifest of a reference; raises as :func:`open_version`."""
+    return open_version(log, reference)[1]
+
+
+def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, Manifest]:
+    """Return the branch and the manifest of a reference.
+
+    Args:
+        log: the version log of one line.
+        reference: a version number on that line, the name of a tag, or (branch, number); None for the latest version.
+        branch: name of the branch, as recorded in its manifests; empty for the main branch, or if unknown.
+
+    Raises:
+        DatasetNotFoundError: there is no dataset.
+        VersionNotFoundError: there is no such version.
+        RefNotFoundError: there is no such tag or branch.
+        InvalidTypeError: the argument is not a valid reference.
+    """
+    try:
+        line, version = locate(log, reference, branch=branch)
+        return line, _find_manifest(line, version, is_other_line=line.root != log.root)
+    except StorageError as error:
+        if error.errno != errno.ENOTDIR:
+            raise
+        raise DatasetNotFoundError(
+            f"there is no dataset at {log.root}: a part of this path is a file, not a directory", path=log.root
+        ) from error
+
+
+def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, int | None]:
+    """Return the line and the version number of a reference (None for the latest); see :func:`open_version`.
+
+    Does not check whether the version exists.
+
+    Raises:
+        InvalidTypeError: the argument is not a valid reference.
+        RefNotFoundError: there is no such tag, or the branch name is invalid.
+    """
+    if reference is None:
+        return log, None
+    if isinstance(reference, str):
+        return _tagged(log, reference, branch)
+    if isinstance(reference, tuple):
+        if len(reference) != _PAIR:
+            raise InvalidTypeError(f"version must be a number, a tag or (branch, number), found {reference!r}")
+        name, version = reference
+        return line_of(main_line(log, branch), name), None if version is None else whole_number("version", version)
+    return log, whole_number("version", reference)
+
+
+def to_moment(asof: datetime | str) -> datetime:
+    """Convert a time to local time without a time zone, as used for the timestamps of versions.
+
+    Raises:
+        InvalidInputError: the text is not an ISO date.
+        InvalidTypeError: the argument is neither text nor a ``datetime``.
+    """
+    try:
+        moment = datetime.fromisoformat(asof) if isinstance(asof, str) else asof
+    except ValueError as error:
+        raise InvalidInputError(f"asof {asof!r} is not an ISO date: {error}", argument="asof") from error
+    if not isinstance(moment, datetime):
+        raise InvalidTypeError(f"asof must be a datetime or an ISO date, found {asof!r}", argument="asof")
+    return moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
+
+
+def _find_manifest(log: VersionLog, version: int | None, *, is_other_line: bool) -> Manifest:
+    if version is not None:
+        try:
+            manifest = log.read_version(version)
+        except VersionNotFoundError:
+            if log.latest() is not None:
+                raise
+        else:
+            log.adopt(ManifestName(version, manifest.naming))
+            return manifest
+    else:
+        latest = log.read_latest()
+        if latest is not None:
+            return latest
+    if is_other_line:
+        raise RefNotFoundError(f"there is no branch at {log.root}", path=log.root)
+    raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root)
+
+
+def _tagged(log: VersionLog, tag: str, branch: str) -> tuple[VersionLog, int]:
+    try:
+        check_tag_name(tag)
+        try:
+            record = _read_tag(main_line(log, branch), tag)
+        except NotFoundError:
+            # If a branch was opened by the URI of its root, its name is not known yet.
+            branch = branch or _branch_at(log)
+            if not branch:
+                raise
+            record = _read_tag(main_line(log, branch), tag)
+    except (NotFoundError, InvalidRefError) as error:
+        raise RefNotFoundError(f"tag {tag!r} does not exist", tag=tag) from error
+    return line_of(main_line(log, branch), record.branch), record.version
+
+
+def _read_tag(main: VersionLog, tag: str) -> TagRecord:
+    path = tag_path(main.store, main.root, tag)
+    return TagRecord.parse(main.store.get(path), path)
+
+
+def _branch_at(log: VersionLog) -> str:
+    latest = log.read_latest()
+    return "" if latest is None else latest.message.branch

@@ -1,0 +1,74 @@
+"""Requirements of operations on their operands."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError
+from lance_core.predicate.coercion import convert, is_string, rescaled
+from lance_core.predicate.expressions import Computed, Constant, computed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.predicate.expressions import Expression
+    from lance_core.predicate.syntax import Node
+
+__all__ = ["converted", "is_text", "mismatch", "text_type", "without_casts"]
+
+
+def converted(operand: Expression, dtype: pa.DataType) -> Expression:
+    """Convert an operand to another type."""
+    if operand.dtype == dtype:
+        return operand
+    return computed(partial(convert, dtype=dtype), dtype, operand)
+
+
+def is_text(dtype: pa.DataType) -> bool:
+    """Return whether values of a type are strings or only nulls."""
+    return is_string(dtype) or bool(pa.types.is_null(dtype))
+
+
+def text_type(dtype: pa.DataType) -> pa.DataType:
+    """Return the string type used for matching."""
+    return pa.string() if pa.types.is_null(dtype) else dtype
+
+
+def mismatch(node: Node, *operands: Expression) -> InvalidInputError:
+    """Return the error for operands that have no common type."""
+    types = " and ".join(dict.fromkeys(str(operand.dtype) for operand in operands))
+    return InvalidInputError(f"predicate: {node.text}: {types} cannot be compared")
+
+
+def without_casts(
+    operand: Expression, others: Sequence[Expression], dtype: pa.DataType | None
+) -> tuple[Expression, Sequence[Expression], pa.DataType | None]:
+    """Convert an operand to the common type of a comparison.
+
+    Between timestamps, casts of operands that are compared with constants are omitted, including casts to the common
+    type: the constants are converted to the type of the cast's operand instead, regardless of the zones.
+
+    Source: predicates tested with pylance 14.0.2, and its plans.
+
+    Returns:
+        The operand, the others, and the type in which they are compared.
+    """
+    if dtype is None or isinstance(operand, Constant) or not pa.types.is_timestamp(dtype):
+        return operand, others, dtype
+    constants = [converted(other, dtype) for other in others]
+    inner: Expression | None = operand
+    while inner is not None and pa.types.is_timestamp(inner.dtype):
+        moments = [constant.scalar for constant in constants if isinstance(constant, Constant)]
+        if len(moments) < len(others):
+            break
+        try:
+            constants = [Constant(rescaled(moment, inner.dtype)) for moment in moments]
+        except pa.ArrowInvalid:
+            # The constant is outside the range of nanoseconds.
+            break
+        operand, others, dtype = inner, constants, inner.dtype
+        inner = inner.operands[0] if isinstance(inner, Computed) and inner.is_cast else None
+    return operand, others, dtype

@@ -1,0 +1,158 @@
+"""Predicate: selects the rows of a batch for which a condition is true.
+
+A row for which the condition is null is not selected. How nulls propagate through comparisons, AND and OR is defined
+in ``kernels.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lance_core.errors import InvalidInputError, InvalidTypeError
+from lance_core.predicate.arrow_expressions import read_arrow_expression
+from lance_core.predicate.binding import Binder
+from lance_core.predicate.coercion import evaluated_type
+from lance_core.predicate.column_bounds import condition_of
+from lance_core.predicate.expressions import Constant, Expression
+from lance_core.schema.extension_types import storage_array
+from lance_core.schema.projection import project
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from lance_core.predicate.expressions import Condition
+    from lance_core.schema.field import Field, Schema
+
+__all__ = ["Predicate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A condition over the columns of a table, checked against its schema.
+
+    Attributes:
+        text: the text as given; for an Arrow expression, its text form.
+        wanted: the fields that the predicate needs, with the table's field ids; without fields if it is constant.
+        field_ids: ids of the referenced fields; conditions refer to them by their positions in this list.
+    """
+
+    text: str
+    wanted: Schema
+    field_ids: tuple[int, ...]
+    _paths: tuple[tuple[str, ...], ...]
+    _expression: Expression
+
+    @classmethod
+    def plan(cls, schema: Schema, condition: object) -> Self:
+        """Parse and bind a predicate.
+
+        Args:
+            schema: schema of the table.
+            condition: SQL text, or an Arrow expression.
+
+        Raises:
+            InvalidInputError: the predicate cannot be parsed, refers to an unknown column, mixes incompatible types, or
+                is not a condition.
+            InvalidTypeError: the predicate is neither text nor an Arrow expression.
+            NotSupportedError: a part of the predicate is not supported; the message contains that part.
+        """
+        if isinstance(condition, str):
+            # sqlglot is a large package, so it is loaded only by the first predicate.
+            from lance_core.predicate.reading import parse
+
+            _require_text(condition)
+            text, node = condition, parse(condition)
+        elif isinstance(condition, pc.Expression):
+            text, node = read_arrow_expression(condition)
+        else:
+            raise InvalidTypeError(
+                f"a filter must be a string or a pyarrow.compute.Expression, found {type(condition).__name__}"
+            )
+        binder = Binder(schema)
+        try:
+            expression = binder.bind(node, adapts=True)
+        except RecursionError as error:
+            raise InvalidInputError(f"the predicate {_shown(text)} is nested too deeply") from error
+        except pa.ArrowException as error:
+            # Constants are evaluated during binding.
+            raise InvalidInputError(f"the predicate {_shown(text)} cannot be evaluated: {error}") from error
+        if not pa.types.is_boolean(expression.dtype):
+            raise InvalidInputError(f"the predicate {_shown(text)} has type {expression.dtype}, expected a condition")
+        wanted, paths = project(schema, _outermost(binder.paths)), tuple(binder.paths)
+        return cls(text, wanted, tuple(_named(wanted, path).id for path in paths), paths, expression)
+
+    @property
+    def constant(self) -> bool | None:
+        """The constant value, if the predicate does not depend on the row; None otherwise."""
+        return bool(self._expression.scalar.as_py()) if isinstance(self._expression, Constant) else None
+
+    @property
+    def condition(self) -> Condition | None:
+        """The bounds on columns that the predicate implies, by index in :attr:`field_ids`; None if there are none."""
+        return condition_of(self._expression)
+
+    def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Return a mask of the rows that satisfy the predicate, without those for which its value is null.
+
+        Args:
+            batch: a batch with at least the columns of ``wanted``.
+
+        Returns:
+            A new mask of shape (num_rows,).
+
+        Raises:
+            InvalidInputError: an operation has no value for a row, such as a division by zero.
+        """
+        try:
+            result = self._expression.evaluate([_column(batch, path) for path in self._paths])
+            if isinstance(result, pa.Scalar):
+                return np.full(batch.num_rows, bool(result.as_py()))
+            known = result.fill_null(False) if result.null_count else result
+            return np.asarray(known.to_numpy(zero_copy_only=False))
+        except pa.ArrowException as error:
+            raise InvalidInputError(
+                f"the predicate {_shown(self.text)} cannot be evaluated for a row: {error}"
+            ) from error
+
+
+def _require_text(condition: str) -> None:
+    """Reject a string that is not valid Unicode: neither columns nor manifests can contain lone surrogates."""
+    try:
+        condition.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"the predicate {condition!a} has an invalid character at position {error.start + 1}: {error.reason}"
+        ) from error
+
+
+def _outermost(paths: list[tuple[str, ...]]) -> list[str]:
+    """Return the paths that are not below another path, as dotted names."""
+    kept = [path for path in paths if not any(path[:length] in paths for length in range(1, len(path)))]
+    return [".".join(path) for path in kept]
+
+
+def _named(wanted: Schema, path: tuple[str, ...]) -> Field:
+    """Return the field at a path, which must not be empty."""
+    siblings = wanted.fields
+    for name in path:
+        found = next(node for node in siblings if node.name == name)
+        siblings = found.children
+    return found
+
+
+def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    array: Any = storage_array(batch.column(path[0]))
+    for member in path[1:]:
+        # flatten() propagates nulls of the struct to its members.
+        array = array.flatten()[array.type.get_field_index(member)]
+    dtype = evaluated_type(array.type)
+    return array if array.type == dtype else array.cast(dtype)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 200 else f"{text[:200]} …")

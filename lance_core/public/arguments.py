@@ -1,0 +1,104 @@
+"""Argument checks: unsupported arguments, numbers, strings and schemas.
+
+Signatures follow pylance, so that existing code works unchanged. An unsupported argument that would change the result
+is refused if it is given; an argument that only tunes caches or read-ahead is accepted and has no effect.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any, Final
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.schema.convert import check_names, schema_from_arrow
+from lance_core.schema.field import Schema
+
+__all__ = ["checked_number", "checked_text", "order_sign", "refuse_unsupported", "schema_with_ids", "whole_number"]
+
+_ORDERS: Final = ("asc", "desc")
+
+
+def refuse_unsupported(function: str, **arguments: object) -> None:
+    """Refuse unsupported arguments.
+
+    Args:
+        function: the name of the function that has the arguments, for the message.
+        arguments: the arguments by name; None and False mean "not given".
+
+    Raises:
+        NotSupportedError: an argument is given; the message contains the name of the first one.
+    """
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise NotSupportedError(f"{function}: argument {name!r} is not supported", argument=name)
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return an argument as an ``int``; numpy integers are accepted, floats such as 2.0 are not.
+
+    Raises:
+        InvalidTypeError: the value is not a whole number; the message contains the name of the argument.
+    """
+    try:
+        return index(value)
+    except TypeError as error:
+        raise InvalidTypeError(f"{name} must be a whole number, found {value!r}", argument=name) from error
+
+
+def checked_number(name: str, value: object, start: int, stop: int) -> int:
+    """Return a whole number in [start, stop).
+
+    Raises:
+        InvalidTypeError: the value is not a whole number.
+        InvalidInputError: the number is out of range.
+    """
+    number = whole_number(name, value)
+    if not start <= number < stop:
+        raise InvalidInputError(f"{name} is {number}, expected {start} to {stop - 1}", argument=name)
+    return number
+
+
+def checked_text(name: str, value: object) -> str:
+    """Return a string that can be stored in a protobuf message.
+
+    Raises:
+        InvalidTypeError: the value is not a string.
+        InvalidInputError: the string is not valid Unicode.
+    """
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{name} must be a string, found {value!r:.40}", argument=name)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(f"{name} cannot be encoded: {error}", argument=name) from error
+    return value
+
+
+def order_sign(order: object) -> int:
+    """Return the factor of a sort key: 1 for "asc", -1 for "desc" and None.
+
+    Raises:
+        InvalidTypeError: the order is not a string.
+        InvalidInputError: the order is neither "asc" nor "desc".
+    """
+    if order is not None and not isinstance(order, str):
+        raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
+    if order not in (None, *_ORDERS):
+        raise InvalidInputError(f"invalid sort order {order!r}; valid values are: {', '.join(_ORDERS)}")
+    return 1 if order == "asc" else -1
+
+
+def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
+    """Return the schema with field ids; the fields of an Arrow schema are numbered depth first from 0.
+
+    Raises:
+        InvalidInputError: the argument is not a schema, or is not valid for a table.
+    """
+    if isinstance(schema, Schema):
+        check_names(schema.names)
+        return schema
+    if isinstance(schema, pa.Schema):
+        return schema_from_arrow(schema)
+    raise InvalidInputError(f"a schema must be a pyarrow.Schema or a Schema, found {type(schema).__name__}")

@@ -1,0 +1,68 @@
+"""DataFile: a data file of a fragment in the public API, and its JSON document.
+
+Source: JSON of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lance_core.public.json_document import JsonObject, listed, malformed, nullable, text, whole
+from lance_core.table.paths import is_plain_path
+
+__all__ = ["DataFile", "read_data_file"]
+
+_U32: Final = whole(0, 2**32)
+_U64: Final = whole(0, 2**64)
+_FIELD_IDS: Final = listed(whole(-(2**31), 2**31))
+_COLUMNS: Final = listed(whole(-1, 2**31))
+
+
+@dataclass
+class DataFile:
+    """A data file of a fragment.
+
+    Attributes:
+        path: relative to ``data/``.
+        fields: ids of the fields that are stored in the file.
+        column_indices: index of the column in the file for each of ``fields``.
+        file_major_version: major version of the data storage format.
+        file_minor_version: minor version of the data storage format.
+        file_size_bytes: size of the file; None if unknown.
+        base_id: id of the base path that contains the file; None for the dataset's own root.
+    """
+
+    path: str
+    fields: list[int]
+    column_indices: list[int] = field(default_factory=list)
+    file_major_version: int = 0
+    file_minor_version: int = 0
+    file_size_bytes: int | None = None
+    base_id: int | None = None
+
+
+def read_data_file(document: JsonObject) -> DataFile:
+    """Read a data file from its document.
+
+    Raises:
+        InvalidInputError: the document is invalid.
+        InvalidTypeError: a value has the wrong type.
+    """
+    document.refuse_others(DataFile.__dataclass_fields__)
+    return DataFile(
+        path=document.take("path", _data_path),
+        fields=document.take("fields", _FIELD_IDS),
+        column_indices=document.take("column_indices", _COLUMNS, []),
+        file_major_version=document.take("file_major_version", _U32, 0),
+        file_minor_version=document.take("file_minor_version", _U32, 0),
+        file_size_bytes=document.take("file_size_bytes", nullable(_U64), None),
+        base_id=document.take("base_id", nullable(_U32), None),
+    )
+
+
+def _data_path(value: Any, where: str) -> str:
+    path = text(value, where)
+    if not is_plain_path(path):
+        malformed(where, "a relative path of a file below data/", path)
+    return path

@@ -1,0 +1,218 @@
+"""Clones: independent tables that start from a version of another table.
+
+A shallow clone contains no files and depends on its source; a deep clone contains copies of all files and has no
+dependency: every data file is copied to ``data/`` with its sidecars, and every deletion file and index to its
+directory, with unchanged names. No version refers to the copies yet. They are kept if a later step fails: another
+process may be writing the same files, and a retry replaces them.
+
+A descriptor of a blob may refer to a file below a base path, or to a managed file below the root of its data file.
+These files belong to no data file, and a deep clone has no base paths through which they could be found. Therefore,
+versions with such descriptors are refused.
+
+Source: clones of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow.compute as pc
+
+from lance_core.errors import AlreadyExistsError, NotSupportedError
+from lance_core.file.blob_sidecars import sidecar_directory
+from lance_core.file.read_config import ReadConfig
+from lance_core.io.byte_range import ByteRange
+from lance_core.refs.cloning import check_cloneable, clone_version
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.schema.blob_fields import is_blob_v2
+from lance_core.schema.projection import project
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.data_file import DataFile
+from lance_core.table.deletion_file import DeletionFile
+from lance_core.table.index_directories import index_directories
+from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, INDICES_DIRECTORY
+from lance_core.transactions.operations.clone import Clone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lance_core.schema.field import Field
+    from lance_core.table.base_paths import Location
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["deep_clone", "shallow_clone"]
+
+_EXTERNAL: Final = 3
+"""Descriptors of this kind refer to a base path, or to 0; those of higher kinds refer to managed files."""
+
+_CONFIG: Final = ReadConfig(batch_rows=65536)
+_CHUNK_BYTES: Final = 16 * 1024 * 1024
+
+
+def shallow_clone(
+    target: VersionLog, source: Manifest, source_uri: str, storage_options: Mapping[str, str] | None
+) -> Manifest:
+    """Create a table that refers to the files of a version.
+
+    Args:
+        target: version log of the new table, which must be empty.
+        source: the version to clone.
+        source_uri: root of that version, in the form that manifests record.
+        storage_options: options for the stores of the new table and of base paths.
+
+    Raises:
+        AlreadyExistsError: there is already a dataset.
+    """
+    return clone_version(target, _clone(source, source_uri, is_shallow=True), source, storage_options)
+
+
+def deep_clone(
+    target: VersionLog,
+    log: VersionLog,
+    source: Manifest,
+    source_uri: str,
+    storage_options: Mapping[str, str] | None,
+    source_options: Mapping[str, str] | None,
+) -> Manifest:
+    """Create a table with copies of all files of a version.
+
+    Args:
+        target: version log of the new table, which must be empty.
+        log: the versions of the source.
+        source: the version to clone.
+        source_uri: root of that version, in the form that manifests record.
+        storage_options: options for the store of the new table.
+        source_options: options for the stores of the source's base paths.
+
+    Raises:
+        AlreadyExistsError: there is already a dataset.
+        NotSupportedError: two files of different bases have the same name, values refer to files below a base path, or
+            the version is detached or needs a feature that this library does not support.
+        NotFoundError: a file is missing.
+        StorageError: a storage operation failed; a retry replaces the copied files.
+    """
+    check_cloneable(source)
+    latest = target.latest()
+    if latest is not None:
+        raise AlreadyExistsError(f"a dataset exists at {target.root}, at version {latest.version}", path=target.root)
+    locator = FileLocator(log.store, log.root, source.base_paths, source_options)
+    field = _field_with_references(source, locator) if source.base_paths else None
+    if field is not None:
+        raise NotSupportedError(
+            f"version {source.version} has base paths, and values of blob column {field.name!r} refer to files "
+            "there, which a deep clone does not copy",
+            field=field.name,
+        )
+    target.require_commits()
+    _copy_files(source, locator, target)
+    return clone_version(target, _clone(source, source_uri, is_shallow=False), source, storage_options)
+
+
+def _clone(source: Manifest, source_uri: str, *, is_shallow: bool) -> Clone:
+    return Clone(
+        is_shallow=is_shallow,
+        ref_name=source.message.branch or None,
+        ref_version=source.version,
+        ref_path=source_uri,
+        is_copied=not is_shallow,
+    )
+
+
+def _field_with_references(manifest: Manifest, locator: FileLocator) -> Field | None:
+    """Return the first blob column that has, or may have, a value below a base path; None if there is none.
+
+    Nested columns are not read; they are assumed to have such values.
+
+    Args:
+        manifest: the version.
+        locator: locates its files.
+
+    Raises:
+        CorruptDataError: a file is damaged.
+        StorageError: a storage operation failed.
+    """
+    schema = manifest.schema
+    columns = [top for top in schema.fields if is_blob_v2(top)]
+    inside = next((field for field in schema.walk() if is_blob_v2(field) and field not in columns), None)
+    if inside is not None or not columns:
+        return inside
+    wanted = project(schema, [top.name for top in columns])
+    for fragment in manifest.fragments:
+        reader = FragmentReader(fragment, locator)
+        for batch in reader.batches(wanted, 0, reader.num_live_rows, _CONFIG):
+            for top, column in zip(columns, batch.columns, strict=True):
+                kinds, bases = column.field("kind"), column.field("blob_id")
+                lies_outside = pc.or_(
+                    pc.greater(kinds, _EXTERNAL), pc.and_(pc.equal(kinds, _EXTERNAL), pc.not_equal(bases, 0))
+                )
+                if pc.any(lies_outside).as_py():
+                    return top
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """One file to copy: its location, and its path below the new root."""
+
+    source: Location
+    path: str
+
+
+def _copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) -> None:
+    """Copy every file that a version refers to.
+
+    Args:
+        manifest: the version.
+        locator: locates its files.
+        target: version log of the root to which the files are copied.
+
+    Raises:
+        NotSupportedError: two files of different bases have the same name.
+        NotFoundError: a file is missing.
+        StorageError: a storage operation failed.
+    """
+    copies: dict[str, Location] = {}
+    for copy in _copies(manifest, locator):
+        if copies.setdefault(copy.path, copy.source).path != copy.source.path:
+            raise NotSupportedError(
+                f"two files would be copied to {copy.path}: {copies[copy.path].path} and {copy.source.path}",
+                path=copy.path,
+            )
+    for path, source in copies.items():
+        _copy(source, target, target.store.join(target.root, *path.split("/")))
+
+
+def _copies(manifest: Manifest, locator: FileLocator) -> Iterator[_Copy]:
+    for fragment in manifest.message.fragments:
+        for message in (*fragment.files, *(overlay.data_file for overlay in fragment.overlays)):
+            file = DataFile.from_proto(message)
+            source = locator.data_file(file)
+            yield _Copy(source, f"{DATA_DIRECTORY}/{file.path}")
+            directory = sidecar_directory(source.path)
+            if directory != source.path:
+                yield from _below(
+                    type(source)(source.store, directory), sidecar_directory(f"{DATA_DIRECTORY}/{file.path}")
+                )
+        if fragment.HasField("deletion_file"):
+            deletion = DeletionFile.from_proto(fragment.deletion_file)
+            yield _Copy(
+                locator.deletion_file(fragment.id, deletion), f"{DELETIONS_DIRECTORY}/{deletion.name(fragment.id)}"
+            )
+    for name, base_id in index_directories(manifest.index_section).items():
+        yield from _below(locator.index_directory(name, base_id), f"{INDICES_DIRECTORY}/{name}")
+
+
+def _below(directory: Location, path: str) -> Iterator[_Copy]:
+    for info in directory.store.list_recursive(directory.path):
+        yield _Copy(type(directory)(directory.store, info.path), path + info.path[len(directory.path) :])
+
+
+def _copy(source: Location, target: VersionLog, path: str) -> None:
+    num_bytes = source.store.head(source.path).num_bytes
+    with target.store.create(path) as stream:
+        for start in range(0, num_bytes, _CHUNK_BYTES):
+            stop = min(start + _CHUNK_BYTES, num_bytes)
+            stream.write(source.store.get_ranges(source.path, [ByteRange(start, stop)])[0])
+        stream.commit()

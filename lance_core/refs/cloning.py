@@ -1,0 +1,107 @@
+"""Cloning: creates the first version of a root from a version of another root.
+
+A shallow clone refers to the files of its source and depends on them: the source does not take the clone into account,
+so a cleanup of the source may break the clone. A branch is a shallow clone that is recorded in the source, so that
+cleanups take it into account. A deep clone has its own copies of the files.
+
+Source: clones and branches of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lance_core.commit.commit import commit
+from lance_core.commit.options import CommitOptions
+from lance_core.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    NotSupportedError,
+    VersionNotFoundError,
+)
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.paths import ManifestName, is_detached_version
+from lance_core.table.ref_creation import known_to_exist
+from lance_core.transactions.history import read_transaction, withdraw_version
+from lance_core.transactions.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.clone import Clone
+
+__all__ = ["check_cloneable", "clone_version"]
+
+
+def check_cloneable(source: Manifest) -> None:
+    """Check that a version can be cloned, before anything is written for it.
+
+    Raises:
+        NotSupportedError: the version is detached.
+        UnsupportedFeatureFlagError: the version needs a feature that this library does not support.
+    """
+    if is_detached_version(source.version):
+        raise NotSupportedError(f"version {source.version} is detached and cannot be cloned", version=source.version)
+    require_writable(source.message)
+
+
+def clone_version(
+    target: VersionLog, clone: Clone, source: Manifest, storage_options: Mapping[str, str] | None
+) -> Manifest:
+    """Create the first version of a root.
+
+    Args:
+        target: version log of the new root, which must be empty.
+        clone: the clone operation.
+        source: the version that is cloned.
+        storage_options: credentials and settings of the stores.
+
+    Raises:
+        AlreadyExistsError: there is already a version, or another writer is creating one.
+        NotSupportedError: the source is a detached version.
+        UnsupportedFeatureFlagError: the source needs a feature that this library does not support.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created, or whether it is valid.
+        StorageError: a storage operation failed.
+    """
+    check_cloneable(source)
+    target.require_commits()
+    options = CommitOptions(create_only=True, storage_options=storage_options, checks_files=False)
+    transaction = Transaction(read_version=clone.ref_version, operation=clone)
+    manifest = commit(target, transaction, options, known=source)
+    # Clones of different versions create manifests with different names: if two writers see each other's, both give up.
+    with known_to_exist(f"version {manifest.version} of {target.root}"):
+        rival = _find_rival(target, manifest)
+    if rival is not None:
+        withdraw_version(target, ManifestName(manifest.version, manifest.naming), transaction)
+        raise AlreadyExistsError(
+            f"another writer created a dataset at {target.root}, at version {rival.version}", path=target.root
+        )
+    return manifest
+
+
+def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
+    """Return a version of a new root that was not built on its first version.
+
+    Raises:
+        CommitOutcomeUnknownError: versions were removed in the meantime, so that this cannot be determined.
+    """
+    # A directory listing may miss a file that was created while it ran, and a rival that gives up removes its version.
+    following = ManifestName(made.version + 1, made.naming)
+    while True:
+        names = target.newer_than(0)
+        older = [name for name in names if name.version < made.version]
+        newer = [name for name in names if name.version > made.version]
+        if older or not newer:
+            return next(iter(older), None)
+        for name in dict.fromkeys((following, newer[0])):
+            with suppress(VersionNotFoundError):
+                theirs = read_transaction(target, target.read(name))
+                if theirs is not None and theirs.operation.is_first_of_its_root:
+                    return name
+                if name == following:
+                    return None
+                reason = f"version {following.version} of {target.root}, the first after the clone, was removed"
+                raise CommitOutcomeUnknownError(reason, path=target.root, version=following.version)

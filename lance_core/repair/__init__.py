@@ -1,0 +1,19 @@
+"""The doctor: finds problems left in a table by crashed writers and old releases; repairs those of crashed writers.
+
+It also works on a table that cannot be opened. It does not remove files that no version refers to, such as those of
+uncommitted writes; that is the task of a cleanup (:mod:`lance_core.cleanup`).
+
+========================  ============================================================================================
+``problems``              records of the problems that can be found
+``diagnosis``             finds the problems of a table; changes nothing
+``unrecorded``            branches that have no record
+``contents``              defects of old releases, and missing data files
+``repairs``               one repair for each kind of problem
+========================  ============================================================================================
+"""
+
+from lance_core.repair.diagnosis import DEFAULT_MIN_AGE, diagnose
+from lance_core.repair.problems import Problem, ProblemKind
+from lance_core.repair.repairs import repair
+
+__all__ = ["DEFAULT_MIN_AGE", "Problem", "ProblemKind", "diagnose", "repair"]

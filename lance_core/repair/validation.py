@@ -1,0 +1,126 @@
+"""validate(): checks the consistency of a version.
+
+First, the manifest itself is checked. Then every data file and deletion file is opened and compared with the manifest,
+and the sidecars of blob columns are compared with the data files. Stable row ids are checked for duplicates.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_core.errors import CorruptDataError
+from lance_core.file.blob_values import replace_leaves
+from lance_core.file.read_config import ReadConfig
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.schema.blob_fields import bytes_schema, stored_schema
+from lance_core.schema.field import Schema
+from lance_core.table.deletion_vector import read_deletion_offsets
+from lance_core.table.old_writers import OldDefect, defects_of
+from lance_core.table.row_ids import live_rows
+from lance_core.table.row_lineage import RowLineage
+
+if TYPE_CHECKING:
+    from lance_core.schema.field import Field
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["validate_fragment", "validate_version"]
+
+
+def validate_version(manifest: Manifest, locator: FileLocator) -> None:
+    """Check a version.
+
+    Raises:
+        CorruptDataError: the version is inconsistent; the message describes the first violation.
+        NotFoundError: a file is missing.
+    """
+    manifest.check_readable()
+    _check_record(manifest)
+    ids = [fragment.id for fragment in manifest.fragments]
+    for left, right in pairwise(ids):
+        if left >= right:
+            raise CorruptDataError(f"version {manifest.version}: fragment {right} is listed after fragment {left}")
+    highest = manifest.message.max_fragment_id if manifest.message.HasField("max_fragment_id") else None
+    if ids and highest is not None and highest < ids[-1]:
+        raise CorruptDataError(
+            f"version {manifest.version}: max_fragment_id is {highest}, but fragment {ids[-1]} exists"
+        )
+    # Parsing the schema checks that ids are unique and that parents precede their children.
+    schema = manifest.schema
+    for fragment in manifest.fragments:
+        validate_fragment(fragment, schema, locator)
+    if manifest.has_stable_row_ids:
+        _check_row_ids(manifest, locator)
+
+
+def _check_record(manifest: Manifest) -> None:
+    """Check that the manifest has no defects of an old release."""
+    if manifest.as_written is None:
+        return
+    rows = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
+    for defect in defects_of(manifest.as_written, rows):
+        # Unreliable coverage of an index is not necessarily wrong.
+        if defect.kind is not OldDefect.UNRELIABLE_COVERAGE:
+            raise CorruptDataError(
+                f"version {manifest.version} has {defect.kind}: {defect.detail}; the next commit repairs it",
+                version=manifest.version,
+            )
+
+
+def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
+    """Check a fragment; see :func:`validate_version`."""
+    # A struct whose fields are stored in two files occurs in both files.
+    shared = {field.id for field in schema.walk() if not field.is_leaf}
+    seen: set[int] = set()
+    for file in fragment.files:
+        stored = file.columns().keys() - shared
+        if seen & stored:
+            raise CorruptDataError(f"fragment {fragment.id}: field {min(seen & stored)} is stored in two data files")
+        seen |= stored
+    reader = FragmentReader(fragment, locator)
+    reader.check()
+    _check_blobs(reader, schema)
+
+
+def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
+    """Check that no two rows that are not deleted have the same id, and that every id has been assigned."""
+    # Imported only when needed: only tables with stable row ids require it.
+    from pyroaring import BitMap64
+
+    hidden = hidden_columns_of(locator)
+    seen = BitMap64()
+    for fragment in manifest.fragments:
+        live = live_rows(fragment, read_deletion_offsets(fragment, locator))
+        ids = BitMap64(RowLineage(fragment.message, hidden).row_ids().at(live))
+        if len(ids) != len(live) or not seen.isdisjoint(ids):
+            where = f"version {manifest.version}: fragment {fragment.id}"
+            repeated = f" {(seen & ids).min()}" if not seen.isdisjoint(ids) else ""
+            raise CorruptDataError(f"{where} has a row id that also belongs to another row:{repeated}")
+        seen |= ids
+    if seen and seen.max() >= manifest.message.next_row_id:
+        raise CorruptDataError(
+            f"version {manifest.version}: row id {seen.max()} is in use, but the next row id is "
+            f"{manifest.message.next_row_id}"
+        )
+
+
+def _check_blobs(reader: FragmentReader, schema: Schema) -> None:
+    """Check that the values described by blob columns exist; values outside the table are not checked."""
+    columns = tuple(top for top in schema.fields if any(leaf.is_blob for leaf in top.leaves()))
+    if not columns:
+        return
+    declared = Schema(fields=columns)
+    stored, shown = stored_schema(declared), bytes_schema(declared)
+
+    def check(descriptors: pa.Array, leaf: Field) -> pa.Array:
+        reader.blobs(descriptors, leaf.id).check()
+        return pa.nulls(len(descriptors), pa.large_binary())
+
+    for batch in reader.batches(stored, 0, reader.num_live_rows, ReadConfig()):
+        for array, before, after in zip(batch.columns, stored.fields, shown.fields, strict=True):
+            replace_leaves(array, before, after, check)

@@ -1,0 +1,130 @@
+"""BlobRows: selected rows of a blob column, and the locations of their values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
+from lance_core.file.row_numbers import row_ids, row_positions
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.take import find_rows_at
+from lance_core.schema.blob_fields import stored_schema
+from lance_core.schema.projection import project
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_core.blobs.files import BlobPlace
+    from lance_core.scan.row_id_lookup import RowIdLookup
+    from lance_core.scan.scanner import ScanSource
+    from lance_core.scan.table_view import TableView
+
+__all__ = ["BlobRows"]
+
+_FRAGMENT_SHIFT = 32
+_OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
+
+
+class BlobRows:
+    """Selected rows, as fragments and physical positions."""
+
+    def __init__(
+        self,
+        source: ScanSource,
+        readers: list[FragmentReader],
+        owners: npt.NDArray[np.int64],
+        positions: npt.NDArray[np.int64],
+    ) -> None:
+        self._source = source
+        self._readers = readers
+        self._owners = owners
+        self._positions = positions
+
+    @classmethod
+    def of(cls, view: TableView, ids: Any = None, addresses: Any = None, indices: Any = None) -> BlobRows:
+        """Select rows of a version; exactly one of ``ids``, ``addresses`` and ``indices`` must be given.
+
+        Args:
+            view: the version.
+            ids: row ids.
+            addresses: row addresses.
+            indices: positions among the rows that are not deleted.
+
+        Raises:
+            InvalidInputError: rows are not selected in exactly one way, or a row does not exist.
+            NotSupportedError: an address is that of a deleted row.
+        """
+        if sum(given is not None for given in (ids, addresses, indices)) != 1:
+            raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
+        source, lookup = view.source(), view.row_lookup
+        readers = [FragmentReader(fragment, source.locator) for fragment in source.fragments]
+        if indices is not None:
+            places = find_rows_at(source, row_positions(indices))
+            return cls(source, readers, places.owners, places.positions)
+        if ids is not None and lookup.is_stable:
+            return cls._by_stable_id(source, readers, lookup, row_ids(ids))
+        return cls._by_address(source, readers, row_positions(addresses if ids is None else ids))
+
+    @classmethod
+    def _by_stable_id(
+        cls, source: ScanSource, readers: list[FragmentReader], lookup: RowIdLookup, wanted: npt.NDArray[np.uint64]
+    ) -> BlobRows:
+        places = lookup.find(wanted)
+        missing = wanted[~places.is_found]
+        if len(missing):
+            raise RowOutOfRangeError(
+                f"row id {int(missing[0])} does not exist: {len(missing)} of the {len(wanted)} requested row ids were "
+                "deleted or never assigned",
+                expected=len(wanted),
+                found=len(wanted) - len(missing),
+            )
+        return cls(source, readers, places.owners, places.positions)
+
+    @classmethod
+    def _by_address(cls, source: ScanSource, readers: list[FragmentReader], wanted: npt.NDArray[np.int64]) -> BlobRows:
+        indices = {fragment.id: index for index, fragment in enumerate(source.fragments)}
+        positions = wanted & _OFFSET_MASK
+        owners = np.zeros(len(wanted), np.int64)
+        for fragment_id in np.unique(wanted >> _FRAGMENT_SHIFT).tolist():
+            here = (wanted >> _FRAGMENT_SHIFT) == fragment_id
+            index = indices.get(fragment_id)
+            if index is None:
+                raise RowOutOfRangeError(f"row address {int(wanted[here][0])}: fragment {fragment_id} does not exist")
+            if int(positions[here].max()) >= source.fragments[index].physical_rows:
+                raise RowOutOfRangeError(f"fragment {fragment_id} has no row {int(positions[here].max())}")
+            if bool(np.isin(positions[here], readers[index].deleted_rows()).any()):
+                raise NotSupportedError(f"a selected row of fragment {fragment_id} is deleted")
+            owners[here] = index
+        return cls(source, readers, owners, positions)
+
+    def places(self, column: str) -> list[tuple[int, BlobPlace | None]]:
+        """Return the address of each row and the location of its value, or None for a null value."""
+        schema = stored_schema(self._source.schema)
+        wanted = project(schema, [column])
+        leaf = schema.find(column)
+        if leaf is None or not leaf.is_blob:
+            raise InvalidInputError(f"the column {column!r} is not a blob column", column=column)
+        found: list[tuple[int, BlobPlace | None]] = [(0, None)] * len(self._positions)
+        for owner in np.unique(self._owners).tolist():
+            rows = np.flatnonzero(self._owners == owner)
+            reader = self._readers[owner]
+            batch = reader.take_physical(wanted, self._positions[rows], schema)
+            descriptors = _member(batch.column(0), column, wanted.names[0])
+            places = reader.blobs(descriptors, leaf.id).places()
+            for row, place in zip(rows.tolist(), places, strict=True):
+                found[row] = (reader.fragment_id << _FRAGMENT_SHIFT | int(self._positions[row]), place)
+        return found
+
+
+def _member(array: pa.Array, path: str, top: str) -> pa.Array:
+    """Return the member at a path, with nulls of its parent structs applied."""
+    rest = path[len(top) + 1 :]
+    while rest:
+        names = [member.name for member in array.type]
+        head = rest if rest in names else next(name for name in names if rest.startswith(f"{name}."))
+        array = array.flatten()[names.index(head)]
+        rest = rest[len(head) + 1 :]
+    return array

@@ -1,0 +1,259 @@
+"""FragmentReader: live rows of one fragment, joined over its data files, with overlays applied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.blobs.descriptors import BlobDescriptors
+from lance_core.errors import CorruptDataError
+from lance_core.file.families import keeps_statistics
+from lance_core.file.session import UNCACHED, Session
+from lance_core.scan.column_sources import assemble_column
+from lance_core.scan.fragment_overlays import FragmentOverlays
+from lance_core.scan.open_files import OpenFiles, one_array
+from lance_core.scan.output_schema import batch_without_columns
+from lance_core.scan.read_plan import ReadPlan
+from lance_core.scan.row_columns import ROW_COLUMN_IDS, RowColumns
+from lance_core.scan.scan_plan import live_to_physical
+from lance_core.schema.field import Field, Schema
+from lance_core.table.row_lineage import RowLineage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.file.field_source import RowStatistics
+    from lance_core.file.read_config import ReadConfig
+    from lance_core.scan.read_plan import PlannedFile
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["FragmentReader"]
+
+_Parts: TypeAlias = dict[int, list[tuple[Field, pa.Array]]]
+"""Maps the id of each top-level field to the parts of the field in each file."""
+
+
+class FragmentReader:
+    """Reads one fragment. Its files are opened when their first rows are needed, and then kept open.
+
+    Args:
+        fragment: the fragment to read.
+        locator: locates its files.
+        first_row: number of live rows in the preceding fragments; needed only for ``_rowoffset``.
+        session: opens the files, and keeps them open for other readers.
+    """
+
+    def __init__(
+        self, fragment: Fragment, locator: FileLocator, first_row: int = 0, session: Session = UNCACHED
+    ) -> None:
+        """Initialize without reading anything."""
+        self._fragment = fragment
+        self._locator = locator
+        files = self._files = OpenFiles(fragment, locator, session)
+        self._overlays = FragmentOverlays(fragment, files.any_reader)
+        self._lineage = RowLineage(fragment.message, lambda _, field_id: files.hidden_column(field_id))
+        self._row_columns = RowColumns(self._lineage, first_row, files.deleted_rows)
+
+    @property
+    def fragment_id(self) -> int:
+        """The id of the fragment."""
+        return self._fragment.id
+
+    @property
+    def num_live_rows(self) -> int:
+        """Number of live rows; the deletion file is read only if the number of deleted rows was not recorded.
+
+        Raises:
+            CorruptDataError: more rows are deleted than exist.
+        """
+        deletion = self._fragment.deletion_file
+        if deletion is None:
+            return self._fragment.physical_rows
+        num_deleted = deletion.num_deleted_rows or len(self.deleted_rows())
+        if num_deleted > self._fragment.physical_rows:
+            raise CorruptDataError(
+                f"fragment {self.fragment_id} has {self._fragment.physical_rows} rows, but {num_deleted} are recorded "
+                "as deleted"
+            )
+        return self._fragment.physical_rows - num_deleted
+
+    def deleted_rows(self) -> npt.NDArray[np.uint32]:
+        """Deleted positions, sorted, shape (num_deleted,); read once.
+
+        Raises:
+            CorruptDataError: the deletion file is damaged, or lists a wrong number of rows.
+        """
+        return self._files.deleted_rows()
+
+    def blobs(self, descriptors: pa.StructArray, field_id: int) -> BlobDescriptors:
+        """Return the locations of the values of a blob column.
+
+        Args:
+            descriptors: values of the column for some rows of this fragment.
+            field_id: the field id of the column.
+        """
+        file = next((file for file in self._files.files if field_id in file.columns()), None)
+        if file is None:
+            if descriptors.null_count < len(descriptors) or not self._files.files:
+                raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
+            # These rows were written before the column existed: the file is not searched for values.
+            file = self._files.files[0]
+        return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator, file.base_id)
+
+    def batches(self, wanted: Schema, start: int, stop: int, config: ReadConfig) -> Iterator[pa.RecordBatch]:
+        """Stream live rows.
+
+        Args:
+            wanted: the projection, with the table's field ids. Blobs are returned as descriptors.
+            start: first live row.
+            stop: end of the range of live rows (exclusive).
+            config: read settings, including the maximum number of rows in a batch.
+
+        Yields:
+            Non-empty batches with the schema of :class:`OutputSchema`.
+        """
+        if start >= stop:
+            return
+        batch_rows = config.batch_rows
+        plan = ReadPlan.of(wanted)
+        output = plan.output
+        deleted = self.deleted_rows()
+        position, last = start, stop - 1
+        if len(deleted):
+            position, last = live_to_physical(deleted, np.array([start, stop - 1], np.int64)).tolist()
+        for parts, num_rows in self._physical_runs(plan, position, last + 1, config):
+            arrays = self._assemble(plan.wanted, parts, range(position, position + num_rows))
+            run = _without(output.batch(arrays, num_rows), deleted, position)
+            position += num_rows
+            if 0 < run.num_rows <= batch_rows:
+                yield run
+            else:
+                for at in range(0, run.num_rows, batch_rows):
+                    yield run.slice(at, batch_rows)
+            # Release these before the next pages are decoded.
+            del parts, arrays, run
+
+    def take(self, wanted: Schema, live_rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
+        """Read individual live rows, in the requested order; rows may repeat.
+
+        Args:
+            wanted: the projection, with the table's field ids.
+            live_rows: positions among the live rows.
+            table: the whole schema.
+        """
+        return self.take_physical(wanted, live_to_physical(self.deleted_rows(), live_rows), table)
+
+    def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
+        """Read individual rows by their positions in the data files, including deleted ones; see :meth:`take`."""
+        plan = ReadPlan.of(wanted, table)
+        parts: _Parts = {}
+        for file, here, columns in (*plan.files(self._files.files), *self._hidden_files(plan.row_columns)):
+            rows_here = self._files.reader(file).take(here.fields, rows, column_indices=columns)
+            _collect(parts, here, (one_array(column) for column in rows_here.columns))
+        return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
+
+    def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
+        """Return a hidden row lineage column, including deleted rows.
+
+        Raises:
+            CorruptDataError: no file contains the column, or it is damaged.
+        """
+        return self._files.hidden_column(field_id)
+
+    def check(self) -> None:
+        """Open every file and compare it with what the manifest records.
+
+        Raises:
+            NotFoundError: a file is missing.
+            CorruptDataError: a file is damaged, or its rows or columns are not those that the manifest records.
+        """
+        self.deleted_rows()
+        self._overlays.check()
+        self._lineage.check()
+        for file in self._files.files:
+            self._files.reader(file).check_columns(file.all_columns())
+
+    def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
+        """Yield the statistics of the files that contain any of the fields; none if there are overlays.
+
+        Raises:
+            CorruptDataError: the statistics of a file are damaged.
+        """
+        if self._overlays:
+            return
+        for file in self._files.files:
+            if keeps_statistics(file.file_version) and not set(field_ids).isdisjoint(file.field_ids):
+                found = self._files.reader(file).statistics(field_ids)
+                if found is not None:
+                    yield found
+
+    def _physical_runs(self, plan: ReadPlan, start: int, stop: int, config: ReadConfig) -> Iterator[tuple[_Parts, int]]:
+        """Yield parts of the columns, with the number of rows, for physical rows ``[start, stop)``.
+
+        The batches of a single file follow its pages, which avoids copies; several files are read in lockstep.
+        """
+        sources = [*plan.files(self._files.files), *self._hidden_files(plan.row_columns)]
+        if not sources:
+            for position in range(start, stop, config.batch_rows):
+                yield {}, min(config.batch_rows, stop - position)
+            return
+        streams = [
+            self._files.reader(file).read_batches(
+                here.fields, config, column_indices=columns, row_range=(start, stop), in_runs=len(sources) == 1
+            )
+            for file, here, columns in sources
+        ]
+        # Every stream splits the same rows into batches of the same size.
+        for batches in zip(*streams, strict=True):
+            parts: _Parts = {}
+            for (_, here, _), batch in zip(sources, batches, strict=True):
+                _collect(parts, here, batch.columns)
+            num_rows = batches[0].num_rows
+            del batches
+            yield parts, num_rows
+
+    def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
+        """Return the files of those system columns that are stored in hidden columns."""
+        hidden = [top for top in row_columns if self._lineage.is_hidden(top.id)]
+        holders = map(self._files.hidden_file, hidden)
+        return [(file, Schema(fields=(top,)), file.all_columns()) for top, file in zip(hidden, holders, strict=True)]
+
+    def _assemble(self, wanted: Schema, parts: _Parts, rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
+        """Return the columns of rows at some physical positions."""
+        arrays = []
+        for top in wanted.fields:
+            if top.id not in ROW_COLUMN_IDS:
+                arrays.append(assemble_column(top, parts.get(top.id, ()), len(rows)))
+            elif top.id in parts:
+                arrays.append(self._files.without_nulls(parts[top.id][0][1]))
+            else:
+                arrays.append(self._row_columns.column(top, _positions(rows)))
+        return self._overlays.lay_over(wanted, arrays, _positions(rows)) if self._overlays else arrays
+
+
+def _collect(parts: _Parts, here: Schema, arrays: Iterable[pa.Array]) -> None:
+    for top, array in zip(here.fields, arrays, strict=True):
+        parts.setdefault(top.id, []).append((top, array))
+
+
+def _positions(rows: range | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.arange(rows.start, rows.stop, dtype=np.int64) if isinstance(rows, range) else rows
+
+
+def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.uint32], position: int) -> pa.RecordBatch:
+    """Return the batch without deleted rows; ``position`` is the physical position of its first row."""
+    if not len(deleted):
+        return batch
+    low, high = np.searchsorted(deleted, [position, position + batch.num_rows])
+    if low == high:
+        return batch
+    if not batch.num_columns:
+        return batch_without_columns(batch.num_rows - int(high - low))
+    keep = np.ones(batch.num_rows, bool)
+    keep[deleted[low:high] - position] = False
+    return batch.filter(pa.array(keep))

@@ -1,0 +1,194 @@
+"""Finds the rows of a fragment that match a predicate, and reads their columns.
+
+The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: individually
+if there are few, as ranges if there are many. Only positions are kept in memory for more than a batch of rows.
+
+Rows that the statistics of a data file rule out are not read at all. Only files of format 0.1 have statistics.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.predicate.column_bounds import may_match
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from lance_core.file.read_config import ReadConfig
+    from lance_core.predicate.predicate import Predicate
+    from lance_core.scan.fragment_reader import FragmentReader
+    from lance_core.schema.field import Schema
+
+
+__all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
+
+_FEW: Final = 16
+"""Rows are read individually if less than one row in this many is requested."""
+
+_MOST_HELD: Final = 2**19
+"""Maximum number of positions collected before the columns of the rows are read."""
+
+
+class RowCut:
+    """An offset and a limit, applied to a stream of rows.
+
+    Args:
+        offset: number of rows to skip at the start; None for 0.
+        limit: number of rows to keep; None for all.
+    """
+
+    def __init__(self, offset: int | None, limit: int | None) -> None:
+        """Start before the first row."""
+        self._skip = offset or 0
+        self._left = limit
+
+    def is_done(self) -> bool:
+        """Return whether the limit has been reached."""
+        return self._left == 0
+
+    def next(self, num_rows: int) -> slice:
+        """Return the range of rows to keep among the next rows."""
+        start = min(self._skip, num_rows)
+        self._skip -= start
+        stop = num_rows if self._left is None else min(num_rows, start + self._left)
+        if self._left is not None:
+            self._left -= stop - start
+        return slice(start, stop)
+
+
+def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the live rows that satisfy a predicate, in ascending order and non-empty pieces."""
+    if predicate.constant is not None:
+        if predicate.constant and reader.num_live_rows:
+            yield np.arange(reader.num_live_rows, dtype=np.int64)
+        return
+    for rows, _ in matching_batches(reader, predicate, config):
+        yield rows
+
+
+def matching_batches(
+    reader: FragmentReader, predicate: Predicate, config: ReadConfig
+) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
+    """Yield the live rows that satisfy a predicate, with the columns that it needs, in non-empty pieces.
+
+    Args:
+        reader: reader of the fragment.
+        predicate: the condition.
+        config: read settings.
+
+    Raises:
+        InvalidInputError: the predicate has no value for a row.
+    """
+    for start, stop in _candidate_ranges(reader, predicate, config):
+        for batch in reader.batches(predicate.wanted, start, stop, config):
+            found = np.flatnonzero(predicate.matches(batch))
+            if found.size == batch.num_rows:
+                yield start + found, batch
+            elif found.size:
+                yield start + found, batch.take(found)
+            start += batch.num_rows
+
+
+def is_covered(wanted: Schema, predicate: Predicate) -> bool:
+    """Return whether only the predicate's columns are requested."""
+    return all(top in predicate.wanted.fields for top in wanted.fields)
+
+
+def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the kept rows in larger pieces; stop as soon as the cut is done."""
+    held: list[npt.NDArray[np.int64]] = []
+    num_held = 0
+    for piece in pieces:
+        kept = piece[cut.next(len(piece))]
+        if kept.size:
+            held.append(kept)
+            num_held += kept.size
+        if cut.is_done():
+            break
+        if num_held >= _MOST_HELD:
+            yield np.concatenate(held)
+            held, num_held = [], 0
+    if held:
+        yield np.concatenate(held)
+
+
+def read_found(
+    reader: FragmentReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], config: ReadConfig
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of live rows.
+
+    Args:
+        reader: reader of the fragment.
+        wanted: the columns.
+        table: the whole schema.
+        rows: the live rows, in ascending order; at least one.
+        config: read settings, including the maximum number of rows in a batch.
+    """
+    first, last = int(rows[0]), int(rows[-1])
+    if len(rows) * _FEW < last + 1 - first:
+        for start in range(0, len(rows), config.batch_rows):
+            some = rows[start : start + config.batch_rows]
+            yield reader.take(wanted, some, table)
+        return
+    position = first
+    for batch in reader.batches(wanted, first, last + 1, config):
+        low, high = np.searchsorted(rows, [position, position + batch.num_rows])
+        some = rows[low:high]
+        if some.size == batch.num_rows:
+            yield batch
+        elif some.size:
+            yield batch.take(some - position)
+        position += batch.num_rows
+
+
+def _candidate_ranges(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> list[tuple[int, int]]:
+    """Return the live rows that may satisfy a predicate: half-open ranges, ascending and disjoint.
+
+    Args:
+        reader: reader of the fragment.
+        predicate: the condition.
+        config: read settings: whether to use statistics, and the maximum number of rows in a batch. Ranges whose
+            distance is smaller than a batch are joined.
+
+    Raises:
+        CorruptDataError: the statistics of a file are damaged.
+    """
+    if not config.use_stats or predicate.condition is None:
+        return [(0, reader.num_live_rows)]
+    field_ids = predicate.field_ids
+    statistics = list(reader.statistics(field_ids))
+    if not statistics:
+        return [(0, reader.num_live_rows)]
+    ruled_out = np.zeros((0, 2), np.int64)
+    for of_file in statistics:
+        by_id, starts = of_file.bounds, of_file.row_starts
+        bounds = {index: by_id[field_id] for index, field_id in enumerate(field_ids) if field_id in by_id}
+        possible = may_match(predicate.condition, bounds, len(starts) - 1)
+        rows = np.stack([starts[:-1], starts[1:]], axis=1)
+        ruled_out = np.concatenate([ruled_out, rows[~possible]])
+    if not len(ruled_out):
+        return [(0, reader.num_live_rows)]
+    return _remaining(_live(ruled_out, reader.deleted_rows()), reader.num_live_rows, config.batch_rows)
+
+
+def _live(physical: npt.NDArray[np.int64], deleted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """Return positions among the live rows: the number of live rows before each physical position."""
+    return physical - np.searchsorted(deleted, physical)
+
+
+def _remaining(ruled_out: npt.NDArray[np.int64], num_rows: int, gap_rows: int) -> list[tuple[int, int]]:
+    """Return the ranges of ``num_rows`` rows without those ruled-out ranges that are long enough to skip."""
+    starts, stops = ruled_out[np.argsort(ruled_out[:, 0], kind="stable")].T
+    reached = np.maximum.accumulate(stops)
+    cuts = np.flatnonzero(starts[1:] > reached[:-1]) + 1
+    starts, stops = starts[np.concatenate([[0], cuts])], reached[np.concatenate([cuts - 1, [len(reached) - 1]])]
+    worth = (stops - starts >= gap_rows) | (starts == 0) | (stops == num_rows)
+    first = np.concatenate([[0], stops[worth]]).tolist()
+    last = np.concatenate([starts[worth], [num_rows]]).tolist()
+    return [(start, stop) for start, stop in zip(first, last, strict=True) if start < stop]

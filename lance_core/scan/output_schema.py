@@ -1,0 +1,59 @@
+"""OutputSchema: the Arrow schema of a projection, and batches with this schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_core.schema.convert import schema_to_arrow
+from lance_core.schema.extension_types import has_extension, restore_batch, restore_schema
+from lance_core.schema.json_columns import shown_json_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.schema.field import Schema
+
+__all__ = ["OutputSchema", "batch_without_columns", "shown_schema"]
+
+
+class OutputSchema:
+    """The schema of the batches that readers of a projection receive.
+
+    Args:
+        wanted: the projection.
+
+    Attributes:
+        schema: the Arrow schema, including registered extension types.
+    """
+
+    def __init__(self, wanted: Schema) -> None:
+        """Convert the projection."""
+        self._stored = schema_to_arrow(wanted)
+        self._types = self._stored.types
+        restores = any(has_extension(top) for top in wanted.fields)
+        self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
+
+    def batch(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
+        """Return a batch of these columns, each of which has either its stored type or its extension type."""
+        if not arrays:
+            return batch_without_columns(num_rows)
+        if self.schema is self._stored and [array.type for array in arrays] == self._types:
+            return pa.RecordBatch.from_arrays(list(arrays), schema=self._stored)
+        fields = [
+            stored if array.type == stored.type else restored
+            for array, stored, restored in zip(arrays, self._stored, self.schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(list(arrays), schema=pa.schema(fields, metadata=self.schema.metadata))
+        return batch if self.schema is self._stored else restore_batch(batch, self.schema)
+
+
+def shown_schema(schema: Schema) -> pa.Schema:
+    """Return the Arrow schema of a table as users see it."""
+    return OutputSchema(shown_json_schema(schema)).schema
+
+
+def batch_without_columns(num_rows: int) -> pa.RecordBatch:
+    """Return a batch without columns, which has only a number of rows."""
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), num_rows, [None]))

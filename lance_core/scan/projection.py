@@ -1,0 +1,126 @@
+"""Projection: the columns that a scan returns.
+
+Columns are named as in the reference: a top-level name selects a column, and a dotted path into structs selects a
+member. In a scan, the member becomes a separate column, named by its path; in a take, it stays inside its struct, which
+then has only the requested members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.scan.output_schema import OutputSchema, batch_without_columns
+from lance_core.schema.field import trail_of
+from lance_core.schema.projection import project
+
+if TYPE_CHECKING:
+    from lance_core.schema.field import Schema
+
+__all__ = ["Projection"]
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The fields to read, and the result to build from them.
+
+    Attributes:
+        wanted: the fields to read.
+        schema: the Arrow schema of the result.
+        paths: for each result column, the positions from the top-level column down to the member; None if the result
+            consists of the columns that are read.
+    """
+
+    wanted: Schema
+    schema: pa.Schema
+    paths: tuple[tuple[int, ...], ...] | None = None
+
+    @classmethod
+    def plan(cls, schema: Schema, columns: Iterable[str] | dict[str, str] | None) -> Projection:
+        """Choose the columns of a scan.
+
+        Args:
+            schema: schema of the table.
+            columns: names or dotted paths; None for every column.
+
+        Raises:
+            InvalidInputError: a name is unknown or repeated.
+            InvalidTypeError: the argument is not a list of names.
+            NotSupportedError: columns are computed by SQL expressions.
+        """
+        names = _names(columns)
+        nested = cls._of(schema, names)
+        wanted, read = nested.wanted, nested.schema
+        if names is None or all(name in wanted.names for name in names):
+            return nested
+        paths = tuple(_path(wanted, name) for name in names)
+        fields = [_field_at(read, path).with_name(name) for path, name in zip(paths, names, strict=True)]
+        return cls(wanted, pa.schema(fields, metadata=read.metadata), paths)
+
+    @classmethod
+    def plan_nested(cls, schema: Schema, columns: Iterable[str] | dict[str, str] | None) -> Projection:
+        """Choose the columns of a take; see :meth:`plan`."""
+        return cls._of(schema, _names(columns))
+
+    @classmethod
+    def _of(cls, schema: Schema, names: list[str] | None) -> Projection:
+        wanted = schema if names is None else project(schema, names)
+        return cls(wanted, OutputSchema(wanted).schema)
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Convert a batch of the fields that were read to a batch of the result."""
+        if self.paths is None:
+            return batch
+        if not self.paths:
+            return batch_without_columns(batch.num_rows)
+        arrays = [_array_at(batch, path) for path in self.paths]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _names(columns: Iterable[str] | dict[str, str] | None) -> list[str] | None:
+    """Return the argument as a list; None for every column."""
+    if columns is None:
+        return None
+    if isinstance(columns, dict):
+        raise NotSupportedError("columns computed by SQL expressions are not supported; pass a list of column names")
+    names = None if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable) else list(columns)
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise InvalidTypeError(f"columns must be a list of names, found {columns if names is None else names!r}")
+    return names
+
+
+def _path(wanted: Schema, name: str) -> tuple[int, ...]:
+    """Return the positions from the top-level field down to the named one."""
+    path: list[int] = []
+    siblings = wanted.fields
+    trail = trail_of(siblings, name) or []
+    for node in trail:
+        path.append(next(index for index, sibling in enumerate(siblings) if sibling is node))
+        if node is not trail[-1] and not node.is_struct:
+            raise InvalidInputError(f"column {name!r}: {node.name!r} is not a struct, so it has no member columns")
+        siblings = node.children
+    return tuple(path)
+
+
+def _field_at(schema: pa.Schema, path: tuple[int, ...]) -> pa.Field:
+    field: Any = schema.field(path[0])
+    nullable = field.nullable
+    for index in path[1:]:
+        dtype = field.type
+        field = (dtype.storage_type if isinstance(dtype, pa.BaseExtensionType) else dtype).field(index)
+        nullable = nullable or field.nullable
+    return field.with_nullable(nullable)
+
+
+def _array_at(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
+    array: Any = batch.column(path[0])
+    for index in path[1:]:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        # flatten() propagates nulls of the struct to its members.
+        array = array.flatten()[index]
+    return array

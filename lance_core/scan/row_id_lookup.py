@@ -1,0 +1,107 @@
+"""RowIdLookup: finds rows of a version by their ids.
+
+If row ids are stable, an index of the ids is built at the first lookup and cached with the version. Otherwise, a row id
+is the address of the row.
+
+===================  ======================  ===================
+id                   stable row ids          addresses
+===================  ======================  ===================
+of a deleted row     no row is found         no row is found
+never assigned       no row is found         error
+===================  ======================  ===================
+
+**Source:** ``_take_rows`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from lance_core.errors import RowOutOfRangeError
+from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.table.deletion_vector import read_deletion_offsets
+from lance_core.table.row_id_index import RowIdIndex, RowPlaces
+from lance_core.table.row_lineage import RowLineage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["RowIdLookup"]
+
+_ADDRESS_SHIFT: Final = np.uint64(32)
+_OFFSET_MASK: Final = np.uint64((1 << 32) - 1)
+
+
+class RowIdLookup:
+    """Finds rows of one version.
+
+    Args:
+        fragments: all fragments of the version.
+        locator: locates their files.
+    """
+
+    def __init__(self, fragments: Sequence[Fragment], locator: FileLocator) -> None:
+        """Initialize without reading anything."""
+        self._fragments = fragments
+        self._locator = locator
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether rows have stable ids."""
+        return any(fragment.has_row_ids for fragment in self._fragments)
+
+    def find(self, ids: npt.NDArray[np.uint64], *, ignores_deletions: bool = False) -> RowPlaces:
+        """Return the locations of rows.
+
+        Args:
+            ids: row ids, in any order; ids may repeat.
+            ignores_deletions: also find deleted rows, if row ids are addresses.
+
+        Raises:
+            RowOutOfRangeError: no row, deleted or not, has an address.
+            CorruptDataError: two rows have the same stable id, or a sequence of ids is damaged.
+        """
+        if self.is_stable:
+            return self._index.find(ids, self._deleted)
+        return self._at_addresses(ids, ignores_deletions=ignores_deletions)
+
+    @cached_property
+    def _index(self) -> RowIdIndex:
+        hidden = hidden_columns_of(self._locator)
+        return RowIdIndex(self._fragments, lambda fragment: RowLineage(fragment.message, hidden).row_ids())
+
+    @cached_property
+    def _by_id(self) -> dict[int, int]:
+        return {fragment.id: index for index, fragment in enumerate(self._fragments)}
+
+    def _at_addresses(self, addresses: npt.NDArray[np.uint64], *, ignores_deletions: bool) -> RowPlaces:
+        fragment_ids, positions = addresses >> _ADDRESS_SHIFT, (addresses & _OFFSET_MASK).astype(np.int64)
+        owners = np.full(len(addresses), -1, np.int64)
+        for fragment_id in np.unique(fragment_ids).tolist():
+            here = np.flatnonzero(fragment_ids == fragment_id)
+            owner = self._by_id.get(fragment_id)
+            if owner is None:
+                raise RowOutOfRangeError(
+                    f"row address {int(addresses[here[0]])} belongs to fragment {fragment_id}, which does not exist"
+                )
+            fragment = self._fragments[owner]
+            if int(positions[here].max()) >= fragment.physical_rows:
+                raise RowOutOfRangeError(
+                    f"fragment {fragment_id} has {fragment.physical_rows} rows, but row {positions[here].max()} was "
+                    "requested"
+                )
+            if fragment.deletion_file is not None and not ignores_deletions:
+                here = here[~np.isin(positions[here], self._deleted(fragment))]
+            owners[here] = owner
+        return RowPlaces(owners, positions)
+
+    def _deleted(self, fragment: Fragment) -> npt.NDArray[np.uint32]:
+        return read_deletion_offsets(fragment, self._locator)

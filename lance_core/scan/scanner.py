@@ -1,0 +1,269 @@
+"""LanceScanner: a planned scan over fragments of one version.
+
+Fragments are read one after another, each as a stream of batches, so that memory is bounded by the pages in flight.
+Without a filter, a row range is computed from the fragments' row counts: skipped rows are not read. With a filter,
+offset and limit count matching rows, and the scan ends with the last requested row; :mod:`~lance_core.scan.matching`
+finds the matching rows and reads their columns.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from lance_core.blobs.pieces import blob_pieces
+from lance_core.errors import InvalidInputError
+from lance_core.file.read_config import ReadConfig
+from lance_core.file.session import UNCACHED, Session
+from lance_core.predicate.predicate import Predicate
+from lance_core.public.arguments import whole_number
+from lance_core.scan.fragment_reader import FragmentReader
+from lance_core.scan.matching import (
+    RowCut,
+    find_rows,
+    gathered,
+    is_covered,
+    matching_batches,
+    read_found,
+)
+from lance_core.scan.output_schema import batch_without_columns
+from lance_core.scan.projection import Projection
+from lance_core.scan.row_columns import columns_with_row_names, wants_offsets, with_row_columns
+from lance_core.scan.scan_plan import LiveRange, plan_ranges
+from lance_core.scan.shown_columns import BlobHandling, ShownColumns
+from lance_core.schema.blob_fields import stored_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from lance_core.schema.field import Schema
+    from lance_core.table.base_paths import FileLocator
+    from lance_core.table.fragment import Fragment
+
+__all__ = ["LanceScanner", "ScanSource"]
+
+_MAX_BATCH_ROWS: Final = 2**32 - 1
+
+_VALUES_BYTES: Final = 64 * 1024 * 1024
+"""Maximum size of the blobs in a batch, if no batch size was requested and unless a single row has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSource:
+    """The fragments to scan.
+
+    Attributes:
+        schema: schema of the table.
+        fragments: the fragments in scan order.
+        locator: locates their files.
+        version_fragments: all fragments of the version; None if all are scanned.
+        session: opens their files, and keeps them open for other readers.
+    """
+
+    schema: Schema
+    fragments: Sequence[Fragment]
+    locator: FileLocator
+    version_fragments: Sequence[Fragment] | None = None
+    session: Session = UNCACHED
+
+    def reader(self, fragment: Fragment, first_row: int = 0) -> FragmentReader:
+        """Return a reader for one of the fragments; see :class:`FragmentReader`."""
+        return FragmentReader(fragment, self.locator, first_row, self.session)
+
+    def first_rows(self) -> Mapping[int, int]:
+        """Map each fragment id to the number of rows that are not deleted in the preceding fragments of the version."""
+        fragments = self.fragments if self.version_fragments is None else self.version_fragments
+        counts = [self.reader(fragment).num_live_rows for fragment in fragments]
+        return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
+
+
+class LanceScanner:
+    """One scan; every call of a ``to_*`` method reads the data again.
+
+    Args:
+        source: the fragments to scan.
+        columns: names or dotted paths, including row columns; None for every column of the table.
+        filter: the rows to select, as SQL text or an Arrow expression; None for all. The columns of the filter need not
+            be among the returned columns.
+        limit: number of rows to return; None for all.
+        offset: number of rows to skip; None for 0.
+        batch_size: maximum number of rows in a batch; None for 8192, or fewer if blob values are large.
+        with_row_id: whether to append the column ``_rowid``.
+        with_row_address: whether to append the column ``_rowaddr``.
+        blob_handling: "all_binary" for the values of blob columns; descriptors by default.
+        use_stats: skip rows that the statistics of 0.1 files rule out; True by default.
+
+    Raises:
+        InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
+        InvalidTypeError: a number is not whole, or columns are not names.
+        NotSupportedError: columns are computed by SQL expressions, or a part of the filter is not supported.
+    """
+
+    def __init__(
+        self,
+        source: ScanSource,
+        *,
+        columns: Sequence[str] | dict[str, str] | None = None,
+        filter: Any = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        blob_handling: str | None = None,
+        use_stats: bool | None = None,
+    ) -> None:
+        """Plan the scan; nothing is read."""
+        self._source = source
+        columns = columns_with_row_names(
+            source.schema, columns, with_id=bool(with_row_id), with_address=bool(with_row_address)
+        )
+        declared = source.schema if columns is None else with_row_columns(source.schema)
+        table = ShownColumns.plan(declared, BlobHandling.parse(blob_handling))
+        self._stored = table.stored
+        self._projection = Projection.plan(table.shown, columns)
+        self._columns = table.of(self._projection.wanted)
+        self._predicate = None
+        if filter is not None:
+            self._predicate = Predicate.plan(with_row_columns(stored_schema(source.schema), offsets=False), filter)
+        self._limit = None if limit is None else whole_number("limit", limit)
+        self._offset = None if offset is None else whole_number("offset", offset)
+        self._whole_batches = batch_size is not None
+        self._config = _read_config(batch_size, use_stats)
+        plan_ranges((), offset=self._offset, limit=self._limit)
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self._projection.schema
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the whole dataset."""
+        return Projection.plan(self._source.schema, None).schema
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Stream the rows."""
+        for reader, batch in self._bounded(
+            self._range_batches() if self._predicate is None else self._matching_batches()
+        ):
+            yield self._projection.apply(self._columns.apply(batch, reader))
+
+    def scan_batches(self) -> Iterator[pa.RecordBatch]:
+        """Stream the rows; the same as :meth:`to_batches`."""
+        return self.to_batches()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as an Arrow stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        """Return the rows in memory."""
+        batches = list(self.to_batches())
+        if batches and not self.projected_schema.names:
+            # A table without columns keeps its number of rows only if it is created from such batches.
+            return pa.Table.from_batches(batches)
+        return pa.Table.from_batches(batches, schema=self.projected_schema)
+
+    def count_rows(self) -> int:
+        """Return the number of rows that the scan returns; only the columns of the filter are read, if there is one."""
+        if self._predicate is None:
+            return sum(rows.stop - rows.start for _, rows in self._ranges())
+        return sum(len(rows) for _, rows in self._found())
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Return the first rows."""
+        plan_ranges((), offset=None, limit=whole_number("num_rows", num_rows))
+        shorter = copy(self)
+        shorter._limit = num_rows if self._limit is None else min(num_rows, self._limit)
+        return shorter.to_table()
+
+    def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
+        """Limit the bytes per batch if blob values are loaded and no batch size was requested."""
+        if self._whole_batches or not self._columns.loads_blobs:
+            yield from batches
+            return
+        for reader, batch in batches:
+            for start, stop in blob_pieces(batch, self._columns.stored, _VALUES_BYTES):
+                yield reader, batch.slice(start, stop - start)
+
+    def _range_batches(self) -> Iterator[_Rows]:
+        """Yield the rows of the ranges that offset and limit select."""
+        for reader, rows in self._ranges():
+            for batch in reader.batches(self._columns.stored, rows.start, rows.stop, self._config):
+                yield reader, batch
+
+    def _matching_batches(self) -> Iterator[_Rows]:
+        """Yield the rows that match the filter."""
+        predicate = self._predicate
+        if predicate is not None and predicate.constant is None and is_covered(self._columns.stored, predicate):
+            yield from self._covered_batches(predicate)
+            return
+        for reader, rows in self._found():
+            for batch in read_found(reader, self._columns.stored, self._stored, rows, self._config):
+                yield reader, batch
+
+    def _covered_batches(self, predicate: Predicate) -> Iterator[_Rows]:
+        """Yield the rows that match the filter if only its columns are requested; the columns are read once."""
+        cut = RowCut(self._offset, self._limit)
+        names = self._columns.stored.names
+        for reader in self._readers():
+            if cut.is_done():
+                return
+            for rows, batch in matching_batches(reader, predicate, self._config):
+                kept = cut.next(len(rows))
+                if kept.start < kept.stop:
+                    some = batch.slice(kept.start, kept.stop - kept.start)
+                    yield reader, some.select(names) if names else batch_without_columns(some.num_rows)
+                if cut.is_done():
+                    return
+
+    def _found(self) -> Iterator[tuple[FragmentReader, npt.NDArray[np.int64]]]:
+        """Yield the live rows that match the filter, within offset and limit."""
+        if self._predicate is None:
+            return
+        cut = RowCut(self._offset, self._limit)
+        for reader in self._readers():
+            if cut.is_done():
+                return
+            for rows in gathered(find_rows(reader, self._predicate, self._config), cut):
+                yield reader, rows
+
+    def _readers(self) -> Iterator[FragmentReader]:
+        # Readers are created one at a time: each keeps its files open.
+        first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}
+        for fragment in self._source.fragments:
+            yield self._source.reader(fragment, first_rows.get(fragment.id, 0))
+
+    def _ranges(self) -> Iterator[tuple[FragmentReader, LiveRange]]:
+        readers: list[FragmentReader] = []
+
+        def live_counts() -> Iterator[int]:
+            for reader in self._readers():
+                readers[:] = [reader]
+                yield reader.num_live_rows
+
+        for rows in plan_ranges(live_counts(), offset=self._offset, limit=self._limit):
+            yield readers[0], rows
+
+
+def _read_config(batch_size: int | None, use_stats: bool | None) -> ReadConfig:
+    """Convert the arguments of a scan; None means the default."""
+    config = ReadConfig(use_stats=use_stats is None or bool(use_stats))
+    if batch_size is None:
+        return config
+    batch_rows = whole_number("batch_size", batch_size)
+    if not 1 <= batch_rows <= _MAX_BATCH_ROWS:
+        raise InvalidInputError(f"batch_size must be between 1 and {_MAX_BATCH_ROWS}, found {batch_size}")
+    return replace(config, batch_rows=batch_rows)
+
+
+_Rows: TypeAlias = "tuple[FragmentReader, pa.RecordBatch]"
+"""The reader of a fragment, and a batch of its rows."""

@@ -1,0 +1,122 @@
+"""ShownColumns: the public form of columns whose stored form is internal.
+
+===============  =======================  ===========================================
+Column           Stored                   Public
+===============  =======================  ===========================================
+blob             descriptors              descriptors, or the bytes if requested
+JSON             ``lance.json``           ``arrow.json`` text
+===============  =======================  ===========================================
+
+Filters use the stored form; values are loaded only for the rows that are returned.
+
+**Source:** ``blob_handling`` of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Self
+
+from lance_core.errors import InvalidInputError
+from lance_core.file.blob_values import replace_leaves
+from lance_core.scan.output_schema import OutputSchema
+from lance_core.schema.blob_fields import bytes_schema, has_blobs, stored_schema
+from lance_core.schema.extension_types import storage_array
+from lance_core.schema.field import Schema
+from lance_core.schema.json_columns import ARROW_JSON, decode_json, shown_json_schema
+from lance_core.schema.projection import project_by_ids
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_core.scan.fragment_reader import FragmentReader
+    from lance_core.schema.field import Field
+
+__all__ = ["BlobHandling", "ShownColumns"]
+
+
+class BlobHandling(Enum):
+    """What a scan returns for blob columns."""
+
+    ALL_BINARY = "all_binary"
+    """The values."""
+
+    BLOBS_DESCRIPTIONS = "blobs_descriptions"
+    """Descriptors of the values. The default."""
+
+    ALL_DESCRIPTIONS = "all_descriptions"
+    """The same as ``BLOBS_DESCRIPTIONS``: only blob columns have descriptors."""
+
+    @classmethod
+    def parse(cls, name: str | None) -> Self:
+        """Return the member with the given name; None means the default.
+
+        Raises:
+            InvalidInputError: there is no member with this name.
+        """
+        text = cls.BLOBS_DESCRIPTIONS.value if name is None else name
+        found = next((member for member in cls if member.value == text), None)
+        if found is None:
+            known = ", ".join(sorted(member.value for member in cls))
+            raise InvalidInputError(f"Invalid blob_handling: {name!r}. Expected one of: {known}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ShownColumns:
+    """The two forms of a projection.
+
+    Attributes:
+        stored: the projection with which fragments are read.
+        shown: the projection that callers receive.
+    """
+
+    stored: Schema
+    shown: Schema
+
+    @property
+    def loads_blobs(self) -> bool:
+        """Whether callers receive the values of blobs."""
+        blobs = [self.shown.find(leaf.id) for leaf in self.stored.leaves() if leaf.is_blob]
+        return any(blob is not None and not blob.is_struct for blob in blobs)
+
+    @classmethod
+    def plan(cls, declared: Schema, handling: BlobHandling) -> Self:
+        """Return both forms of a table's schema."""
+        stored = stored_schema(declared)
+        shown = bytes_schema(declared) if handling is BlobHandling.ALL_BINARY and has_blobs(declared) else stored
+        return cls(stored, shown_json_schema(shown))
+
+    def of(self, shown: Schema) -> ShownColumns:
+        """Return both forms of a projection.
+
+        Args:
+            shown: fields of :attr:`shown`, possibly pruned.
+        """
+        if self.shown is self.stored:
+            return ShownColumns(shown, shown)
+        ids = {leaf.id for leaf in shown.leaves()}
+        by_id = {top.id: top for top in project_by_ids(self.stored, ids).fields}
+        return ShownColumns(Schema(fields=tuple(by_id[top.id] for top in shown.fields), metadata=shown.metadata), shown)
+
+    def apply(self, batch: pa.RecordBatch, reader: FragmentReader) -> pa.RecordBatch:
+        """Return the batch in the form that callers receive.
+
+        Args:
+            batch: rows of one fragment with the schema of ``stored``; no row occurs twice.
+            reader: reader of the fragment.
+        """
+        if self.shown is self.stored:
+            return batch
+
+        def load(stored: pa.Array, leaf: Field) -> pa.Array:
+            if leaf.extension_name == ARROW_JSON:
+                return decode_json(storage_array(stored), leaf.name)
+            return reader.blobs(stored, leaf.id).load()
+
+        arrays = [
+            replace_leaves(storage_array(array), before, after, load)
+            for array, before, after in zip(batch.columns, self.stored.fields, self.shown.fields, strict=True)
+        ]
+        return OutputSchema(self.shown).batch(arrays, batch.num_rows)

@@ -1,0 +1,233 @@
+"""TableView: one version of a dataset, as used by the functions behind the API's methods.
+
+A view is immutable: it has the location, the manifest, the options, and the locator of files. Functions take a view;
+those that create a version return the view of the new version. Frequently used values are cached on first use.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
+from lance_core.places.location import open_log, uri_text
+from lance_core.places.references import open_version, read_manifest
+from lance_core.places.uris import line_uri, recorded_root
+from lance_core.scan.early_fragments import with_row_counts
+from lance_core.scan.row_id_lookup import RowIdLookup
+from lance_core.scan.scanner import ScanSource
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.fragment import Fragments
+from lance_core.table.fragment_totals import FragmentTotals
+from lance_core.table.lines import planned_line
+from lance_core.table.paths import is_detached_version
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+    from pathlib import Path
+
+    from lance_core.places.location import CommitLock
+    from lance_core.places.references import Reference
+    from lance_core.schema.field import Schema
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+
+__all__ = ["Handle", "TableView"]
+
+_NOT_ASKED: Final = object()
+"""Placeholder for the identity of a line until a change is planned on it."""
+
+
+class TableView:
+    """One version of a dataset.
+
+    Args:
+        uri: location of the line (main branch or branch) of the version.
+        log: the versions of the line.
+        manifest: manifest of the version.
+        storage_options: the storage options given when the dataset was opened.
+        line: the value of :attr:`line`; None if unknown.
+
+    Raises:
+        CorruptDataError: the manifest is damaged.
+        UnsupportedFeatureFlagError: the version needs a feature that this library does not support.
+
+    Attributes:
+        locator: locates the files of the version.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        log: VersionLog,
+        manifest: Manifest,
+        storage_options: dict[str, str] | None,
+        line: Hashable = None,
+    ) -> None:
+        """Initialize without reading anything."""
+        self._totals = FragmentTotals.of(manifest.message)
+        manifest.check_readable(self._totals)
+        self.uri: Final = uri
+        self.log: Final = log
+        self.manifest: Final = manifest
+        self.storage_options: Final = storage_options
+        self.locator: Final = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
+        self._line: Hashable = _NOT_ASKED if line is None else line
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | Path,
+        version: int | str | None,
+        storage_options: dict[str, str] | None,
+        commit_lock: CommitLock | None,
+    ) -> Self:
+        """Read one manifest; arguments and errors as for ``LanceDataset``."""
+        text = uri_text(uri)
+        opened = open_log(text, storage_options, commit_lock)
+        log, manifest = open_version(opened, version)
+        return cls(line_uri(text, of=opened, to=log), log, manifest, storage_options)
+
+    def at(self, reference: Reference) -> Self:
+        """Return the view of another version of the dataset.
+
+        Args:
+            reference: a version number on this line, the name of a tag, or a tuple (branch, number); None or "main" as
+                the branch means the main branch, and None as the number means the latest version.
+
+        Raises:
+            VersionNotFoundError: there is no such version.
+            RefNotFoundError: there is no such tag or branch.
+            InvalidTypeError: the argument is none of these.
+        """
+        if reference is None:
+            raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
+        log, manifest = open_version(self.log, reference, branch=self.branch)
+        line = self.known_line if log.root == self.log.root else None
+        return type(self)(line_uri(self.uri, of=self.log, to=log), log, manifest, self.storage_options, line)
+
+    def latest(self) -> Self:
+        """Return the view of the latest version of this line, even if a branch was recreated under its name."""
+        return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options)
+
+    def showing(self, manifest: Manifest) -> Self:
+        """Return the view of a different version of this line that has already been read."""
+        return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line)
+
+    @property
+    def version(self) -> int:
+        """The number of the version."""
+        return self.manifest.version
+
+    @property
+    def latest_version(self) -> int:
+        """The number of the latest version of this line; looked up at each access.
+
+        Raises:
+            DatasetNotFoundError: the dataset no longer exists.
+        """
+        latest = self.log.latest()
+        if latest is None:
+            raise DatasetNotFoundError(f"dataset '{self.uri}' no longer exists", path=self.uri)
+        return latest.version
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch; empty on the main branch."""
+        return self.manifest.message.branch
+
+    @property
+    def schema(self) -> Schema:
+        """The schema with field ids."""
+        return self.manifest.schema
+
+    @property
+    def line(self) -> Hashable:
+        """Identifies the branch of this version, to detect a recreated branch; None on the main branch."""
+        if self._line is _NOT_ASKED:
+            self._line = planned_line(self.log, self.manifest)
+        return self._line
+
+    @property
+    def known_line(self) -> Hashable:
+        """:attr:`line` if it has been requested before; None otherwise."""
+        return None if self._line is _NOT_ASKED else self._line
+
+    @cached_property
+    def counted_manifest(self) -> Manifest:
+        """The manifest with the row counts of every fragment; missing counts are read from data files.
+
+        Raises:
+            NotFoundError: a data file is missing.
+            CorruptDataError: a data file is damaged.
+        """
+        return self.manifest if self._totals.counts_every_fragment else with_row_counts(self.manifest, self.locator)
+
+    @property
+    def recorded_rows(self) -> int | None:
+        """The number of live rows; None if the manifest does not record all row counts."""
+        return self._totals.num_live_rows
+
+    @property
+    def fragments(self) -> Sequence[Fragment]:
+        """The records of all fragments, with their row counts; raises as :attr:`counted_manifest`."""
+        return Fragments(self.counted_manifest.message.fragments)
+
+    def lineage(self, num_versions: int) -> list[int]:
+        """Return the numbers of this version and the versions before it, newest first.
+
+        A detached version has no history, so only its own number is returned.
+
+        Args:
+            num_versions: maximum number of versions; at least 1.
+        """
+        if is_detached_version(self.version):
+            return [self.version]
+        newer = self.log.newer_than(max(self.version - num_versions, 0))
+        return [name.version for name in reversed(newer) if name.version <= self.version]
+
+    def find_fragment(self, fragment_id: int) -> Fragment | None:
+        """Return the record of a fragment, or None if there is no such fragment."""
+        return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
+
+    def source(self, fragment_ids: Sequence[int] | None = None) -> ScanSource:
+        """Return the source of a scan: all fragments, or the given ones in this order.
+
+        Raises:
+            InvalidInputError: there is no such fragment.
+        """
+        if fragment_ids is None:
+            return self._source_of(self.fragments)
+        by_id = {fragment.id: fragment for fragment in self.fragments}
+        missing = [fragment_id for fragment_id in fragment_ids if fragment_id not in by_id]
+        if missing:
+            raise InvalidInputError(f"version {self.version} has no fragment {missing[0]}")
+        return self._source_of([by_id[fragment_id] for fragment_id in fragment_ids])
+
+    def source_of(self, fragment: Fragment) -> ScanSource:
+        """Return the source of a scan of one fragment."""
+        return self._source_of((fragment,))
+
+    def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
+        return ScanSource(self.schema, fragments, self.locator, self.fragments)
+
+    @cached_property
+    def row_lookup(self) -> RowIdLookup:
+        """The lookup of rows by their ids."""
+        return RowIdLookup(self.fragments, self.locator)
+
+    def recorded_root(self) -> str:
+        """Return the root of this line, in the form that manifests record."""
+        return recorded_root(self.uri, self.log)
+
+
+class Handle(Protocol):
+    """A user's handle on a view, which is replaced by the new view after each change through the handle."""
+
+    @property
+    def view(self) -> TableView:
+        """The version of the handle."""
+
+    def show(self, view: TableView) -> None:
+        """Move the handle to a different version."""

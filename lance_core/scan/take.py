@@ -1,0 +1,126 @@
+"""Reads of individual rows, by their position in the dataset or by their row id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, RowOutOfRangeError
+from lance_core.file.row_numbers import row_ids as checked_row_ids
+from lance_core.file.row_numbers import row_positions
+from lance_core.scan.projection import Projection
+from lance_core.scan.row_columns import wants_offsets, with_row_columns
+from lance_core.scan.scan_plan import live_to_physical
+from lance_core.scan.shown_columns import BlobHandling, ShownColumns
+from lance_core.table.row_id_index import RowPlaces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from lance_core.scan.row_id_lookup import RowIdLookup
+    from lance_core.scan.scanner import ScanSource
+
+__all__ = ["find_rows_at", "take_rows", "take_rows_by_id"]
+
+
+def take_rows(
+    source: ScanSource, indices: Sequence[int] | pa.Array, columns: Sequence[str] | dict[str, str] | None
+) -> pa.Table:
+    """Read individual rows, in the requested order; rows may repeat.
+
+    Args:
+        source: the fragments to read.
+        indices: positions among the rows that are not deleted.
+        columns: names or dotted paths, including row columns; None for every column of the table. Members stay inside
+            their structs.
+
+    Raises:
+        RowOutOfRangeError: a position is out of range.
+        InvalidInputError: a column is unknown.
+        InvalidTypeError: a position is not an integer, or columns are not names.
+    """
+    taking = _Taking(source, columns)
+    return taking.table(find_rows_at(source, row_positions(indices)))
+
+
+def take_rows_by_id(
+    source: ScanSource,
+    lookup: RowIdLookup,
+    row_ids: Sequence[int] | pa.Array,
+    columns: Sequence[str] | dict[str, str] | None,
+    *,
+    ignores_deletions: bool = False,
+) -> pa.Table:
+    """Read individual rows by id, in the requested order; ids may repeat, and ids without a row are skipped.
+
+    Args:
+        source: the fragments of the whole version.
+        lookup: finds rows by their ids.
+        row_ids: stable row ids, or addresses if the table has no stable row ids.
+        columns: as for :func:`take_rows`.
+        ignores_deletions: also read deleted rows, if row ids are addresses.
+
+    Raises:
+        RowOutOfRangeError: no row has an address.
+        InvalidInputError: a column is unknown.
+        InvalidTypeError: an id is not an integer, or columns are not names.
+        CorruptDataError: two rows have the same id.
+    """
+    taking = _Taking(source, columns)
+    places = lookup.find(checked_row_ids(row_ids), ignores_deletions=ignores_deletions)
+    found = places.is_found
+    return taking.table(RowPlaces(places.owners[found], places.positions[found]))
+
+
+def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces:
+    """Return the addresses of rows, by position among the rows that are not deleted.
+
+    Raises:
+        RowOutOfRangeError: a position is out of range.
+    """
+    readers = [source.reader(fragment) for fragment in source.fragments]
+    stops = np.cumsum([reader.num_live_rows for reader in readers], dtype=np.int64)
+    num_rows = int(stops[-1]) if len(stops) else 0
+    outside = wanted[(wanted < 0) | (wanted >= num_rows)]
+    if outside.size:
+        raise RowOutOfRangeError(f"row {int(outside[0])} is out of range; there are {num_rows} rows")
+    owners = np.searchsorted(stops, wanted, side="right").astype(np.int64)
+    positions = np.zeros(len(wanted), np.int64)
+    for owner in np.unique(owners).tolist():
+        here = owners == owner
+        start = int(stops[owner - 1]) if owner else 0
+        positions[here] = live_to_physical(readers[owner].deleted_rows(), wanted[here] - start)
+    return RowPlaces(owners, positions)
+
+
+class _Taking:
+    """Reads rows whose locations are known."""
+
+    def __init__(self, source: ScanSource, columns: Sequence[str] | dict[str, str] | None) -> None:
+        declared = source.schema if columns is None else with_row_columns(source.schema, nullable_offsets=False)
+        whole = ShownColumns.plan(declared, BlobHandling.BLOBS_DESCRIPTIONS)
+        self._source = source
+        self._stored = whole.stored
+        self._projection = Projection.plan_nested(whole.shown, columns)
+        self._columns = whole.of(self._projection.wanted)
+        if not self._projection.schema.names:
+            raise InvalidInputError("take requires at least one column")
+
+    def table(self, places: RowPlaces) -> pa.Table:
+        first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}
+        order = np.argsort(places.owners, kind="stable")
+        batches = []
+        for owner in np.unique(places.owners).tolist():
+            rows = places.positions[order[places.owners[order] == owner]]
+            fragment = self._source.fragments[owner]
+            reader = self._source.reader(fragment, first_rows.get(fragment.id, 0))
+            batch = reader.take_physical(self._columns.stored, rows, self._stored)
+            batches.append(self._projection.apply(self._columns.apply(batch, reader)))
+        table = pa.Table.from_batches(batches, schema=self._projection.schema)
+        if np.array_equal(order, np.arange(len(order))):
+            return table
+        return table.take(pa.array(np.argsort(order)))

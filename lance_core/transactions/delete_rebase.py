@@ -1,0 +1,172 @@
+"""Rebase of a delete, or of an update that moves rows, on top of other changes to the same fragments.
+
+A deletion file lists every deleted row of its fragment, so the file of a delete is outdated as soon as another writer
+hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, unless both
+hide the same row. An update hides the rows that it moved, and is rebased in the same way::
+
+    fragment removed, or its data files changed          plan again
+    one of our rows is already hidden                    plan again
+    our rows and theirs are all rows of the fragment     the fragment is removed
+    otherwise                                            a new deletion file with both, always a bitmap
+
+A fragment that this delete removes entirely has no deletion file to merge with; if others changed the fragment, the
+delete is planned again. The merged delete counts as planned on the version with which it was merged. Files that it no
+longer needs are left to the removal of old versions, except those that were written here and not committed.
+
+Source: rebase of deletes and updates by pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lance_core.io.removal import remove_objects
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.deletion_file import deletion_file_path, write_deletion_file
+from lance_core.table.deletion_vector import read_deletion_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyroaring import BitMap
+
+    from lance_core.table.fragment import Fragment
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
+
+__all__ = ["DeleteRebase", "NotMergeable"]
+
+
+@dataclass(frozen=True, slots=True)
+class NotMergeable:
+    """The delete must be planned again.
+
+    Attributes:
+        reason: the reason.
+    """
+
+    reason: str
+
+
+class DeleteRebase:
+    """Merges one delete or update with the commits of other writers, as often as needed.
+
+    Args:
+        log: the table's versions.
+        affected_rows: the rows that the change itself deletes: maps fragment ids to physical positions.
+        storage_options: passed to the stores of base paths.
+    """
+
+    def __init__(
+        self, log: VersionLog, affected_rows: Mapping[int, BitMap], storage_options: Mapping[str, str] | None
+    ) -> None:
+        """Initialize without reading anything."""
+        self._log = log
+        self._affected_rows = affected_rows
+        self._storage_options = storage_options
+        self._written: list[str | None] = []
+
+    def merge(self, operation: Operation, shared: Collection[int], current: Manifest) -> Operation | NotMergeable:
+        """Place the change on a newer version.
+
+        Args:
+            operation: the delete or update.
+            shared: ids of the fragments in which others also deleted rows.
+            current: the newer version.
+
+        Raises:
+            StorageError: a storage operation failed.
+            CorruptDataError: a deletion file is damaged.
+        """
+        # Early releases did not record the number of rows of a fragment, so they were counted for the plan.
+        rows = {fragment.id: fragment.physical_rows for fragment in operation.changed_fragments()}
+        present = {
+            fragment.id: fragment if fragment.physical_rows else fragment.with_physical_rows(rows.get(fragment.id, 0))
+            for fragment in current.fragments
+            if fragment.id in shared
+        }
+        unions: dict[int, BitMap] = {}
+        for fragment_id in sorted(shared):
+            union = self._union(operation, fragment_id, present.get(fragment_id), current)
+            if isinstance(union, NotMergeable):
+                return union
+            unions[fragment_id] = union
+        emptied = {
+            fragment_id for fragment_id, union in unions.items() if len(union) >= present[fragment_id].physical_rows
+        }
+        updated = tuple(
+            self._rewritten(fragment, unions, current.version)
+            for fragment in operation.changed_fragments()
+            if fragment.id not in emptied
+        )
+        return operation.with_hidden_rows(updated, emptied)
+
+    def unsynced_files(self, operation: Operation) -> list[str]:
+        """Return the deletion files of the change, which the commit must make durable."""
+        changed = (fragment for fragment in operation.changed_fragments() if fragment.id in self._affected_rows)
+        return [path for fragment in changed if (path := self._path(fragment)) is not None]
+
+    def discard(self, kept: Manifest | None = None) -> None:
+        """Remove the files that were written here. Best effort.
+
+        Args:
+            kept: a version whose files are kept.
+        """
+        needed = set() if kept is None else {self._path(fragment) for fragment in kept.fragments}
+        remove_objects(self._log.store, [path for path in self._written if path is not None and path not in needed])
+
+    def _union(
+        self, operation: Operation, fragment_id: int, found: Fragment | None, current: Manifest
+    ) -> BitMap | NotMergeable:
+        """Return the union of our rows and theirs, if they are disjoint."""
+        # Imported only when needed: most commits merge nothing.
+        from pyroaring import BitMap
+
+        planned = next((fragment for fragment in operation.changed_fragments() if fragment.id == fragment_id), None)
+        ours = self._affected_rows.get(fragment_id)
+        if planned is None:
+            return NotMergeable(f"it modified fragment {fragment_id}, which this change removes")
+        if found is None:
+            return NotMergeable(f"it removed fragment {fragment_id}, in which this change deletes rows")
+        if _columns(found) != _columns(planned):
+            return NotMergeable(f"the data files of fragment {fragment_id} changed")
+        if not ours:
+            return NotMergeable(
+                f"it deleted rows of fragment {fragment_id}; those that this change deletes are unknown"
+            )
+        locator = FileLocator(self._log.store, self._log.root, current.base_paths, self._storage_options)
+        theirs = BitMap(read_deletion_offsets(found, locator), optimize=False)
+        if not theirs.isdisjoint(ours):
+            return NotMergeable(f"both delete row {(theirs & ours).min()} of fragment {fragment_id}")
+        return theirs | ours
+
+    def _rewritten(self, fragment: Fragment, unions: Mapping[int, BitMap], version: int) -> Fragment:
+        union = unions.get(fragment.id)
+        if union is None:
+            return fragment
+        message = write_deletion_file(
+            self._log.store,
+            self._log.root,
+            fragment_id=fragment.id,
+            read_version=version,
+            offsets=union,
+            as_bitmap=True,
+            durable=False,
+        )
+        changed = fragment.with_deletion(message)
+        self._written.append(self._path(changed))
+        return changed
+
+    def _path(self, fragment: Fragment) -> str | None:
+        """Return the path of the fragment's deletion file; None if it has none or the file is in a base path."""
+        deletion = fragment.deletion_file
+        if deletion is None or deletion.base_id is not None:
+            return None
+        return deletion_file_path(self._log.store, self._log.root, fragment.id, deletion)
+
+
+def _columns(fragment: Fragment) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the path and the field ids of each data file."""
+    return [(file.path, tuple(file.fields)) for file in fragment.message.files]

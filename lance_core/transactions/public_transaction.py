@@ -1,0 +1,160 @@
+"""Public form of operations and transactions.
+
+The public class of each operation is defined next to its record in ``lance_core/transactions/operations/``.
+
+Source: names, arguments and defaults of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+import uuid as uuid_module
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lance_core.errors import InvalidInputError, InvalidTypeError, LanceError, NotSupportedError
+from lance_core.public.arguments import checked_number, whole_number
+from lance_core.transactions.history import read_transaction
+from lance_core.transactions.registry import LanceOperation
+from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY, checked_properties
+from lance_core.transactions.transaction import Transaction as CoreTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.table.version_log import VersionLog
+
+__all__ = [
+    "LanceOperation",
+    "Transaction",
+    "merge_appends",
+    "read_public_transaction",
+    "requested_transaction",
+    "transaction_from_core",
+    "transaction_to_core",
+]
+
+_BATCH: Final = uuid_module.UUID("6e0a41d5-7a35-4b57-9d0c-1f2f6c2f9d3b")
+"""Namespace of the uuids of batches."""
+
+
+@dataclass
+class Transaction:
+    """A change to a dataset, proposed or committed.
+
+    Attributes:
+        read_version: the version that the change was planned on.
+        operation: the operation.
+        uuid: identifies the change: committing the same uuid twice creates one version.
+        transaction_properties: arbitrary properties; ``__lance_commit_message`` contains the commit message.
+    """
+
+    read_version: int
+    operation: LanceOperation.BaseOperation
+    uuid: str = field(default_factory=lambda: str(uuid_module.uuid4()))
+    transaction_properties: dict[str, str] | None = field(default_factory=dict)
+
+
+def transaction_to_core(transaction: Transaction) -> CoreTransaction:
+    """Convert a public transaction to its record.
+
+    Raises:
+        InvalidInputError: a value is malformed.
+        InvalidTypeError: a value has the wrong type.
+        NotSupportedError: the operation cannot be committed.
+    """
+    read_version = checked_number("read_version", transaction.read_version, 0, 2**64)
+    operation: object = transaction.operation
+    if not isinstance(operation, LanceOperation.BaseOperation):
+        name = type(operation).__name__
+        raise NotSupportedError(f"committing the operation {name!r} is not supported", operation=name)
+    properties = checked_properties(transaction.transaction_properties)
+    try:
+        record = operation.to_record()
+    except (TypeError, AttributeError) as error:
+        if isinstance(error, LanceError):
+            raise
+        raise InvalidTypeError(f"an attribute of {type(operation).__qualname__} has the wrong type: {error}") from error
+    return CoreTransaction(read_version=read_version, operation=record, uuid=transaction.uuid, properties=properties)
+
+
+def transaction_from_core(transaction: CoreTransaction) -> Transaction:
+    """Return the public form of a committed transaction."""
+    return Transaction(
+        read_version=transaction.read_version,
+        operation=transaction.operation.to_public(),
+        uuid=transaction.uuid,
+        transaction_properties=dict(transaction.properties),
+    )
+
+
+def read_public_transaction(log: VersionLog, version: int) -> Transaction | None:
+    """Return the transaction that created a version; None if it is no longer recorded.
+
+    Raises:
+        VersionNotFoundError: there is no such version.
+        CorruptDataError: the transaction is damaged.
+    """
+    transaction = read_transaction(log, log.read_version(version))
+    return None if transaction is None else transaction_from_core(transaction)
+
+
+def requested_transaction(
+    operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
+) -> Transaction:
+    """Return the transaction itself, or a new one for the operation.
+
+    Raises:
+        InvalidInputError: the operation needs a read version, or the message is given twice.
+        InvalidTypeError: the argument is neither an operation nor a transaction.
+    """
+    if isinstance(operation, Transaction):
+        if commit_message is not None:
+            raise InvalidInputError(
+                f"commit_message cannot be given with a Transaction; set its property {COMMIT_MESSAGE_KEY!r}"
+            )
+        return operation
+    if not isinstance(operation, LanceOperation.BaseOperation):
+        raise InvalidTypeError(
+            f"operation must be a LanceOperation.BaseOperation or Transaction, got {type(operation)}"
+        )
+    if read_version is None and operation.needs_read_version:
+        raise InvalidInputError("read_version is required for all operations except Overwrite and Restore")
+    properties = {} if commit_message is None else {COMMIT_MESSAGE_KEY: commit_message}
+    planned_on = 0 if read_version is None else whole_number("read_version", read_version)
+    return Transaction(planned_on, operation, transaction_properties=properties)
+
+
+def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
+    """Merge several appends into one transaction, which adds all their fragments as one version.
+
+    Its uuid is derived from theirs, so committing the same batch again finds the version that it created.
+
+    Args:
+        transactions: the appends, in the order of their rows. The result has the earliest of their read versions and
+            all of their properties; if a key has several values, the last one counts.
+
+    Raises:
+        InvalidInputError: there are no transactions.
+        InvalidTypeError: an item is not a transaction.
+        NotSupportedError: a transaction is not an append.
+    """
+    if not transactions:
+        raise InvalidInputError("transactions is empty; expected at least one")
+    fragments: list[FragmentMetadata] = []
+    properties: dict[str, str] = {}
+    for transaction in transactions:
+        if not isinstance(transaction, Transaction):
+            raise InvalidTypeError(f"transactions must be Transactions, found {type(transaction).__name__}")
+        appended = transaction.operation.appended_fragments()
+        if appended is None:
+            name = type(transaction.operation).__name__
+            raise NotSupportedError(f"only appends can be committed as a batch, found {name}", operation=name)
+        fragments.extend(appended)
+        properties.update(checked_properties(transaction.transaction_properties))
+    return Transaction(
+        min(transaction.read_version for transaction in transactions),
+        LanceOperation.Append(fragments),
+        uuid=str(uuid_module.uuid5(_BATCH, " ".join(transaction.uuid for transaction in transactions))),
+        transaction_properties=properties,
+    )

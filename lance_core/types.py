@@ -1,0 +1,7 @@
+"""Argument types. The names of ``lance.types``."""
+
+from __future__ import annotations
+
+from lance_core.write.data_input import ReaderLike
+
+__all__ = ["ReaderLike"]

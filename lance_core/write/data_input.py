@@ -1,0 +1,91 @@
+"""Supported forms of input data: everything is converted to a stream of record batches."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
+
+__all__ = ["ReaderLike", "to_reader"]
+
+ReaderLike: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]
+"""A table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or iterable of batches."""
+
+
+def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+    """Convert the data to a stream of batches.
+
+    Args:
+        data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, pandas ``DataFrame``, dictionary of columns,
+            list of dictionaries, iterable of ``pa.RecordBatch``, or anything with ``__arrow_c_stream__``.
+        schema: the schema to convert Python values to, or to cast batches to. Required for an iterable of batches
+            that may be empty.
+
+    Raises:
+        InvalidTypeError: the data is none of these.
+        SchemaMismatchError: a batch cannot be cast to ``schema``.
+        InvalidInputError: Python values cannot be converted to ``schema``, or a schema is required.
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    try:
+        table = _converted(data, schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInputError(f"the data cannot be converted to Arrow: {error}") from error
+    if table is not None:
+        return table.to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes)):
+        return _from_batches(iter(data), schema)
+    raise InvalidTypeError(f"data of type {type(data)} cannot be written")
+
+
+def _converted(data: object, schema: pa.Schema | None) -> pa.Table | None:
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(data, pandas.DataFrame):
+        return pa.Table.from_pandas(data, schema=schema)
+    if isinstance(data, Mapping):
+        return pa.Table.from_pydict(dict(data), schema=schema)
+    if isinstance(data, list) and data and all(isinstance(row, Mapping) for row in data):
+        return pa.Table.from_pylist(data, schema=schema)
+    return None
+
+
+def _from_batches(batches: Iterator[object], schema: pa.Schema | None) -> pa.RecordBatchReader:
+    if schema is None:
+        first = next(batches, None)
+        if first is None:
+            raise InvalidInputError("no batches and no schema were given, so the columns are unknown")
+        schema = _checked(first).schema
+        batches = chain([first], batches)
+    return pa.RecordBatchReader.from_batches(schema, _cast_batches(batches, schema))
+
+
+def _cast_batches(batches: Iterator[object], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for item in batches:
+        batch = _checked(item)
+        if batch.schema.equals(schema):
+            yield batch
+            continue
+        try:
+            yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+        except (pa.ArrowException, ValueError) as error:
+            raise SchemaMismatchError(
+                f"a batch does not have the expected schema.\nexpected:\n{schema}\nfound:\n{batch.schema}"
+            ) from error
+
+
+def _checked(item: object) -> pa.RecordBatch:
+    if not isinstance(item, pa.RecordBatch):
+        raise InvalidTypeError(f"expected a RecordBatch, got {type(item)}")
+    return item

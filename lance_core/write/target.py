@@ -1,0 +1,176 @@
+"""The target of new rows: an existing table, or one to be created.
+
+Appended rows get the table's field ids, and its format unless a different one is requested; columns are matched by
+name, and nullable columns may be missing. Files of format 0.1 cannot be mixed with others, and must contain all
+columns. The fields of a new table, or of a table whose content is replaced, are numbered depth first from 0; replaced
+content keeps the table's format unless a different one is requested.
+
+Source: behavior of pylance 14.0.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self
+
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError, SchemaMismatchError
+from lance_core.file.prepared_input import PreparedInput
+from lance_core.schema.blob_fields import complete_schema, declared_schema
+from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
+from lance_core.schema.field import Schema
+from lance_core.schema.prepared_blobs import in_given_shape
+from lance_core.schema.projection import check_compatible
+from lance_core.schema.storable import check_storable
+from lance_core.table.feature_flags import require_writable
+from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["Mode", "WriteTarget"]
+
+
+class Mode(StrEnum):
+    """What a write does with existing rows."""
+
+    CREATE = "create"
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse the argument. Raises ``InvalidInputError``, or ``InvalidTypeError`` if it is not a string."""
+        if not isinstance(text, str):
+            raise InvalidTypeError(f"mode must be a str, found {text!r}", argument="mode")
+        try:
+            return cls(text.lower())
+        except ValueError as error:
+            raise InvalidInputError(f"mode {text!r} is not one of {[mode.value for mode in cls]}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTarget:
+    """The requirements for the data files of a write.
+
+    Attributes:
+        manifest: the version that the write is planned on; None if there is no table.
+        appends: whether existing rows are kept.
+        table_schema: the schema of the table after the write.
+        file_schema: the part of the table schema that the data contains, in table order.
+        file_version: format of the files.
+        prepared: converts the rows to the form that the table declares.
+    """
+
+    manifest: Manifest | None
+    appends: bool
+    table_schema: Schema
+    file_schema: Schema
+    file_version: LanceFileVersion
+    prepared: PreparedInput
+
+    @classmethod
+    def plan(
+        cls, manifest: Manifest | None, mode: Mode, data_schema: pa.Schema, asked: LanceFileVersion | None
+    ) -> Self:
+        """Plan a write.
+
+        Args:
+            manifest: the latest version; None if there is no table.
+            mode: the mode; an append creates the table if it does not exist.
+            data_schema: schema of the rows.
+            asked: requested format of the files; None for that of the table.
+
+        Raises:
+            SchemaMismatchError: rows to append do not fit the table.
+            UnsupportedVersionError: this library does not write files of that format, or the format does not support a
+                type; the message recommends a format that does.
+            NotSupportedError: a type cannot be stored, or files of the format cannot be mixed with those of the table.
+        """
+        file_version = asked or DEFAULT_VERSION
+        if manifest is not None:
+            require_writable(manifest.message)
+            file_version = _version_for(manifest, mode, asked)
+        file_version.require_writable()
+        if manifest is not None and mode is Mode.APPEND:
+            table_schema = manifest.schema
+            prepared = PreparedInput(data_schema, table=table_schema)
+            data_schema = prepared.schema
+            given = _as_given(table_schema, data_schema)
+            check_compatible(complete_schema(given), data_schema)
+            if file_version.is_legacy:
+                _check_complete(table_schema, data_schema)
+            present = [top for top in given.fields if top.name in data_schema.names]
+            if not present:
+                raise SchemaMismatchError("the rows to append have no columns")
+            file_schema = Schema(fields=tuple(present), metadata=table_schema.metadata)
+        else:
+            prepared = PreparedInput(data_schema, upgrades_blobs=file_version >= LanceFileVersion.V2_2)
+            table_schema = declared_schema(schema_from_arrow(prepared.schema))
+            file_schema = _as_given(table_schema, prepared.schema)
+        check_storable(file_schema, file_version)
+        return cls(
+            manifest=manifest,
+            appends=manifest is not None and mode is Mode.APPEND,
+            table_schema=table_schema,
+            file_schema=file_schema,
+            file_version=file_version,
+            prepared=prepared,
+        )
+
+    @property
+    def read_version(self) -> int:
+        """The version that the write is planned on; 0 if there is no table."""
+        return 0 if self.manifest is None else self.manifest.version
+
+
+def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None) -> LanceFileVersion:
+    own = manifest.file_version
+    if asked is None:
+        return own
+    if mode is Mode.APPEND and not asked.mixes_with(own):
+        raise NotSupportedError(
+            f"data files of version {asked.value} cannot be added to a table of version {own.value}: files of 0.1 "
+            "cannot be mixed with those of other versions; overwrite the table to change its version",
+            expected=own.value,
+            found=asked.value,
+        )
+    if mode is not Mode.APPEND and asked.is_legacy and manifest.mixes_file_versions:
+        raise NotSupportedError(
+            f"a table that has had data files of several versions cannot be changed to version {asked.value}",
+            found=asked.value,
+        )
+    return asked
+
+
+def _as_given(table_schema: Schema, data_schema: pa.Schema) -> Schema:
+    """Return the schema of the table, with blobs in the form used by the rows."""
+    names = data_schema.names
+    tops = [
+        in_given_shape(top, data_schema.field(names.index(top.name)).type) if top.name in names else top
+        for top in table_schema.fields
+    ]
+    return Schema(fields=tuple(tops), metadata=table_schema.metadata)
+
+
+def _check_complete(table_schema: Schema, data_schema: pa.Schema) -> None:
+    """Check that no column is missing: format 0.1 cannot represent a column that a file lacks."""
+    expected = schema_to_arrow(table_schema)
+    for field in expected:
+        if field.name not in data_schema.names:
+            raise SchemaMismatchError(
+                f"column {field.name!r} is missing; rows appended to a table of format 0.1 must have every column",
+                column=field.name,
+            )
+        if _num_fields(field.type) != _num_fields(data_schema.field(field.name).type):
+            raise SchemaMismatchError(
+                f"column {field.name!r} lacks fields; rows appended to a table of format 0.1 must have every field",
+                column=field.name,
+            )
+
+
+def _num_fields(data_type: pa.DataType) -> int:
+    """Return the number of fields below a type, at any depth."""
+    return sum(1 + _num_fields(data_type.field(index).type) for index in range(data_type.num_fields))

@@ -1,0 +1,207 @@
+"""Writing of rows: as fragments to commit later, or directly as a new version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from lance_core.commit.bases import data_places
+from lance_core.commit.commit import commit
+from lance_core.commit.legacy_dictionaries import known_dictionaries
+from lance_core.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    RetryableCommitConflictError,
+    TooMuchWriteContentionError,
+)
+from lance_core.places.references import read_manifest
+from lance_core.public.dataset_base_path import numbered_bases
+from lance_core.schema.convert import schema_to_arrow
+from lance_core.schema.projection import check_compatible, has_same_columns
+from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.table.inner_bases import refuse_inner_bases
+from lance_core.transactions.operations.append import Append
+from lance_core.transactions.operations.overwrite import Overwrite
+from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.transaction import Transaction
+from lance_core.write.data_input import to_reader
+from lance_core.write.external_blobs import ExternalReferences
+from lance_core.write.fragment_writer import write_data_files
+from lance_core.write.new_data_file import remove_placed_files
+from lance_core.write.target import Mode, WriteTarget
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from lance_core.commit.options import CommitOptions
+    from lance_core.schema.field import Schema
+    from lance_core.table.manifest import Manifest
+    from lance_core.table.version_log import VersionLog
+    from lance_core.write.data_input import ReaderLike
+    from lance_core.write.request import WriteRequest
+
+__all__ = ["stage_rows", "write_rows"]
+
+_MAX_PLACEMENTS: Final = 10
+"""Maximum number of times that an append is planned again because a cleanup removed its read version."""
+
+
+def stage_rows(
+    log: VersionLog,
+    manifest: Manifest | None,
+    data: ReaderLike,
+    schema: pa.Schema | None,
+    request: WriteRequest,
+    properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Transaction:
+    """Write rows as fragments and return the transaction that would commit them.
+
+    Args:
+        log: the dataset's versions.
+        manifest: the version to plan on; None if there is no dataset.
+        data: the rows.
+        schema: the schema to which the rows are converted.
+        request: the settings of the write.
+        properties: properties of the transaction.
+        storage_options: options for the stores of blob URIs.
+    """
+    reader = to_reader(data, schema)
+    target = WriteTarget.plan(manifest, request.mode, reader.schema, request.file_version)
+    if request.initial_bases and manifest is not None:
+        raise InvalidInputError("initial_bases can only be given when the table is created")
+    bases = numbered_bases(request.initial_bases or ())
+    refuse_inner_bases(log.root, (base.path for base in bases))
+    known = tuple(map(BasePath.from_proto, bases)) if manifest is None else manifest.base_paths
+    locator = FileLocator(log.store, log.root, known, storage_options)
+    places = data_places(locator, request.target_bases, target_all_bases=request.target_all_bases)
+    config = replace(request.files, version=target.file_version)
+    fragments = write_data_files(
+        target.prepared.reader(reader),
+        places or [locator.data_place(None)],
+        target.file_schema,
+        config,
+        dictionaries=known_dictionaries(manifest) if manifest is not None and target.appends else None,
+        external=ExternalReferences(
+            known,
+            ingest=config.ingests_external_blobs,
+            allow_outside=config.allows_outside_blobs,
+            storage_options=storage_options,
+        ),
+    )
+    operation = (
+        Append(fragments=tuple(fragments))
+        if target.appends
+        else Overwrite(
+            schema=target.table_schema,
+            fragments=tuple(fragments),
+            config_upserts=request.new_table_config if manifest is None else {},
+            initial_bases=bases,
+        )
+    )
+    return Transaction(read_version=target.read_version, operation=operation, properties=dict(properties or {}))
+
+
+def write_rows(
+    log: VersionLog,
+    manifest: Manifest | None,
+    data: ReaderLike,
+    schema: pa.Schema | None,
+    request: WriteRequest,
+    commit_options: CommitOptions,
+    properties: Mapping[str, str],
+) -> Manifest:
+    """Write rows, commit them, and return the manifest of the new version.
+
+    If there is no dataset, an append creates it. If another writer creates the dataset first, the fragments are
+    appended to that dataset, provided that their field ids refer to the same columns there.
+
+    After a failure or an interrupt, the data files are removed, unless a version may refer to them. In that case they
+    are kept, and a later cleanup removes them if they are not needed.
+
+    Raises:
+        AlreadyExistsError: the mode is "create", and the dataset already exists.
+        SchemaMismatchError: the mode is "append", and the rows do not fit the dataset.
+        RetryableCommitConflictError: the mode is "append", and the dataset that another writer has just created has
+            the same columns with different field ids, does not allow nulls in one of them, or has a different data
+            file version; write the rows again.
+    """
+    mode = request.mode
+    if mode is Mode.CREATE and manifest is not None:
+        raise AlreadyExistsError(
+            f"a dataset exists at {log.root}, at version {manifest.version}; choose mode 'append' or 'overwrite'",
+            path=log.root,
+        )
+    log.require_commits()
+    progress = CommitProgress(line=commit_options.progress.line)
+    transaction: Transaction | None = None
+    try:
+        transaction = stage_rows(log, manifest, data, schema, request, properties, commit_options.storage_options)
+        here = replace(
+            commit_options,
+            create_only=transaction.operation.makes_tables and mode is not Mode.OVERWRITE,
+            checks_files=False,
+            file_version=request.file_version,
+            is_first_try=True,
+            progress=progress,
+        )
+        return _commit_rows(log, transaction, here, manifest, mode)
+    except BaseException:
+        if transaction is not None and progress.made is None and not progress.may_land:
+            _remove(log, manifest, transaction, commit_options)
+        raise
+
+
+def _commit_rows(
+    log: VersionLog, transaction: Transaction, options: CommitOptions, manifest: Manifest | None, mode: Mode
+) -> Manifest:
+    """Commit written rows; plan an append again if it conflicts only with removed versions."""
+    known = manifest
+    written = transaction.operation.new_schema()
+    if written is None:
+        written = (manifest or read_manifest(log, None)).schema
+    for _ in range(_MAX_PLACEMENTS):
+        try:
+            return commit(log, transaction, options, known=known)
+        except AlreadyExistsError:
+            if mode is not Mode.APPEND:
+                raise
+        except RetryableCommitConflictError as error:
+            is_unmade = not transaction.operation.makes_tables and not options.progress.may_land
+            if not is_unmade or not error.context.get("is_removed"):
+                raise
+        transaction, known = _planned_on_latest(log, transaction, written)
+        options = replace(options, create_only=False)
+    raise TooMuchWriteContentionError(
+        f"{log.root}: cleanups removed the read version of the append {_MAX_PLACEMENTS} times in a row",
+        path=log.root,
+        attempts=_MAX_PLACEMENTS,
+    )
+
+
+def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, options: CommitOptions) -> None:
+    """Remove the data files of a transaction that was never committed."""
+    operation = planned.operation
+    known = tuple(map(BasePath.from_proto, operation.added_bases())) if manifest is None else manifest.base_paths
+    locator = FileLocator(log.store, log.root, known, options.storage_options)
+    files = [file for fragment in operation.added_fragments() for file in fragment.files]
+    remove_placed_files((locator.data_place(file.base_id), file.path) for file in files)
+
+
+def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
+    """Return an append, planned on the latest version, of rows that were written for a different or no version."""
+    fragments = planned.operation.added_fragments()
+    latest = read_manifest(log, None)
+    check_compatible(latest.schema, schema_to_arrow(schema))
+    versions = {file.file_version for fragment in fragments for file in fragment.files}
+    fits = has_same_columns(latest.schema, schema) and not versions - {latest.file_version}
+    if not fits or planned.operation.added_bases():
+        raise RetryableCommitConflictError(
+            f"{log.root}: by version {latest.version}, other writers changed the dataset's field ids, column "
+            "nullability or data file version; write the rows again",
+            path=log.root,
+            version=latest.version,
+        )
+    return replace(planned, read_version=latest.version, operation=Append(fragments=fragments)), latest

@@ -1,0 +1,141 @@
+"""The Dagster events of a commit.
+
+==================================  =======================  ============================================
+Commit                              Event                    Dagster's reaction
+==================================  =======================  ============================================
+changes rows or columns             ``AssetMaterialization`` downstream is stale, conditions fire
+changes neither (maintenance, an    ``AssetObservation``     none; metadata and plots show it
+index, configuration)
+==================================  =======================  ============================================
+
+A maintenance commit must never be a materialization, not even one with an unchanged data version: freshness would
+restart and ``AutomationCondition.eager()`` fires on any materialization. Both events carry the data version, the
+operation, and the statistics of the version, so that the UI plots them over time.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import dagster as dg
+
+import lance_core
+from lance_core.errors import NotSupportedError, VersionNotFoundError
+from lance_pipelines.events.asset_metadata import VERSION_KEY, dataset_metadata, version_metadata
+from lance_pipelines.events.data_version import data_version_at
+from lance_pipelines.maintenance.policy import MaintenancePolicy
+
+__all__ = [
+    "DATA_VERSION_TAG",
+    "EXTERNAL_WRITER",
+    "OPERATION_TAG",
+    "WRITER_TAG",
+    "dataset_materialization",
+    "dataset_observation",
+]
+
+DATA_VERSION_TAG: Final = "dagster/data_version"
+OPERATION_TAG: Final = "lance/op"
+WRITER_TAG: Final = "lance/writer"
+
+EXTERNAL_WRITER: Final = "external"
+"""Value of the writer's tag for commits that were not made by a run of this instance."""
+
+
+def dataset_materialization(
+    *,
+    dataset: str,
+    uri: str,
+    op: str,
+    report_metadata: Mapping[str, int | float | str],
+    version: int,
+    data_version: str | None = None,
+    writer: str | None = None,
+    policy: MaintenancePolicy | None = None,
+) -> dg.AssetMaterialization:
+    """Return the event of a commit that changed rows; see :func:`dataset_observation`."""
+    what = f"{op}: version {version}" if writer is None else _commit_by_another_program(version, op)
+    return dg.AssetMaterialization(
+        asset_key=dataset,
+        description=what,
+        metadata=_metadata(dataset, uri, version, report_metadata, policy),
+        tags=_tags(uri, op, version, data_version, writer),
+    )
+
+
+def dataset_observation(
+    *,
+    dataset: str,
+    uri: str,
+    op: str,
+    report_metadata: Mapping[str, int | float | str],
+    version: int,
+    data_version: str | None = None,
+    writer: str | None = None,
+    policy: MaintenancePolicy | None = None,
+) -> dg.AssetObservation:
+    """Return the event of a commit that changed no row, or of files that maintenance removed.
+
+    Args:
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        op: what was done: ``compact``, or the operation as the transaction of another program names it.
+        report_metadata: metadata about the work; a key without ``/`` gets the prefix ``lance/``.
+        version: the version afterwards.
+        data_version: the data version; None reads it from the history. For a cleanup, pass the one determined before
+            old versions were removed, because the history may no longer include it.
+        writer: what made the commit; None for the run that reports it.
+        policy: what counts as a small fragment; None takes the default.
+    """
+    what = op if writer is None else _commit_by_another_program(version, op)
+    return dg.AssetObservation(
+        asset_key=dataset,
+        description=f"{what}: no row changed",
+        metadata=_metadata(dataset, uri, version, report_metadata, policy),
+        tags=_tags(uri, op, version, data_version, writer),
+    )
+
+
+def _commit_by_another_program(version: int, op: str) -> str:
+    return f"version {version} ({op}) was committed by another program"
+
+
+def _metadata(
+    dataset: str,
+    uri: str,
+    version: int,
+    report_metadata: Mapping[str, int | float | str],
+    policy: MaintenancePolicy | None,
+) -> dict[str, dg.MetadataValue]:
+    reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
+    return (
+        dataset_metadata(dataset, uri)
+        | _statistics(uri, version, policy or MaintenancePolicy())
+        | {VERSION_KEY: dg.MetadataValue.int(version)}
+        | reported
+    )
+
+
+def _statistics(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
+    try:
+        return version_metadata(lance_core.dataset(uri, version=version), policy)
+    except (VersionNotFoundError, NotSupportedError):
+        # Removed in the meantime, or written by a newer release. The commit still happened, so its event must not fail.
+        return {}
+
+
+def _tags(uri: str, op: str, version: int, data_version: str | None, writer: str | None) -> dict[str, str]:
+    tags = {OPERATION_TAG: op} if writer is None else {OPERATION_TAG: op, WRITER_TAG: writer}
+    if data_version is None:
+        try:
+            data_version = data_version_at(uri, version)
+        except VersionNotFoundError:
+            return tags
+    return tags | {DATA_VERSION_TAG: data_version}
+
+
+def _value(value: int | float | str) -> dg.MetadataValue:
+    if isinstance(value, bool):
+        return dg.MetadataValue.bool(value)
+    if isinstance(value, int):
+        return dg.MetadataValue.int(value)
+    return dg.MetadataValue.float(value) if isinstance(value, float) else dg.MetadataValue.text(value)

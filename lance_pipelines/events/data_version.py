@@ -1,0 +1,96 @@
+"""The data version that Dagster records for a version of a dataset.
+
+Not every version changes rows: a compaction creates two versions that do not, building an index creates one, and so
+does a delete by another program that matches nothing. Dagster must not treat those as new data, or everything
+downstream would run again.
+
+So the data version of version ``v`` is the number of the last version up to ``v`` that changed rows, with the beginning
+of its transaction's UUID: the number alone would repeat after the dataset was deleted and recreated.
+"""
+
+import re
+from typing import Final
+
+import lance_core
+from lance_core import LanceOperation
+from lance_core.errors import VersionNotFoundError
+from lance_core.metadata import MAY_CHANGE_ROWS, Manifest, VersionLog
+from lance_pipelines.maintenance.content import has_previous_content
+
+__all__ = [
+    "CHANGES_ROWS",
+    "changes_rows",
+    "data_version_at",
+    "data_version_of",
+    "is_change",
+    "is_unknown",
+    "operation_name",
+]
+
+CHANGES_ROWS: Final = MAY_CHANGE_ROWS
+"""Operation, as the transaction's oneof names it -> whether readers may see other rows or columns after it."""
+
+_UNKNOWN: Final = "unknown"
+
+_WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def operation_name(operation: LanceOperation.BaseOperation) -> str:
+    """Return the operation as the transaction's oneof names it: ``ReserveFragments`` is ``reserve_fragments``."""
+    if isinstance(operation, LanceOperation.Other):
+        return operation.name
+    return _WORD_START.sub("_", type(operation).__name__).lower()
+
+
+def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
+    """Return whether an operation may change what readers see. An unknown operation counts as a change."""
+    return CHANGES_ROWS.get(operation_name(operation), True)
+
+
+def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
+    """Return whether a version changed rows or columns: its operation can, and its content is not the previous one's.
+
+    Args:
+        log: the versions.
+        manifest: of the version.
+        operation: as the transaction's oneof names it. An operation that is unknown or no longer recorded counts as a
+            change.
+
+    Raises:
+        StorageError: a storage operation failed.
+    """
+    may_change = None if operation is None else CHANGES_ROWS.get(operation)
+    return True if may_change is None else may_change and not has_previous_content(log, manifest)
+
+
+def data_version_of(version: int, transaction_uuid: str | None) -> str:
+    """Return the data version of a version that changed rows; ambiguous without its transaction."""
+    return f"{version}-{transaction_uuid[:8] if transaction_uuid else _UNKNOWN}"
+
+
+def is_unknown(data_version: str) -> bool:
+    """Return whether a data version is a placeholder for one that could not be determined."""
+    return data_version.endswith(f"-{_UNKNOWN}")
+
+
+def data_version_at(uri: str, version: int | None) -> str:
+    """Return the data version of one version of the dataset, None for the latest, as ``"{version}-{8 hex digits}"``.
+
+    The function walks back to the last version that changed rows. If the history was cleaned up before that version,
+    the oldest remaining version is used; the event log may have more information, see ``recorded_versions.py``.
+
+    Raises:
+        VersionNotFoundError: the dataset has no such version.
+    """
+    dataset = lance_core.dataset(uri, version=version)
+    for candidate in range(dataset.version, 0, -1):
+        try:
+            transaction = dataset.read_transaction(candidate)
+        except VersionNotFoundError:
+            return data_version_of(candidate + 1, None)
+        if transaction is None:
+            return data_version_of(candidate, None)
+        manifest = dataset.checkout_version(candidate).manifest
+        if is_change(dataset.log, manifest, operation_name(transaction.operation)):
+            return data_version_of(candidate, transaction.uuid)
+    return data_version_of(1, None)

@@ -1,0 +1,93 @@
+"""FoundVersion: a version found in the log, with its manifest and transaction."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from lance_core.metadata import Manifest, ManifestName, TransactionRecord, VersionLog, read_transaction
+from lance_pipelines.events.data_version import CHANGES_ROWS, data_version_of, is_change
+from lance_pipelines.maintenance.content import content_digest, content_digest_before
+
+__all__ = ["RUN_ID_PROPERTY", "FoundVersion"]
+
+RUN_ID_PROPERTY: Final = "dagster.run_id"
+"""Transaction property with the id of the run that committed."""
+
+_UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundVersion:
+    """One version.
+
+    Attributes:
+        name: the name of its manifest.
+        manifest: the manifest.
+        transaction: the transaction that created it; None when that is no longer recorded.
+        changes_rows: whether readers see other rows or columns than in the previous version. False for an operation
+            that could have changed them but did not (a delete that matches nothing); True for an unknown operation.
+    """
+
+    name: ManifestName
+    manifest: Manifest
+    transaction: TransactionRecord | None
+    changes_rows: bool
+
+    @classmethod
+    def read(cls, log: VersionLog, name: ManifestName) -> Self:
+        """Read the manifest and the transaction, and the previous manifest if the operation can change rows.
+
+        Raises:
+            VersionNotFoundError: the version no longer exists.
+            CorruptDataError: the manifest or the transaction is damaged.
+            StorageError: a storage operation failed.
+        """
+        manifest = log.read(name)
+        transaction = read_transaction(log, manifest)
+        operation = None if transaction is None else transaction.operation.arm
+        return cls(name, manifest, transaction, is_change(log, manifest, operation))
+
+    @property
+    def version(self) -> int:
+        """The version's number."""
+        return self.manifest.version
+
+    @property
+    def operation(self) -> str:
+        """The operation, as the transaction's oneof names it."""
+        return _UNKNOWN if self.transaction is None else self.transaction.operation.arm
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that committed it; None when it was not committed by a Dagster run."""
+        return None if self.transaction is None else self.transaction.properties.get(RUN_ID_PROPERTY)
+
+    @property
+    def data_version(self) -> str:
+        """The data version, if this version changed rows."""
+        return data_version_of(self.version, None if self.transaction is None else self.transaction.uuid)
+
+    @property
+    def content(self) -> str:
+        """Digest of its content."""
+        return content_digest(self.manifest)
+
+    @property
+    def content_before(self) -> str:
+        """Digest of the content of the previous version, if this one changed no row."""
+        rewritten = () if self.transaction is None else self.transaction.operation.rewritten_groups()
+        return content_digest_before(self.manifest, rewritten)
+
+    def repeats(self, content: str) -> bool:
+        """Return whether its content has this digest; False for an unknown operation (the digest may miss it)."""
+        return self.operation in CHANGES_ROWS and self.content == content
+
+    def follows(self, version: int, content: str) -> bool:
+        """Return whether it directly follows a version with that content and changed no row."""
+        return self.version == version + 1 or self.content_before == content
+
+    def facts(self) -> dict[str, int | str]:
+        """Metadata about the transaction, for an event."""
+        if self.transaction is None:
+            return {}
+        run = {} if self.run_id is None else {"run_id": self.run_id}
+        return {"read_version": self.transaction.read_version, "transaction": self.transaction.uuid, **run}

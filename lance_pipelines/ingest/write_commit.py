@@ -1,0 +1,305 @@
+"""Exactly-once commit of a staged write.
+
+All attempts to commit one staged write (a retried step, a re-executed run, a second process) are one transaction: its
+UUID is derived from the id of the write. Each attempt first checks whether a version since the planned one has this
+UUID::
+
+    open latest -> committed already? --yes--> report that version
+         ^              | no
+         |          verify files, counts, schema
+         |              |
+         |          commit on the latest version -- committed --> report
+         |              |
+         +-- retryable conflict, or another writer created the dataset
+
+The mode decides which operation the write becomes:
+
+=============  ==============================  ====================================================================
+Mode           No dataset                      A dataset
+=============  ==============================  ====================================================================
+``append``     create it; fail if the write    append, checked for conflicts with all versions since the planned one
+               was planned on one
+``overwrite``  create it                       overwrite the latest version
+``create``     create it                       fail
+=============  ==============================  ====================================================================
+
+Creating is a single attempt to commit version 1. Of two simultaneous first runs, one creates the dataset; the other is
+committed on top of it, after its schema and field ids were compared with it.
+
+Files are deleted only after a *definite* failure, and only when all versions since the planned one can be read and none
+of them contains this write. After an unknown outcome nothing is deleted.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lance_core
+from lance_core import LanceFileVersion
+from lance_core.errors import (
+    AlreadyExistsError,
+    CommitOutcomeUnknownError,
+    DatasetNotFoundError,
+    IncompatibleTransactionError,
+    InvalidInputError,
+    LanceError,
+    NotFoundError,
+    NotSupportedError,
+    RetryableCommitConflictError,
+    SchemaMismatchError,
+    StorageError,
+    TooMuchWriteContentionError,
+    VersionNotFoundError,
+)
+from lance_core.metadata import commit_transaction
+from lance_pipelines.ingest.declaration import WriteMode
+from lance_pipelines.ingest.verify import verify_files, verify_read_version, verify_row_counts, verify_schema
+from lance_pipelines.ingest.write_plan import open_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_pipelines.ingest.staged_write import StagedWrite
+
+__all__ = ["WriteOutcome", "commit_on", "commit_staged", "transaction_uuid"]
+
+_NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
+"""Namespace of the transaction UUIDs; changing it would let pending writes be committed twice."""
+
+_MAX_ATTEMPTS: Final = 20
+"""How often one call tries to commit on the latest version; each attempt has the commit loop's own retries."""
+
+_DEFINITE_FAILURES: Final = (
+    AlreadyExistsError,
+    IncompatibleTransactionError,
+    InvalidInputError,
+    NotFoundError,
+    NotSupportedError,
+)
+"""Errors that would recur whenever the same files are committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOutcome:
+    """The version of the dataset that holds a staged write.
+
+    Attributes:
+        version: the version that holds it.
+        transaction_uuid: the transaction that created the version; None when it records none.
+        committed: False when there was nothing to commit: no new rows for a dataset that exists.
+        repeated: True when an earlier attempt had committed it.
+        attempts: number of attempts of this call.
+    """
+
+    version: int
+    transaction_uuid: str | None
+    committed: bool = True
+    repeated: bool = False
+    attempts: int = 0
+
+    @property
+    def committed_now(self) -> bool:
+        """True when this call created the version."""
+        return self.committed and not self.repeated
+
+
+def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object]) -> WriteOutcome:
+    """Commit a staged write, or find the version that an earlier attempt committed.
+
+    Args:
+        staged: the message of the write step.
+        discard: called with the dataset's URI and the file token to delete the files of this write, after a failure
+            that rules out that they ever become part of a version.
+
+    Raises:
+        StagedWriteError: a file, a size or a row count differs from the message.
+        SchemaMismatchError: the schema of the fragments does not match that of the dataset.
+        AlreadyExistsError: the mode is ``create`` and another writer created the dataset.
+        DatasetNotFoundError: the dataset of an append no longer exists.
+        IncompatibleTransactionError: a later version invalidates this write.
+        TooMuchWriteContentionError: other writers were faster at every attempt; the files are kept for another one.
+        CommitOutcomeUnknownError: the commit may have succeeded; nothing was deleted.
+        StorageError: a storage operation failed; the files are kept for another attempt when it is ``retryable``.
+    """
+    try:
+        return _commit(staged)
+    except (*_DEFINITE_FAILURES, StorageError) as error:
+        may_pass = isinstance(error, StorageError) and error.retryable
+        if not may_pass and _is_absent_for_good(staged):
+            _discard(staged, discard, error)
+        raise
+
+
+def _commit(staged: StagedWrite) -> WriteOutcome:
+    conflict: RetryableCommitConflictError | None = None
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
+        dataset = open_dataset(staged.uri)
+        if dataset is not None:
+            earlier = _find_commit(staged, dataset)
+            if earlier is not None:
+                return earlier
+        if attempt == 1:
+            verify_row_counts(staged)
+            verify_files(staged)
+        if dataset is not None and staged.mode is WriteMode.APPEND and not staged.fragments:
+            return _nothing_to_commit(dataset)
+        try:
+            version = commit_on(dataset, staged, is_first=attempt == 1)
+        except RetryableCommitConflictError as error:
+            conflict = error
+            continue
+        return WriteOutcome(version=version, transaction_uuid=transaction_uuid(staged), attempts=attempt)
+    raise TooMuchWriteContentionError(
+        f"{staged.uri}: giving up after {_MAX_ATTEMPTS} attempts to commit the write on the latest version",
+        uri=staged.uri,
+    ) from conflict
+
+
+def _nothing_to_commit(dataset: lance_core.LanceDataset) -> WriteOutcome:
+    transaction = dataset.read_transaction(dataset.version)
+    return WriteOutcome(
+        version=dataset.version,
+        transaction_uuid=None if transaction is None else transaction.uuid,
+        committed=False,
+    )
+
+
+def _find_commit(staged: StagedWrite, dataset: lance_core.LanceDataset) -> WriteOutcome | None:
+    """Return the version since the planned one that carries this write's transaction.
+
+    Raises:
+        CommitOutcomeUnknownError: some of those versions were cleaned up, and the others are not this write.
+    """
+    wanted = transaction_uuid(staged)
+    for version in range(dataset.version, staged.read_version, -1):
+        try:
+            transaction = dataset.read_transaction(version)
+        except VersionNotFoundError as error:
+            raise CommitOutcomeUnknownError(
+                f"{staged.uri}: the write was planned on version {staged.read_version}, and version {version} was "
+                "cleaned up in the meantime; whether it was this write can no longer be determined",
+                uri=staged.uri,
+                version=version,
+                write_id=staged.write_id,
+            ) from error
+        if transaction is not None and transaction.uuid == wanted:
+            return WriteOutcome(version=version, transaction_uuid=wanted, repeated=True)
+    return None
+
+
+def _is_absent_for_good(staged: StagedWrite) -> bool:
+    try:
+        dataset = open_dataset(staged.uri)
+        return dataset is None or _find_commit(staged, dataset) is None
+    except LanceError:
+        return False
+
+
+def _discard(staged: StagedWrite, discard: Callable[[str, str], object], error: LanceError) -> None:
+    try:
+        discard(staged.uri, staged.file_token)
+    except LanceError as cleanup_error:
+        # The commit's failure is the one to report; leftover files are unreferenced and have this token in their names.
+        error.add_note(f"the files of this write ({staged.file_token}) could not be removed: {cleanup_error}")
+
+
+def commit_on(dataset: lance_core.LanceDataset | None, staged: StagedWrite, *, is_first: bool) -> int:
+    """Commit a verified write and return the new version.
+
+    Args:
+        dataset: the latest version; None when there is no dataset.
+        staged: the message of the write step.
+        is_first: False after an attempt that failed with a retryable conflict.
+
+    Raises:
+        RetryableCommitConflictError: try again on the version that is the latest now.
+        LanceError: see :func:`commit_staged`.
+    """
+    if dataset is None:
+        return _create(staged)
+    if staged.mode is WriteMode.CREATE:
+        raise AlreadyExistsError(
+            f"{staged.uri}: another writer created the dataset while this one wrote its fragments (mode create)",
+            uri=staged.uri,
+        )
+    if staged.mode is WriteMode.OVERWRITE:
+        transaction = _transaction(staged, _overwrite(staged), dataset.version)
+        return commit_transaction(dataset, transaction, data_storage_version=_file_version(staged))
+    # The planned version, so that all later versions are checked for conflicts. 0, if there was no dataset, means the
+    # latest version. All attempts use the same number, by which they recognize each other.
+    read_version = staged.read_version
+    if read_version:
+        verify_read_version(staged, dataset)
+        if not is_first:
+            read_version = dataset.version
+    _verify_schema(staged, dataset)
+    transaction = _transaction(staged, lance_core.LanceOperation.Append(_fragments(staged)), read_version)
+    return lance_core.LanceDataset.commit(dataset, transaction).version
+
+
+def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> None:
+    try:
+        verify_schema(staged, dataset.lance_schema)
+    except SchemaMismatchError as error:
+        if not staged.read_version or dataset.version == staged.read_version:
+            raise
+        raise IncompatibleTransactionError(
+            f"{staged.uri}: the write was planned on version {staged.read_version}, but another writer changed the "
+            f"dataset's schema by version {dataset.version}: {error}",
+            uri=staged.uri,
+            planned=staged.read_version,
+            found=dataset.version,
+        ) from error
+
+
+def _create(staged: StagedWrite) -> int:
+    if staged.mode is WriteMode.APPEND and staged.read_version:
+        raise DatasetNotFoundError(
+            f"{staged.uri}: the dataset was at version {staged.read_version} when the write was planned, but no "
+            "longer exists",
+            uri=staged.uri,
+            planned=staged.read_version,
+        )
+    transaction = _transaction(staged, _overwrite(staged), 0)
+    try:
+        # An Overwrite alone would also be committed on top of a dataset that another writer creates at this moment.
+        version = _file_version(staged)
+        return commit_transaction(staged.uri, transaction, create_only=True, data_storage_version=version)
+    except AlreadyExistsError as error:
+        raise RetryableCommitConflictError(f"{staged.uri}: another writer created it first", uri=staged.uri) from error
+
+
+def _file_version(staged: StagedWrite) -> LanceFileVersion | None:
+    """Return the file version of a dataset without rows; otherwise the data files determine it."""
+    return None if staged.data_storage_version is None else LanceFileVersion.parse(staged.data_storage_version)
+
+
+def transaction_uuid(staged: StagedWrite) -> str:
+    """Return the UUID of the transaction that commits this write; the same for every attempt."""
+    return str(uuid.uuid5(_NAMESPACE, staged.write_id))
+
+
+def _transaction(
+    staged: StagedWrite, operation: lance_core.LanceOperation.BaseOperation, read_version: int
+) -> lance_core.Transaction:
+    return lance_core.Transaction(
+        read_version=read_version,
+        operation=operation,
+        uuid=transaction_uuid(staged),
+        transaction_properties={
+            "dagster.run_id": staged.run_id,
+            "dagster.step_key": staged.step_key,
+            "lance_pipelines.write_id": staged.write_id,
+            "lance_pipelines.dataset": staged.dataset,
+        },
+    )
+
+
+def _overwrite(staged: StagedWrite) -> lance_core.LanceOperation.Overwrite:
+    return lance_core.LanceOperation.Overwrite(staged.schema, _fragments(staged))
+
+
+def _fragments(staged: StagedWrite) -> list[lance_core.FragmentMetadata]:
+    return [lance_core.FragmentMetadata.from_json(fragment) for fragment in staged.fragments]

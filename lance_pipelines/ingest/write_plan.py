@@ -1,0 +1,70 @@
+"""Planning a write: examines the dataset's location before the write starts.
+
+A write is planned on one version: the fragments get its schema, and the commit is checked for conflicts with all later
+versions. Everything that can be rejected is rejected here, before any row is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lance_core
+from lance_core.errors import AlreadyExistsError, DatasetNotFoundError
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["WritePlan", "open_dataset", "plan_write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """The version that a write starts from.
+
+    Attributes:
+        read_version: the latest version; 0 when there is no dataset.
+        read_transaction: UUID of the transaction that created it; None when there is no dataset, or it records none.
+        schema: the schema that new fragments must have; None when they have the schema of the source, because there is
+            no dataset or because the write replaces everything.
+        data_storage_version: format version of the dataset's data files; None when there is no dataset.
+    """
+
+    read_version: int
+    read_transaction: str | None
+    schema: pa.Schema | None
+    data_storage_version: str | None = None
+
+
+def open_dataset(uri: str) -> lance_core.LanceDataset | None:
+    """Return the latest version of the dataset at ``uri``, or None when there is none."""
+    try:
+        return lance_core.dataset(uri)
+    except DatasetNotFoundError:
+        return None
+
+
+def plan_write(declaration: DatasetDeclaration) -> WritePlan:
+    """Examine the dataset's location.
+
+    Raises:
+        AlreadyExistsError: the mode is ``create`` and there is a dataset.
+    """
+    dataset = open_dataset(declaration.uri)
+    if dataset is None:
+        return WritePlan(read_version=0, read_transaction=None, schema=None)
+    if declaration.mode is WriteMode.CREATE:
+        raise AlreadyExistsError(
+            f"{declaration.uri} holds a dataset (version {dataset.version}); mode create needs an empty location; "
+            "choose append or overwrite, or another URI",
+            uri=declaration.uri,
+            version=dataset.version,
+        )
+    transaction = dataset.read_transaction(dataset.version)
+    return WritePlan(
+        read_version=dataset.version,
+        read_transaction=None if transaction is None else transaction.uuid,
+        schema=dataset.schema if declaration.mode is WriteMode.APPEND else None,
+        data_storage_version=dataset.data_storage_version,
+    )

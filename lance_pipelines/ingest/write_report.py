@@ -1,0 +1,95 @@
+"""The report of a committed write, and of the dataset at the version that it created."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import lance_core
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lance_pipelines.ingest.declaration import WriteMode
+    from lance_pipelines.ingest.staged_write import StagedWrite
+    from lance_pipelines.ingest.write_commit import WriteOutcome
+
+__all__ = ["WriteReport", "report_write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteReport:
+    """Numbers of one commit, all taken from the version that it created.
+
+    Attributes:
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        mode: what was done with existing rows.
+        version: the new version; the latest version when there was nothing to commit.
+        read_version: the version the write was planned on; 0 when there was no dataset.
+        transaction_uuid: the transaction of ``version``; None when it records none.
+        committed: False when there was nothing to commit.
+        repeated: True when an earlier attempt had created the version.
+        attempts: number of commit attempts.
+        schema: the dataset's schema at ``version``.
+        rows_total: live rows at ``version``.
+        fragments_total: fragments at ``version``.
+        bytes_total: bytes of the data files at ``version``; None when a file does not record its size.
+        rows_written: rows that this write added.
+        fragments_written: fragments that this write added.
+        bytes_written: bytes that this write added.
+    """
+
+    dataset: str
+    uri: str
+    mode: WriteMode
+    version: int
+    read_version: int
+    transaction_uuid: str | None
+    committed: bool
+    repeated: bool
+    attempts: int
+    schema: pa.Schema
+    rows_total: int
+    fragments_total: int
+    bytes_total: int | None
+    rows_written: int
+    fragments_written: int
+    bytes_written: int
+
+    def summary(self) -> str:
+        """One line for logs and terminals."""
+        line = f"{self.uri} version {self.version}: {_amount(self.rows_total, self.fragments_total)}"
+        if not self.committed:
+            return f"{line}; this run added no rows"
+        return f"{line}; this run wrote {_amount(self.rows_written, self.fragments_written)}"
+
+
+def report_write(staged: StagedWrite, outcome: WriteOutcome) -> WriteReport:
+    """Read the numbers of the version that holds a staged write, from its manifest alone."""
+    dataset = lance_core.dataset(staged.uri, version=outcome.version)
+    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+    sizes = [data_file.file_size_bytes for fragment in fragments for data_file in fragment.files]
+    known_sizes = [size for size in sizes if size]
+    return WriteReport(
+        dataset=staged.dataset,
+        uri=staged.uri,
+        mode=staged.mode,
+        version=outcome.version,
+        read_version=staged.read_version,
+        transaction_uuid=outcome.transaction_uuid,
+        committed=outcome.committed,
+        repeated=outcome.repeated,
+        attempts=outcome.attempts,
+        schema=dataset.schema,
+        rows_total=dataset.count_rows(),
+        fragments_total=len(fragments),
+        bytes_total=sum(known_sizes) if len(known_sizes) == len(sizes) else None,
+        rows_written=staged.rows_written,
+        fragments_written=len(staged.fragments),
+        bytes_written=staged.bytes_written,
+    )
+
+
+def _amount(rows: int, fragments: int) -> str:
+    return f"{rows} row{'s' * (rows != 1)} in {fragments} fragment{'s' * (fragments != 1)}"

@@ -1,0 +1,180 @@
+"""The plan of a cleanup: its statistics, and the message from the step that plans to the step that removes.
+
+The plan itself is not part of the message. The step that removes files plans again while it holds the dataset's pool
+slot: between the steps a version may have been tagged or committed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Self
+
+import lance_core.metadata
+from lance_core.metadata import FileKind, PathState, plan_cleanup
+from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, format_duration, render_plan
+from lance_pipelines.maintenance.policy import CleanupPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lance_core.metadata import ClassifiedPath, CleanupPlan
+
+__all__ = ["CleanupForecast", "FileTotals", "PlannedCleanup", "files_left_alone", "plan_removal"]
+
+_SHOWN_KINDS: Final = (
+    ("data files", FileKind.DATA),
+    ("deletion files", FileKind.DELETION),
+    ("transaction files", FileKind.TRANSACTION),
+)
+
+
+def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> CleanupPlan:
+    """Plan the removal as of now; tagged versions are kept without an error.
+
+    Args:
+        dataset: the latest version.
+        policy: which versions are removed.
+    """
+    return plan_cleanup(
+        dataset,
+        lance_core.metadata.CleanupPolicy.of(
+            older_than=policy.retention,
+            retain_versions=policy.retain_versions,
+            delete_unverified=policy.delete_unverified,
+            error_if_tagged_old_versions=False,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FileTotals:
+    """Number and bytes of some files."""
+
+    files: int
+    num_bytes: int
+
+    @classmethod
+    def of(cls, paths: Iterable[ClassifiedPath]) -> Self:
+        """Count files."""
+        listed = list(paths)
+        return cls(len(listed), sum(path.num_bytes for path in listed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupForecast:
+    """A planned cleanup.
+
+    Attributes:
+        uri: the dataset's location.
+        policy: which versions are removed.
+        rows: rows of the latest version; a cleanup does not change them.
+        plan: every file below the root, and whether it is kept or removed.
+    """
+
+    uri: str
+    policy: CleanupPolicy
+    rows: int
+    plan: CleanupPlan
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything is to be removed."""
+        return bool(self.plan.removable)
+
+    @property
+    def versions(self) -> int:
+        """Versions that exist."""
+        return len(self.plan.kept_versions) + len(self.plan.removed_versions)
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """Return the metrics for an event."""
+        everything, removable = FileTotals.of(self.plan.paths), FileTotals.of(self.plan.removable)
+        return {
+            "lance/read_version": self.plan.read_version,
+            "lance/rows": self.rows,
+            "lance/versions": self.versions,
+            "lance/versions_after": len(self.plan.kept_versions),
+            "lance/files": everything.files,
+            "lance/files_after": everything.files - removable.files,
+            "lance/storage_bytes": everything.num_bytes,
+            "lance/storage_bytes_after": everything.num_bytes - removable.num_bytes,
+            **files_left_alone(self.plan),
+        }
+
+    def headline(self) -> str:
+        """One line that describes the plan."""
+        place = f"{self.uri} version {self.plan.read_version}"
+        terms = f"the newest {self.policy.retain_versions}"
+        if self.policy.retention:
+            terms += f" and all of the last {format_duration(self.policy.retention)}"
+        if not self.has_work:
+            return f"{place}: nothing to do ({amount(self.versions, 'version')}; {terms} are kept)"
+        removable = FileTotals.of(self.plan.removable)
+        return (
+            f"{place}: {len(self.plan.removed_versions)} of {amount(self.versions, 'version')}, "
+            f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) will be removed; {terms} are kept"
+        )
+
+    def table(self) -> str:
+        """Return the output of a dry run."""
+        plan = self.plan
+        lines = [
+            PlanLine("versions", self.versions, len(plan.kept_versions)),
+            PlanLine("rows of the latest version", self.rows, self.rows),
+            *(_line(name, plan, kind) for name, kind in _SHOWN_KINDS),
+            _line("all files", plan, None),
+        ]
+        everything, removable = FileTotals.of(plan.paths), FileTotals.of(plan.removable)
+        remaining = everything.num_bytes - removable.num_bytes
+        lines.append(PlanLine("bytes on storage", everything.num_bytes, remaining, is_bytes=True))
+        notes = [f"Note: {warning}." for warning in plan.warnings()]
+        return render_plan(f"cleanup {self.headline()}", lines, [*notes, "Dry run: nothing was changed."])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCleanup:
+    """What the plan step decided.
+
+    Attributes:
+        uri: the dataset's location.
+        policy: which versions are removed.
+        data_version: the data version, read before any version was removed.
+    """
+
+    uri: str
+    policy: CleanupPolicy
+    data_version: str
+
+    def to_json(self) -> str:
+        """Return the message as one JSON document; durations in seconds."""
+        return json.dumps(asdict(self), sort_keys=True, default=timedelta.total_seconds)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
+        document = json.loads(text)
+        policy = document["policy"]
+        for name in ("older_than", "min_age"):
+            policy[name] = timedelta(seconds=policy[name])
+        return cls(uri=document["uri"], policy=CleanupPolicy(**policy), data_version=document["data_version"])
+
+
+def files_left_alone(plan: CleanupPlan) -> dict[str, int]:
+    """Return the metrics of files that no version references and that the cleanup keeps nevertheless."""
+    unrecognized, residue, protected = map(FileTotals.of, (plan.unrecognized, plan.possibly_needed, plan.protected))
+    return {
+        "lance/unrecognized_files": unrecognized.files,
+        "lance/unrecognized_bytes": unrecognized.num_bytes,
+        "lance/residue_files": residue.files,
+        "lance/residue_bytes": residue.num_bytes,
+        "lance/protected_files": protected.files,
+        "lance/protected_bytes": protected.num_bytes,
+    }
+
+
+def _line(name: str, plan: CleanupPlan, kind: FileKind | None) -> PlanLine:
+    found = [path for path in plan.paths if kind is None or path.kind is kind]
+    going = sum(path.state is PathState.REMOVABLE for path in found)
+    return PlanLine(name, len(found), len(found) - going)

@@ -1,0 +1,126 @@
+"""The plan of a delete: its statistics, and the message from the step that plans to the step that deletes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Self
+
+from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.plan_table import PlanLine, amount, render_plan
+
+if TYPE_CHECKING:
+    from lance_core.metadata import DeletePlan
+
+__all__ = ["DeleteForecast", "PlannedDelete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteForecast:
+    """A delete planned on a version.
+
+    Attributes:
+        uri: the dataset's location.
+        predicate: selects the rows to delete.
+        before: statistics of the version planned on.
+        plan: the number of matching rows and of their fragments.
+    """
+
+    uri: str
+    predicate: str
+    before: TableHealth
+    plan: DeletePlan
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any row matches."""
+        return self.plan.rows_deleted > 0
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """Return the metrics for an event."""
+        return {
+            "lance/read_version": self.plan.read_version,
+            "lance/predicate": self.predicate,
+            "lance/rows": self.plan.rows_before,
+            "lance/rows_to_delete": self.plan.rows_deleted,
+            "lance/fragments": self.before.fragments,
+            "lance/fragments_changed": self.plan.fragments_changed,
+            "lance/fragments_dropped": self.plan.fragments_dropped,
+            "lance/fragments_after": self.before.fragments - self.plan.fragments_dropped,
+            "lance/bytes_dropped": self._bytes_dropped(),
+        }
+
+    def headline(self) -> str:
+        """One line that describes the plan."""
+        place = f"{self.uri} version {self.plan.read_version}"
+        if not self.has_work:
+            return f"{place}: nothing to do (none of {amount(self.plan.rows_before, 'row')} matches {self.predicate})"
+        touched = self.plan.fragments_changed + self.plan.fragments_dropped
+        return (
+            f"{place}: {self.plan.rows_deleted} of {amount(self.plan.rows_before, 'row')} match {self.predicate}, in "
+            f"{touched} of {amount(self.before.fragments, 'fragment')}"
+        )
+
+    def table(self) -> str:
+        """Return the output of a dry run."""
+        before, plan = self.before, self.plan
+        dropped = [delete.fragment for delete in plan.deletes if delete.is_dropped]
+        with_file = [delete.fragment for delete in plan.deletes if delete.fragment.deletion_file is not None]
+        deletion_files = before.deletion_files - len(with_file) + plan.fragments_changed
+        dropped_files = sum(len(fragment.files) for fragment in dropped)
+        dropped_deletions = sum(fragment.physical_rows - fragment.num_live_rows for fragment in dropped)
+        hidden = plan.rows_deleted - sum(delete.rows_deleted for delete in plan.deletes if delete.is_dropped)
+        bytes_after = None if before.bytes_total is None else before.bytes_total - self._bytes_dropped()
+        lines = [
+            PlanLine("rows", plan.rows_before, plan.rows_before - plan.rows_deleted),
+            PlanLine(
+                "deleted rows still stored", before.deleted_rows, before.deleted_rows + hidden - dropped_deletions
+            ),
+            PlanLine("fragments", before.fragments, before.fragments - plan.fragments_dropped),
+            PlanLine("data files", before.data_files, before.data_files - dropped_files),
+            PlanLine("deletion files", before.deletion_files, deletion_files),
+            PlanLine("bytes of data files", before.bytes_total, bytes_after, is_bytes=True),
+        ]
+        return render_plan(f"delete_rows {self.headline()}", lines, ["Dry run: nothing was changed."])
+
+    def _bytes_dropped(self) -> int:
+        return sum(
+            file.file_size_bytes
+            for delete in self.plan.deletes
+            if delete.is_dropped
+            for file in delete.fragment.message.files
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDelete:
+    """What the plan step decided.
+
+    Attributes:
+        delete_id: a UUID, the same for every attempt to commit this delete.
+        dataset: the declaration's name.
+        uri: the dataset's location.
+        predicate: the rows to delete.
+        before: statistics of the version planned on.
+        run_id: the run that planned.
+        step_key: the step of that run.
+    """
+
+    delete_id: str
+    dataset: str
+    uri: str
+    predicate: str
+    before: TableHealth
+    run_id: str
+    step_key: str
+
+    def to_json(self) -> str:
+        """Return the message as one JSON document."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Parse the JSON document; the inverse of :meth:`to_json`."""
+        document = json.loads(text)
+        document["before"] = TableHealth(**document["before"])
+        return cls(**document)

@@ -1,0 +1,128 @@
+"""IngestConfig: the run configuration of an ingest, and how it changes the declaration for that run.
+
+The fields are directly under the asset's name in the launchpad::
+
+    ops:
+      trips:
+        config:
+          source: {format: csv, paths: [/data/trips/*.csv], options: {header: "true"}}
+          uri: /data/lake/trips.lance
+          mode: overwrite
+"""
+
+import dataclasses
+from enum import Enum
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
+from lance_pipelines.settings import absolute_uri
+
+__all__ = ["IngestConfig", "SourceConfig", "apply_config"]
+
+# Dagster shows an enum's member names in the launchpad, so the members are named like the values. The type checker
+# supports only enums with explicit members, which would repeat those of the declaration.
+FormatChoice = Enum("FormatChoice", {kind.value: kind.value for kind in SourceFormat}, type=str)  # type: ignore[misc]
+ModeChoice = Enum("ModeChoice", {mode.value: mode.value for mode in WriteMode}, type=str)  # type: ignore[misc]
+
+
+class SourceConfig(dg.Config):
+    """Where the rows come from. Omitted fields keep the declared value, unless the format changes."""
+
+    format: FormatChoice | None = Field(
+        default=None,
+        description="Reader to use. A format other than the declared one discards the declared paths, options, "
+        "schema and sql.",
+    )
+    paths: list[str] | None = Field(default=None, description="Files, directories or globs to read.")
+    options: dict[str, str] | None = Field(
+        default=None, description='Reader options as Spark spells them, for example {header: "true"}.'
+    )
+    schema_ddl: str | None = Field(
+        default=None,
+        alias="schema",
+        description="Columns as Spark DDL (id BIGINT, name STRING); by default the reader infers them.",
+    )
+    sql: str | None = Field(
+        default=None, description="SQL query over the view named source; by default all of its rows."
+    )
+
+
+class IngestConfig(dg.Config):
+    """What to ingest in this run. Omitted fields keep the declared value."""
+
+    source: SourceConfig | None = Field(default=None, description="Where the rows come from.")
+    uri: str | None = Field(
+        default=None,
+        description="Location of the Lance dataset; a relative path is resolved against the working directory.",
+    )
+    mode: ModeChoice | None = Field(
+        default=None,
+        description="append adds the rows, overwrite replaces all rows and the schema, create fails if the dataset "
+        "exists. The first run of append or overwrite creates the dataset.",
+    )
+    max_rows_per_file: int | None = Field(
+        default=None, description="Number of rows at which a task starts its next data file."
+    )
+    max_bytes_per_file: int | None = Field(
+        default=None, description="Approximate number of bytes at which a task starts its next data file."
+    )
+    data_storage_version: str | None = Field(
+        default=None,
+        description="Format version of the data files when this run creates or overwrites the dataset: 2.2 (stable), "
+        "2.1, 2.0 or 0.1 (legacy). Appended rows take the dataset's version.",
+    )
+    vector_columns: dict[str, int] | None = Field(
+        default=None,
+        description="Column of float lists -> length of every list; stored as fixed-size lists.",
+    )
+
+
+def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> DatasetDeclaration:
+    """Return the declaration with the changes of this run.
+
+    Raises:
+        InvalidInputError: the combination is invalid; the message names the dataset and the field.
+    """
+    try:
+        return dataclasses.replace(
+            declaration,
+            source=_source(declaration.source, config.source),
+            **_given(
+                uri=_location(declaration.uri if config.uri is None else config.uri),
+                mode=WriteMode(config.mode.value) if config.mode else None,
+                max_rows_per_file=config.max_rows_per_file,
+                max_bytes_per_file=config.max_bytes_per_file,
+                data_storage_version=config.data_storage_version,
+                vector_columns=config.vector_columns,
+            ),
+        )
+    except InvalidInputError as error:
+        raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
+
+
+def _source(declared: SourceSpec, config: SourceConfig | None) -> SourceSpec:
+    if config is None:
+        return declared
+    chosen = SourceFormat(config.format.value) if config.format else declared.format
+    changes = _given(
+        paths=None if config.paths is None else tuple(config.paths),
+        options=config.options,
+        schema=config.schema_ddl,
+        sql=config.sql,
+    )
+    if chosen is declared.format:
+        return dataclasses.replace(declared, **changes)
+    return SourceSpec(format=chosen, **changes)
+
+
+def _location(uri: str) -> str:
+    # An empty value, for example of an unset variable, must not become the working directory.
+    return absolute_uri(uri) if uri.strip() else ""
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

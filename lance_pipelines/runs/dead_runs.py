@@ -1,0 +1,132 @@
+"""Runs whose process no longer exists: they are marked as failed, and their pool slots are released.
+
+A process that was killed cannot report it. Its run stays "started" forever, and if it died inside a commit, it keeps
+the pool slot of its dataset, so that the next commit would wait forever. Dagster's daemon cleans up after runs that it
+launched itself, but not after ``dagster job execute``. Therefore every run records its process, looks for dead runs
+before its own commit, and continues to look while it may have to wait for the slot.
+
+A run has an id only once it was launched, and ``dagster job execute`` has no hook between that and the first step. So
+a run that is killed before its first step has no recorded process.
+
+Only runs recorded in the same process namespace of the same machine are checked: elsewhere the ids mean other
+processes. Sensors and runs wait for all other runs only as long as ``silent_runs.py`` says. Pool slots of such runs are
+released by Dagster's daemon, by the limits of ``run_monitoring`` in ``dagster.yaml``.
+"""
+
+import logging
+import multiprocessing
+import os
+import socket
+import threading
+from contextlib import suppress
+from typing import Final
+
+import dagster as dg
+import psutil
+from sqlalchemy.exc import SQLAlchemyError
+
+__all__ = [
+    "MACHINE_TAG",
+    "PROCESS_TAG",
+    "fail_dead_runs",
+    "machine",
+    "note_run_process",
+    "stop_watching",
+    "watch_for_dead_runs",
+]
+
+MACHINE_TAG: Final = "lance_pipelines/machine"
+PROCESS_TAG: Final = "lance_pipelines/process"
+
+_CLOCK_TOLERANCE_SECONDS: Final = 60
+"""Tolerance for start times, which are relative to the clock; the clock may be set while a process runs."""
+
+_WATCH_SECONDS: Final = 5.0
+
+_watched: Final[dict[str, threading.Event]] = {}
+
+_logger: Final = logging.getLogger(__name__)
+
+_UNFINISHED: Final = [
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Tag a run with the process that it depends on.
+
+    A step of the multiprocess executor is a child of that process. A run that a code server launched is recorded with
+    the server's process, which watches its runs itself.
+    """
+    parent = multiprocessing.parent_process()
+    process_id = os.getpid() if parent is None else parent.pid
+    if process_id is not None:
+        instance.add_run_tags(run_id, {MACHINE_TAG: machine(), PROCESS_TAG: _identity(process_id)})
+
+
+def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Mark every unfinished run of this machine whose process no longer exists as failed, and release its slots.
+
+    Returns:
+        The ids of those runs.
+    """
+    noted_here = instance.get_runs(filters=dg.RunsFilter(statuses=_UNFINISHED, tags={MACHINE_TAG: machine()}))
+    dead = [run for run in noted_here if not _is_alive(run.tags[PROCESS_TAG])]
+    for run in dead:
+        instance.report_run_failed(run, f"The run's process ({run.tags[PROCESS_TAG]}) no longer exists.")
+        instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    return [run.run_id for run in dead]
+
+
+def watch_for_dead_runs(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Look for dead runs repeatedly until :func:`stop_watching`: one may hold the slot that this run waits for."""
+    stop = _watched[run_id] = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(instance, run_id, stop), name="dead-runs", daemon=True)
+    watcher.start()
+
+
+def stop_watching(run_id: str) -> None:
+    """Stop looking: the run has its slot, or needs none."""
+    stop = _watched.pop(run_id, None)
+    if stop is not None:
+        stop.set()
+
+
+def _watch(instance: dg.DagsterInstance, run_id: str, stop: threading.Event) -> None:
+    while not stop.wait(_WATCH_SECONDS):
+        try:
+            run = instance.get_run_by_id(run_id)
+            if run is None or run.is_finished:
+                return
+            fail_dead_runs(instance)
+        except (SQLAlchemyError, OSError) as error:
+            # Without the watcher the wait may be longer; an exception here would not shorten it.
+            _logger.warning("stopped looking for dead runs: %s", error)
+            return
+
+
+def machine() -> str:
+    """Return the scope in which a process id is unique: the host, and on Linux the process namespace of a container."""
+    namespace = ""
+    with suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")  # not a path: "pid:[4026531836]"
+    return f"{socket.gethostname()} {namespace}".strip()
+
+
+def _identity(process_id: int) -> str:
+    """Return the process id with its start time, because ids are reused."""
+    return f"{process_id}@{psutil.Process(process_id).create_time():.0f}"
+
+
+def _is_alive(identity: str) -> bool:
+    process_id, _, started_at = identity.partition("@")
+    try:
+        process = psutil.Process(int(process_id))
+        is_same = abs(process.create_time() - float(started_at)) < _CLOCK_TOLERANCE_SECONDS
+        return is_same and bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True

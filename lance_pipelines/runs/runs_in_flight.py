@@ -1,0 +1,109 @@
+"""Runs of a dataset that are queued or in progress.
+
+A run of one of the project's jobs is tagged with dataset and operation. Other runs may ingest a dataset too: one
+launched from its asset in the web interface, or a user's job. They are found in the event log, which has an event for
+every asset that a run will materialize.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import dagster as dg
+
+from lance_pipelines.runs.dead_runs import PROCESS_TAG, fail_dead_runs
+from lance_pipelines.runs.silent_runs import describe_run, is_silent
+
+__all__ = ["INGEST", "RunInFlight", "RunsInFlight", "find_runs_in_flight"]
+
+INGEST: Final = "ingest"
+"""The operation of runs that materialize the dataset's asset."""
+
+_IN_FLIGHT: Final = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+_ASSET_EVENTS: Final = {
+    dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED,
+    dg.DagsterEventType.ASSET_MATERIALIZATION,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInFlight:
+    """A run that has not ended.
+
+    Attributes:
+        run_id: its id.
+        is_ingest: whether it ingests the dataset rather than maintains it.
+        is_at_work: whether its first step has begun, which records the process.
+        text: description of the run.
+    """
+
+    run_id: str
+    is_ingest: bool
+    is_at_work: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsInFlight:
+    """Runs that have not ended.
+
+    Attributes:
+        awaited: the runs to wait for, newest first.
+        passed_over: description of runs that have been silent for too long; empty when there are none.
+    """
+
+    awaited: tuple[RunInFlight, ...]
+    passed_over: str
+
+
+def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> RunsInFlight:
+    """Find the runs of these operations on the dataset that have not ended.
+
+    A run whose process no longer exists does not count; it is marked as failed here. A dry run does not count either.
+    """
+    found = _find(instance, dataset, ops)
+    if found and fail_dead_runs(instance):
+        found = _find(instance, dataset, ops)
+    awaited, silent = [], []
+    for run, is_ingest in found:
+        text = describe_run(instance, run)
+        if is_silent(instance, run):
+            silent.append(text)
+        else:
+            at_work = PROCESS_TAG in run.tags
+            awaited.append(RunInFlight(run_id=run.run_id, is_ingest=is_ingest, is_at_work=at_work, text=text))
+    return RunsInFlight(awaited=tuple(awaited), passed_over=", ".join(silent))
+
+
+def _find(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> list[tuple[dg.DagsterRun, bool]]:
+    """Return each run, with whether it is an ingest."""
+    found = []
+    for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT)):
+        op = run.tags.get("lance/op") if run.tags.get("lance/dataset") == dataset else None
+        is_ingest = op == INGEST or (op is None and INGEST in ops and _is_to_materialize(instance, run, dataset))
+        if (is_ingest and INGEST in ops) or (op in ops and not _is_dry(run)):
+            found.append((run, is_ingest))
+    return found
+
+
+def _is_to_materialize(instance: dg.DagsterInstance, run: dg.DagsterRun, dataset: str) -> bool:
+    """Return whether a run was launched to materialize the dataset's asset, and has not done so yet."""
+    key = dg.AssetKey(dataset)
+    events = [entry.get_dagster_event() for entry in instance.all_logs(run.run_id, of_type=_ASSET_EVENTS)]
+    kinds = {event.event_type for event in events if event.asset_key == key}
+    return kinds == {dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED}
+
+
+def _is_dry(run: dg.DagsterRun) -> bool:
+    steps = run.run_config.get("ops")
+    if not isinstance(steps, dict):
+        return False
+    configs = [step.get("config") for step in steps.values() if isinstance(step, dict)]
+    return any(isinstance(config, dict) and config.get("dry_run") is True for config in configs)

@@ -1,0 +1,63 @@
+"""Runs that have been silent for so long that other runs no longer wait for them.
+
+Whether the process of a run is alive can be determined on its own machine, once its first step has recorded the process
+(see ``dead_runs.py``). It cannot be determined for a run on another machine, in a container that was recreated under
+another name, or for a run that was killed before that step. Such a run must not block the sensors of its dataset
+forever: after a time without any event it is ignored. That time is the instance's
+``run_monitoring.max_runtime_seconds``, or the run's tag ``dagster/max_runtime``, beyond which Dagster's daemon ends a
+run anyway; six hours if neither is set.
+
+A queued run may wait for any time. A run recorded on this machine is alive, or was marked as failed.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import dagster as dg
+
+from lance_pipelines.runs.dead_runs import MACHINE_TAG, machine
+
+__all__ = ["describe_run", "is_silent"]
+
+_DEFAULT_LIMIT: Final = timedelta(hours=6)
+
+_MAX_RUNTIME_TAGS: Final = ("dagster/max_runtime", "dagster/max_runtime_seconds")
+
+
+def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Return whether an unfinished run has been silent for too long; call it after dead runs were marked as failed."""
+    if run.status is dg.DagsterRunStatus.QUEUED or run.tags.get(MACHINE_TAG) == machine():
+        return False
+    last_event = _last_event_at(instance, run)
+    return last_event is not None and _now() - last_event > _limit(instance, run)
+
+
+def describe_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """Return the run's id, its operation, and the time of its last event."""
+    last_event = _last_event_at(instance, run)
+    since = "" if last_event is None else f", last event at {last_event:%Y-%m-%d %H:%M:%S} UTC"
+    return f"run {run.run_id} ({run.tags.get('lance/op', run.job_name)}{since})"
+
+
+def _limit(instance: dg.DagsterInstance, run: dg.DagsterRun) -> timedelta:
+    for tag in _MAX_RUNTIME_TAGS:
+        try:
+            seconds = float(run.tags.get(tag, 0))
+        except ValueError:
+            continue
+        if seconds > 0:
+            return timedelta(seconds=seconds)
+    seconds = float(instance.run_monitoring_max_runtime_seconds)
+    return timedelta(seconds=seconds) if seconds > 0 else _DEFAULT_LIMIT
+
+
+def _last_event_at(instance: dg.DagsterInstance, run: dg.DagsterRun) -> datetime | None:
+    latest = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+    if latest:
+        return datetime.fromtimestamp(latest[0].timestamp, UTC)
+    record = instance.get_run_record_by_id(run.run_id)
+    return None if record is None else record.create_timestamp.astimezone(UTC)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

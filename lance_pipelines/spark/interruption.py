@@ -1,0 +1,58 @@
+"""Spark work that stops when its run is interrupted.
+
+A signal handler that raises while the main thread waits for Spark leaves that thread's connection to the JVM in the
+middle of a response: the next call on it, even the one that would cancel the job, waits for the job. So the work runs
+in a thread with a separate connection, and the main thread, which receives the signals, only waits for it.
+"""
+
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from pyspark.sql import SparkSession
+
+__all__ = ["run_interruptibly"]
+
+_Result = TypeVar("_Result")
+
+_POLL_SECONDS = 0.5
+
+
+def run_interruptibly(session: SparkSession, work: Callable[[], _Result]) -> _Result:
+    """Run ``work`` and return its result.
+
+    When the waiting thread is interrupted (Ctrl-C, a termination from the web interface, SIGTERM), the Spark jobs that
+    ``work`` has started or is about to start are canceled; it may clean up, and then the interrupt is raised.
+
+    Raises:
+        BaseException: what ``work`` raised, or the interrupt.
+    """
+    tag = f"interruptible-{uuid.uuid4()}"
+    outcome: Future[_Result] = Future()
+    interrupted = threading.Event()
+
+    def run() -> None:
+        # The interrupt may come while the thread starts; then there is nothing to cancel yet.
+        if interrupted.is_set():
+            return
+        session.addTag(tag)
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # handed over to the thread that waits
+            outcome.set_exception(error)
+        finally:
+            session.removeTag(tag)
+
+    worker = threading.Thread(target=run, name="spark-work")
+    try:
+        worker.start()
+        worker.join()
+    except BaseException:
+        interrupted.set()
+        while worker.is_alive():
+            session.interruptTag(tag)
+            worker.join(_POLL_SECONDS)
+        raise
+    return outcome.result()

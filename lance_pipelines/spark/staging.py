@@ -1,0 +1,124 @@
+"""Staging a write or a rewrite: Spark writes the fragments, and a message describes them. No version is created here.
+
+After a failure the files written until then are deleted. The functions do not need Dagster, so that a script or a test
+can stage a write as the op does.
+"""
+
+import secrets
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lance_core import LanceFileVersion
+from lance_core.metadata import DEFAULT_VERSION, check_storable
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_plan import plan_write
+from lance_pipelines.maintenance.rewrite_commit import Rewritten
+from lance_pipelines.spark.leftovers import discard_until_quiet
+from lance_pipelines.spark.rewriter import execute_tasks
+from lance_pipelines.spark.schema import plan_target_schema
+from lance_pipelines.spark.sources import read_source
+from lance_pipelines.spark.writer import write_frame
+
+__all__ = ["Staging", "rewrite_tasks", "stage_write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """The message for the commit step, and statistics of the write.
+
+    Attributes:
+        staged: what the commit step needs.
+        num_tasks: Spark tasks that wrote.
+    """
+
+    staged: StagedWrite
+    num_tasks: int
+
+
+def stage_write(
+    declaration: DatasetDeclaration, session: SparkSession, *, captured_at: datetime, run_id: str, step_key: str
+) -> Staging:
+    """Read the source and write its rows as fragments to the dataset's data directory.
+
+    Args:
+        declaration: the source and the dataset.
+        session: a running Spark session.
+        captured_at: the timestamp of the rows of a snapshot source.
+        run_id: the run; recorded in the transaction.
+        step_key: the step of that run.
+
+    Raises:
+        LanceError: the source cannot be read, its schema does not fit the dataset, or the write failed. Files written
+            until then are deleted.
+    """
+    plan = plan_write(declaration)
+    frame = read_source(session, declaration.source, captured_at=captured_at)
+    target = plan_target_schema(frame.schema, declaration.vector_columns, plan.schema)
+    replaces = plan.schema is None
+    storage_version = declaration.data_storage_version if replaces else None
+    _check_storable(target, storage_version or plan.data_storage_version)
+    file_token = secrets.token_hex(8)
+    try:
+        written = write_frame(
+            frame,
+            dataset_uri=declaration.uri,
+            mode="overwrite" if replaces else "append",
+            target=target,
+            max_rows_per_file=declaration.max_rows_per_file,
+            max_bytes_per_file=declaration.max_bytes_per_file,
+            data_storage_version=storage_version,
+            file_token=file_token,
+        )
+    except BaseException as error:
+        discard_until_quiet(declaration.uri, file_token, error)
+        raise
+    staged = StagedWrite(
+        write_id=str(uuid.uuid4()),
+        file_token=file_token,
+        dataset=declaration.name,
+        uri=declaration.uri,
+        mode=declaration.mode,
+        data_storage_version=storage_version,
+        read_version=plan.read_version,
+        read_transaction=plan.read_transaction,
+        schema=target,
+        fragments=tuple(written.fragments),
+        rows_counted=written.rows_counted,
+        rows_written=written.rows_written,
+        bytes_written=written.bytes_written,
+        run_id=run_id,
+        step_key=step_key,
+    )
+    return Staging(staged=staged, num_tasks=written.num_tasks)
+
+
+def rewrite_tasks(session: SparkSession, uri: str, tasks: Sequence[str]) -> Rewritten:
+    """Write the new fragments of every task to the dataset's data directory.
+
+    Args:
+        session: a running Spark session.
+        uri: the dataset.
+        tasks: one ``CompactionTask.json()`` text each.
+
+    Raises:
+        LanceError: a fragment cannot be read, or a file cannot be written. Files written until then are deleted.
+    """
+    file_token = secrets.token_hex(8)
+    try:
+        results = execute_tasks(session, tasks, dataset_uri=uri, file_token=file_token)
+    except BaseException as error:
+        discard_until_quiet(uri, file_token, error)
+        raise
+    return Rewritten(file_token=file_token, results=results)
+
+
+def _check_storable(target: pa.Schema, storage_version: str | None) -> None:
+    """Refuse columns that the format version cannot hold, before any row is read."""
+    version = DEFAULT_VERSION if storage_version is None else LanceFileVersion.parse(storage_version)
+    check_storable(target, version)

@@ -1,0 +1,151 @@
+"""The ingest job in process over a real Spark session: users' files in, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import lance_core
+from lance_pipelines.build import build_definitions
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ops import failures
+from lance_pipelines.settings import Settings
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
+    # What a failed step says when its process ends is not for the process of the tests.
+    failures._failures.clear()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    directory = tmp_path / "in"
+    directory.mkdir()
+    write(directory / "a.parquet", pa.table({"id": [1, 2], "v": [[1.0, 2.0], [3.0, 4.0]]}))
+    return directory
+
+
+def write(path: Path, table: pa.Table) -> None:
+    pq.write_table(table, path)
+
+
+@pytest.fixture
+def ingest(spark: SparkSession, source: Path, uri: str, instance: dg.DagsterInstance):
+    declaration = DatasetDeclaration(
+        name="events", uri=uri, source=SourceSpec(format=SourceFormat.PARQUET, paths=(str(source),))
+    )
+    job = build_definitions(declarations=[declaration], settings=Settings(warehouse="/unused")).resolve_job_def(
+        "ingest"
+    )
+
+    def run(**config: Any) -> dg.ExecuteInProcessResult:
+        return job.execute_in_process(
+            run_config={"ops": {"events": {"config": config}}}, instance=instance, raise_on_error=False
+        )
+
+    return run
+
+
+def headline(result: dg.ExecuteInProcessResult) -> str:
+    (event,) = result.get_step_failure_events()
+    description = event.step_failure_data.user_failure_data.description
+    assert "\n\tat " not in description
+    assert len(description) < 1000
+    return description
+
+
+def assert_untouched(uri: str, version: int, num_files: int) -> None:
+    """The failed run left neither a version nor a file."""
+    assert lance_core.dataset(uri).version == version
+    assert len(list(Path(uri, "data").iterdir())) == num_files
+
+
+def test_vectors_limits_and_queries_reach_the_writer(ingest, uri) -> None:
+    result = ingest(
+        vector_columns={"v": 2},
+        max_rows_per_file=1,
+        source={"sql": "SELECT id, v, upper('x') AS tag FROM source"},
+    )
+    assert result.success
+    dataset = lance_core.dataset(uri)
+    assert dataset.schema.field("v").type == pa.list_(pa.float64(), 2)
+    assert len(dataset.get_fragments()) == 2
+    assert sorted(dataset.to_table(columns=["id", "tag"]).to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "tag": "X"},
+        {"id": 2, "tag": "X"},
+    ]
+
+
+@pytest.mark.slow
+def test_a_missing_source_is_named(ingest, uri) -> None:
+    assert "/nowhere/*.parquet" in headline(ingest(source={"paths": ["/nowhere/*.parquet"]}))
+    assert not Path(uri).exists()
+
+
+def test_a_corrupt_file_is_named(ingest, source, uri) -> None:
+    assert ingest().success
+    broken = source / "b.parquet"
+    broken.write_bytes((source / "a.parquet").read_bytes()[:-20] + b"not a parquet footer")
+    message = headline(ingest())
+    assert str(broken) in message
+    assert_untouched(uri, version=1, num_files=1)
+
+
+@pytest.mark.slow
+def test_a_changed_type_is_named_before_a_row_is_read(ingest, source, uri) -> None:
+    assert ingest().success
+    write(source / "a.parquet", pa.table({"id": ["one"], "v": [[1.0, 2.0]]}))
+    result = ingest()
+    assert "column 'id'" in headline(result)
+    assert "SchemaMismatchError" in headline(result)
+    assert_untouched(uri, version=1, num_files=1)
+
+
+def test_a_new_column_is_named(ingest, source, uri) -> None:
+    assert ingest().success
+    write(source / "a.parquet", pa.table({"id": [1], "v": [[1.0, 2.0]], "surprise": [0]}))
+    assert "surprise" in headline(ingest())
+    assert_untouched(uri, version=1, num_files=1)
+
+
+def test_a_list_of_the_wrong_length_fails_the_write_and_removes_its_files(ingest, source, uri) -> None:
+    write(source / "a.parquet", pa.table({"id": [1, 2], "v": [[1.0, 2.0], [3.0]]}))
+    assert "'v'" in headline(ingest(vector_columns={"v": 2}))
+    assert not list(Path(uri).rglob("*.lance"))
+
+
+@pytest.mark.slow
+def test_create_refuses_an_existing_dataset(ingest, uri) -> None:
+    assert ingest(mode="create").success
+    assert "holds a dataset (version 1)" in headline(ingest(mode="create"))
+    assert_untouched(uri, version=1, num_files=1)
+
+
+def test_overwrite_takes_another_schema(ingest, source, uri) -> None:
+    assert ingest().success
+    write(source / "a.parquet", pa.table({"other": ["x"]}))
+    assert ingest(mode="overwrite").success
+    assert lance_core.dataset(uri).to_table().to_pylist() == [{"other": "x"}]
+    assert lance_core.dataset(uri, version=1).count_rows() == 2
+
+
+def test_a_query_that_does_not_parse_is_named(ingest) -> None:
+    assert "SELEC id" in headline(ingest(source={"sql": "SELEC id FROM source"}))
+
+
+@pytest.mark.slow
+def test_a_session_of_somebody_else_survives_the_runs(ingest, spark) -> None:
+    assert ingest().success
+    assert spark.range(3).count() == 3

@@ -1,0 +1,113 @@
+"""What the table config asks every commit to remove."""
+
+from datetime import timedelta
+
+import pytest
+
+from lance_core.cleanup.automatic import AutoCleanup, enabling_entries, initial_entries
+from lance_core.errors import InvalidCleanupError, InvalidTypeError
+
+KEY = "lance.auto_cleanup."
+
+
+def _due(version: int, **values: str) -> AutoCleanup | None:
+    values = {"min_age": "0s", **values}
+    return AutoCleanup.due_after(version, {f"{KEY}{name}": value for name, value in values.items()})
+
+
+def test_nothing_without_an_interval() -> None:
+    assert _due(20) is None
+    assert _due(20, older_than="0s", retain_versions="1") is None
+
+
+@pytest.mark.parametrize(
+    ("interval", "versions"), [("0", [1, 2, 3, 4]), ("1", [1, 2, 3, 4]), ("2", [2, 4]), ("+3", [3]), ("20", [])]
+)
+def test_t41_after_versions_that_the_interval_divides(interval: str, versions: list[int]) -> None:
+    assert [version for version in (1, 2, 3, 4) if _due(version, interval=interval)] == versions
+
+
+def test_settings_of_the_table_become_the_policy() -> None:
+    due = _due(1, interval="1", older_than="2weeks", retain_versions="3", delete_rate_limit="5", delete_concurrency="2")
+    assert due is not None
+    policy = due.policy
+    assert (policy.older_than, policy.retain_versions) == (timedelta(days=14), 3)
+    assert (policy.delete_rate_limit, policy.delete_concurrency) == (5, 2)
+    assert not policy.error_if_tagged_old_versions
+    assert not policy.delete_unverified
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({}, timedelta(minutes=10)),
+        ({"older_than": "0s"}, timedelta(minutes=10)),
+        ({"older_than": "2h"}, timedelta(hours=2)),
+        ({"min_age": "1h", "older_than": "2s"}, timedelta(hours=1)),
+        ({"min_age": "0s", "older_than": "2s"}, timedelta(seconds=2)),
+    ],
+)
+def test_young_versions_stay_unless_the_config_says_otherwise(config: dict[str, str], expected: timedelta) -> None:
+    entries = {f"{KEY}{name}": value for name, value in {"interval": "1", **config}.items()}
+    due = AutoCleanup.due_after(1, entries)
+    assert due is not None
+    assert due.policy.older_than == expected
+
+
+@pytest.mark.parametrize("values", [{}, {"older_than": "0s"}, {"referenced_branch": "true"}])
+def test_without_a_term_every_old_version_goes(values: dict[str, str]) -> None:
+    due = _due(1, interval="1", **values)
+    assert due is not None
+    assert (due.policy.older_than, due.policy.retain_versions) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("interval", "x"),
+        ("interval", "-1"),
+        ("interval", " 1"),
+        ("interval", "1.5"),
+        ("interval", str(2**64)),
+        ("older_than", "3600"),
+        ("retain_versions", "0"),
+        ("retain_versions", "x"),
+        ("delete_rate_limit", "0"),
+        ("delete_concurrency", "0"),
+        ("referenced_branch", "maybe"),
+    ],
+)
+def test_values_that_cannot_be_understood(name: str, value: str) -> None:
+    with pytest.raises(InvalidCleanupError, match=name):
+        _due(1, **{"interval": "1", name: value})
+
+
+def test_a_wrong_term_does_no_harm_when_nothing_is_due() -> None:
+    assert _due(3, interval="2", older_than="3600") is None
+
+
+def test_entries_of_a_new_table() -> None:
+    assert initial_entries(None) == {}
+    assert initial_entries({}) == {f"{KEY}interval": "20", f"{KEY}older_than": "14days"}
+    assert initial_entries({"interval": 3, "older_than_seconds": 60}) == {
+        f"{KEY}interval": "3",
+        f"{KEY}older_than": "1m",
+    }
+    assert enabling_entries({"interval": 3, "older_than_seconds": 60})[f"{KEY}older_than"] == "60s"
+
+
+@pytest.mark.parametrize("options", [{"intervall": 1}, {"interval": -1}, {"older_than_seconds": 2**64}])
+def test_options_that_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(InvalidCleanupError):
+        initial_entries(options)
+
+
+@pytest.mark.parametrize("options", [[1], "x", {"interval": "3"}, {"interval": 1.5}, {"interval": True}])
+def test_options_of_another_type(options: object) -> None:
+    with pytest.raises(InvalidTypeError):
+        initial_entries(options)
+
+
+def test_enabling_needs_both() -> None:
+    with pytest.raises(InvalidCleanupError, match="older_than_seconds"):
+        enabling_entries({"interval": 3})

@@ -1,0 +1,502 @@
+"""Plans: every file classified; what has changed by the time of the removal is spared."""
+
+import dataclasses
+import functools
+import itertools
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.cleanup import CleanupPolicy, plan_cleanup, removal
+from lance_core.cleanup.classification import PathState
+from lance_core.cleanup.reachability import KeepReason
+from lance_core.errors import (
+    CorruptDataError,
+    DatasetNotFoundError,
+    InvalidTypeError,
+    StorageError,
+    UnsupportedFeatureFlagError,
+    VersionNotFoundError,
+)
+from lance_core.table.feature_flags import FeatureFlag
+from lance_core.table.manifest_file import parse_manifest_file, serialize_manifest_file
+from lance_core.table.paths import manifest_name
+from tests.support.counting_store import CountingStore
+from tests.support.faulty_store import Call, When
+
+ALL = CleanupPolicy.of(timedelta(0), delete_concurrency=1)
+LENIENT = CleanupPolicy.of(timedelta(0), error_if_tagged_old_versions=False, delete_concurrency=1)
+
+
+@pytest.fixture
+def dataset(uri: str) -> lance_core.LanceDataset:
+    """Four versions, each with one data file of its own."""
+    for number in range(4):
+        lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="overwrite")
+    return lance_core.dataset(uri)
+
+
+def _length_of_strides(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    """Batches of that many files, however fast they go."""
+
+    class Fixed(removal.Stride):
+        def __init__(self, per_second: int | None, at_a_time: int) -> None:
+            super().__init__(per_second, at_a_time)
+            self.length = length
+
+        def finish(self, actions: int) -> None:
+            """Stay at that."""
+
+    monkeypatch.setattr(removal, "Stride", Fixed)
+
+
+@pytest.fixture
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    _length_of_strides(monkeypatch, 1)
+
+
+def _paths(store: CountingStore) -> set[str]:
+    return {info.path.removeprefix("table/") for info in store.inner.list_recursive("table")}
+
+
+def _versions(dataset: lance_core.LanceDataset) -> list[int]:
+    return [each["version"] for each in dataset.version_refs()]
+
+
+def _change(store: CountingStore, version: int, change: Callable[[object], None]) -> None:
+    """Write a manifest anew."""
+    path = f"table/_versions/{manifest_name(version)}"
+    file = parse_manifest_file(store.get(path), path)
+    change(file.message)
+    data = serialize_manifest_file(file.message, index_section=file.index_section, transaction=file.transaction)
+    store.put(path, data)
+
+
+def test_every_file_is_in_the_plan(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    store.put("table/notes.txt", b"mine")
+    store.put("table/_versions/x#1", b"")
+    store.put(f"table/_versions/{manifest_name(9)}#1", b"")
+    dataset.tags.create("two", 2)
+    plan = plan_cleanup(dataset, LENIENT)
+    assert {file.path for file in plan.paths} == _paths(store)
+    parts = [plan.kept, plan.removable, plan.protected, plan.possibly_needed, plan.unrecognized]
+    assert sum(map(len, parts)) == len(plan.paths)
+    assert plan.kept_versions == {2: KeepReason.TAGGED, 4: KeepReason.CURRENT}
+    assert [name.version for name in plan.removed_versions] == [1, 3]
+    assert [file.path for file in plan.unrecognized] == ["_versions/x#1", "notes.txt"]
+    assert [file.path for file in plan.protected] == [f"_versions/{manifest_name(9)}#1"]
+    [warning] = plan.explanation().warnings
+    assert warning == ("2 unrecognized file(s) are kept (4 bytes, up to 0 day(s) old): _versions/x#1, notes.txt")
+    later = plan_cleanup(dataset, LENIENT, now_ns=time.time_ns() + 9 * 86_400 * 10**9)
+    assert "up to 9 day(s) old" in later.warnings()[0]
+
+
+def test_planning_changes_nothing_and_removing_removes_the_plan(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
+    before = _paths(store)
+    plan = plan_cleanup(dataset, ALL)
+    assert _paths(store) == before
+    assert plan.execute() == plan.stats == plan.explanation().stats
+    assert before - _paths(store) == {file.path for file in plan.removable}
+    assert _versions(dataset) == [4]
+
+
+def test_manifests_are_read_once_and_go_last(
+    dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None
+) -> None:
+    store.reset()
+    plan_cleanup(dataset, ALL).execute()
+    gets = [call.path for call in store.calls if call.method == "get"]
+    assert sorted(gets) == sorted(f"table/_versions/{manifest_name(version)}" for version in range(1, 5))
+    deleted = [call.path for call in store.calls if call.method == "delete"]
+    # One version after the other, and of each its manifest last.
+    assert [path.split("/")[1] for path in deleted] == ["_transactions", "data", "_versions"] * 3
+    assert [path for path in deleted if "_versions" in path] == [
+        f"table/_versions/{manifest_name(version)}" for version in (1, 2, 3)
+    ]
+
+
+def test_a_copy_of_a_branch_is_a_table_of_its_own(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    _change(store, 4, lambda message: setattr(message, "branch", "b"))
+    assert lance_core.dataset(dataset.uri).cleanup_old_versions(timedelta(0)).old_versions == 3
+
+
+@pytest.mark.parametrize("flag", [FeatureFlag.MANAGED_BLOBS, FeatureFlag.FRAGMENT_REUSE_FILES, 1 << 40])
+def test_an_unknown_feature_of_any_version_ends_the_cleanup(
+    dataset: lance_core.LanceDataset, store: CountingStore, flag: int
+) -> None:
+    def change(message) -> None:
+        message.reader_feature_flags |= int(flag)
+        message.writer_feature_flags |= int(flag)
+
+    _change(store, 2, change)
+    before = _paths(store)
+    with pytest.raises(UnsupportedFeatureFlagError, match="version 2"):
+        dataset.cleanup_old_versions(timedelta(0))
+    assert _paths(store) == before
+
+
+def test_the_rate_limit_is_kept(dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    paces = []
+
+    class Watched(removal.Pace):
+        def wait(self) -> None:
+            paces.append(self._interval)
+
+    monkeypatch.setattr(removal, "Pace", Watched)
+    stats = dataset.cleanup_old_versions(timedelta(0), delete_rate_limit=4)
+    assert stats.old_versions == 3
+    assert paces == [0.25] * 9
+
+
+@pytest.mark.parametrize(("asked", "threads"), [(None, 8), (1, 1), (3, 3), (10**6, 64)])
+def test_the_concurrency_is_kept(
+    dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch, asked: int | None, threads: int
+) -> None:
+    seen = []
+
+    class Watched(ThreadPoolExecutor):
+        def __init__(self, max_workers: int, **arguments: object) -> None:
+            seen.append(max_workers)
+            super().__init__(max_workers, **arguments)
+
+    monkeypatch.setattr(removal, "ThreadPoolExecutor", Watched)
+    assert dataset.cleanup_old_versions(timedelta(0), delete_concurrency=asked).old_versions == 3
+    assert seen == [threads]
+
+
+# ── What happens between the plan and the removal ─────────────────────────────────────────────────────────────────
+
+
+def test_a_version_that_gets_a_tag_is_spared(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    plan = plan_cleanup(dataset, ALL)
+    dataset.tags.create("late", 2)
+    stats = plan.execute()
+    assert (stats.old_versions, stats.data_files_removed, stats.spared_versions) == (2, 2, 1)
+    assert _versions(dataset) == [2, 4]
+    dataset.checkout_version("late").validate()
+
+
+def test_a_file_that_a_new_version_names_is_spared(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    plan = plan_cleanup(dataset, ALL)
+    old = dataset.checkout_version(1)
+    fragments = [fragment.metadata for fragment in old.get_fragments()]
+    operation = lance_core.LanceOperation.Overwrite(old.schema, fragments)
+    lance_core.LanceDataset.commit(dataset.uri, operation, read_version=4)
+    stats = plan.execute()
+    assert (stats.old_versions, stats.data_files_removed, stats.spared_versions) == (3, 2, 0)
+    assert lance_core.dataset(dataset.uri).to_table()["a"].to_pylist() == [0]
+
+
+def _when_deleted(store: CountingStore, part: str, number: int, action: Callable[[], object]) -> None:
+    """Act just before that file of a kind is removed, counted from 1; once."""
+    seen: list[str] = []
+
+    def fault(call: Call) -> None:
+        if call.method == "delete" and f"/{part}/" in call.path:
+            seen.append(call.path)
+            if len(seen) == number:
+                action()
+
+    store.fault = fault
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("place", ["_transactions", "data"])
+@pytest.mark.parametrize("turn", [1, 2, 3])
+def test_a_tag_between_two_batches(
+    dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, version: int, place: str, turn: int
+) -> None:
+    """A version whose turn has not come stays whole, and only such a one counts as spared."""
+    rows = dataset.checkout_version(version).to_table()
+    plan = plan_cleanup(dataset, ALL)
+    outcome: list[type[BaseException]] = []
+
+    def tag() -> None:
+        try:
+            dataset.tags.create("late", version)
+        except VersionNotFoundError as error:
+            outcome.append(type(error))
+
+    _when_deleted(store, place, turn, tag)
+    stats = plan.execute()
+    if version < turn:
+        # It is gone, and cannot be tagged any more.
+        assert outcome == [VersionNotFoundError]
+        assert dataset.tags.list() == {}
+        assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (3, 0, 0)
+    elif version > turn or place == "_transactions":
+        # What goes first tells that the version is about to go; nobody needs it to read the rows.
+        assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (2, 1, 0)
+        assert _versions(dataset) == [version, 4]
+        assert dataset.checkout_version("late").to_table().equals(rows)
+    else:
+        # It was in turn: what was left of it stays, and nobody is told that it is whole.
+        assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (2, 0, 1)
+        assert _versions(dataset) == [version, 4]
+        left = {file.path.partition("/")[0] for file in plan.removable if file.goes_with == version} & {
+            path.partition("/")[0] for path in _paths(store)
+        }
+        assert "_versions" in left
+    assert stats.failed_deletes == 0
+
+
+def test_a_damaged_version_is_an_error_in_the_log(
+    dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = plan_cleanup(dataset, ALL)
+    _when_deleted(store, "data", 2, lambda: dataset.tags.create("late", 2))
+    assert plan.execute().damaged_versions == 1
+    [record] = [each for each in caplog.records if each.levelname == "ERROR"]
+    assert "version 2 is incomplete: tag 'late' was created" in record.getMessage()
+
+
+def test_a_tag_on_the_last_file_is_told(
+    dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None
+) -> None:
+    """The tag comes while the manifest goes: the last look finds it."""
+    plan = plan_cleanup(dataset, ALL)
+    _when_deleted(store, "_versions", 3, lambda: dataset.tags.create("late", 3))
+    stats = plan.execute()
+    assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (3, 0, 1)
+
+
+@pytest.mark.parametrize(("version", "damaged"), [(2, 1), (3, 0)])
+def test_a_version_restored_between_two_batches(
+    dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, version: int, damaged: int
+) -> None:
+    old = dataset.checkout_version(version)
+    rows = old.to_table()
+    plan = plan_cleanup(dataset, ALL)
+    operation = lance_core.LanceOperation.Overwrite(old.schema, [each.metadata for each in old.get_fragments()])
+    restore = functools.partial(lance_core.LanceDataset.commit, dataset.uri, operation, read_version=4)
+    # The first data file is gone, the second goes right after.
+    _when_deleted(store, "data", 2, restore)
+    stats = plan.execute()
+    assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (3, 0, damaged)
+    if not damaged:
+        assert lance_core.dataset(dataset.uri).to_table().equals(rows)
+
+
+def test_shared_files_go_with_the_last_version_that_names_them(uri: str) -> None:
+    for number in range(4):
+        lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="append")
+    dataset = lance_core.write_dataset(pa.table({"a": [9]}), uri, mode="overwrite")
+    plan = plan_cleanup(dataset, ALL)
+    data = [file.goes_with for file in plan.removable if file.path.startswith("data/")]
+    assert data == [4] * 4
+    turns = [file.goes_with for file in plan.removable]
+    assert turns == sorted(turns, key=lambda turn: turn or 0)
+
+
+def test_a_tag_on_a_version_of_an_appended_table_saves_all_it_names(
+    uri: str, store: CountingStore, one_at_a_time: None
+) -> None:
+    for number in range(6):
+        lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="append")
+    dataset = lance_core.write_dataset(pa.table({"a": [9]}), uri, mode="overwrite")
+    plan = plan_cleanup(dataset, ALL)
+    _when_deleted(store, "_versions", 3, lambda: dataset.tags.create("late", 4))
+    stats = plan.execute()
+    assert (stats.old_versions, stats.spared_versions, stats.damaged_versions) == (5, 1, 0)
+    assert dataset.checkout_version("late").to_table()["a"].to_pylist() == [0, 1, 2, 3]
+
+
+def test_a_slow_removal_looks_as_often_as_time_passes(
+    dataset: lance_core.LanceDataset, store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal.Pace, "wait", lambda pace: None)
+    plan = plan_cleanup(dataset, CleanupPolicy.of(timedelta(0), delete_rate_limit=2, delete_concurrency=1))
+    store.reset()
+    plan.execute()
+    steps = [call.method for call in store.calls if call.method == "delete" or call.path.endswith("tree")]
+    looks = [number for number, method in enumerate(steps) if method != "delete"]
+    # Never more than two files from one look to the next.
+    assert max(after - before - 1 for before, after in itertools.pairwise(looks)) <= 2
+    assert looks[-1] == len(steps) - 1
+
+
+def test_a_tag_that_cannot_be_read_ends_the_removal(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    plan = plan_cleanup(dataset, ALL)
+    store.put("table/_refs/tags/x.json", b"{")
+    before = _paths(store)
+    with pytest.raises(CorruptDataError, match=r"x\.json"):
+        plan.execute()
+    assert _paths(store) == before
+
+
+def test_a_version_that_another_cleanup_removes_meanwhile(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
+    def remove_first(call: Call) -> None:
+        if call.method == "get" and call.path.endswith(manifest_name(1)):
+            store.inner.delete(call.path)
+
+    store.fault = remove_first
+    plan = plan_cleanup(dataset, ALL)
+    assert [name.version for name in plan.removed_versions] == [2, 3]
+    # Nobody can tell any more whose its files are.
+    assert len(plan.protected) == 2
+    assert plan.execute().old_versions == 2
+
+
+def test_a_tag_on_a_version_that_somebody_else_has_removed(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
+    plan = plan_cleanup(dataset, ALL)
+    dataset.tags.create("late", 2)
+    store.delete(f"table/_versions/{manifest_name(2)}")
+    assert plan.execute().spared_versions == 0
+    assert _versions(dataset) == [4]
+
+
+def test_the_version_of_the_handle_must_be_readable(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    def remove_first(call: Call) -> None:
+        if call.method == "get" and call.path.endswith(manifest_name(4)):
+            store.inner.delete(call.path)
+
+    store.fault = remove_first
+    before = _paths(store)
+    with pytest.raises(VersionNotFoundError, match="no version 4"):
+        dataset.cleanup_old_versions(timedelta(0))
+    assert before - _paths(store) == {f"_versions/{manifest_name(4)}"}
+
+
+def test_a_dataset_that_is_gone(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    for path in _paths(store):
+        store.delete(f"table/{path}")
+    with pytest.raises(DatasetNotFoundError):
+        dataset.cleanup_old_versions(timedelta(0))
+
+
+# ── Files that cannot be removed ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("place", ["data", "_transactions"])
+def test_the_manifest_of_a_version_stays_with_its_files(
+    dataset: lance_core.LanceDataset, store: CountingStore, place: str
+) -> None:
+    plan = plan_cleanup(dataset, ALL)
+    stubborn = next(file.path for file in plan.removable if file.path.startswith(place))
+
+    def refuse(call: Call) -> When | None:
+        return When.BEFORE if call.method == "delete" and call.path.endswith(stubborn) else None
+
+    store.fault = refuse
+    stats = plan.execute()
+    # It is not whole: so it does not count as spared.
+    assert (stats.failed_deletes, stats.old_versions, stats.spared_versions) == (1, 2, 0)
+    assert len(_versions(dataset)) == 2
+    store.fault = lambda call: None
+    again = plan_cleanup(dataset, ALL)
+    assert next((file.path, file.verified) for file in again.removable) == (stubborn, True)
+    assert again.execute().old_versions == 1
+    assert {file.state for file in plan_cleanup(dataset, ALL).paths} == {PathState.KEPT}
+
+
+def test_a_file_that_went_although_its_removal_failed(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    """The response was lost."""
+    plan = plan_cleanup(dataset, ALL)
+    store.fault = lambda call: When.AFTER if call.method == "delete" else None
+    assert plan.execute() == plan.stats
+    assert _versions(dataset) == [4]
+
+
+def test_a_manifest_that_cannot_be_removed_is_counted(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    store.fault = lambda call: When.BEFORE if call.method == "delete" and "_versions" in call.path else None
+    stats = dataset.cleanup_old_versions(timedelta(0))
+    assert (stats.failed_deletes, stats.old_versions, stats.data_files_removed) == (3, 0, 3)
+    store.fault = lambda call: None
+    assert dataset.cleanup_old_versions(timedelta(0)).old_versions == 3
+
+
+def test_a_store_that_cannot_be_asked_ends_the_removal(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    plan = plan_cleanup(dataset, ALL)
+    before = _paths(store)
+    store.fault = lambda call: When.BEFORE if call.method.startswith("list") else None
+    with pytest.raises(StorageError, match="injected"):
+        plan.execute()
+    assert _paths(store) == before
+
+
+# ── What killed writers left ──────────────────────────────────────────────────────────────────────────────────────
+
+RESIDUE = [f"_versions/{manifest_name(4)}#1", "_transactions/.tmpx", "_deletions/.tmpx"]
+
+
+def test_residue_is_told_of_and_goes(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    for path in RESIDUE:
+        store.put(f"table/{path}", b"12345")
+    young = plan_cleanup(dataset, ALL)
+    assert {file.path for file in young.protected} == set(RESIDUE)
+    policy = CleanupPolicy.of(timedelta(0), delete_unverified=True)
+    explained = dataset.explain_cleanup_old_versions(timedelta(0), delete_unverified=True, include_files=True)
+    listed = {file.path: (file.kind, file.unverified, file.size_bytes) for file in explained.candidate_files}
+    assert [listed[f"table/{path}"] for path in RESIDUE] == [("residue", True, 5)] * 3
+    stats = plan_cleanup(dataset, policy).execute()
+    assert stats == explained.stats
+    assert stats.residue_files_removed == 3
+    # The reference's figures are what they are without it; only the bytes are all bytes.
+    assert dataclasses.replace(stats, residue_files_removed=0, bytes_removed=stats.bytes_removed - 15) == young.stats
+    assert not set(RESIDUE) & _paths(store)
+    assert dataset.checkout_version(4).to_table()["a"].to_pylist() == [3]
+
+
+def test_a_staging_name_of_a_version_that_stays(tmp_path: Path) -> None:
+    """Killed between the link and the unlink: two names of one file."""
+    uri = str(tmp_path / "table")
+    lance_core.write_dataset(pa.table({"a": [1]}), uri)
+    final = tmp_path / "table" / "_versions" / manifest_name(1)
+    staging = final.with_name(f"{final.name}#1")
+    os.link(final, staging)
+    dataset = lance_core.dataset(uri)
+    assert dataset.cleanup_old_versions().residue_files_removed == 0
+    assert staging.exists()
+    old = time.time() - 8 * 86_400
+    os.utime(staging, (old, old))
+    assert dataset.cleanup_old_versions().residue_files_removed == 1
+    assert not staging.exists()
+    assert lance_core.dataset(uri).to_table()["a"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"max_files": value} for value in ("1", 1.0, None, True)]
+    + [{"include_files": value} for value in (1, "no", None)],
+    ids=repr,
+)
+def test_arguments_of_the_explanation_of_another_type(dataset: lance_core.LanceDataset, arguments: dict) -> None:
+    with pytest.raises(InvalidTypeError, match=next(iter(arguments))):
+        dataset.explain_cleanup_old_versions(**arguments)
+
+
+@pytest.mark.parametrize("verb", ["cleanup_old_versions", "explain_cleanup_old_versions"])
+def test_a_number_for_a_list(dataset: lance_core.LanceDataset, verb: str) -> None:
+    with pytest.raises(InvalidTypeError, match="versions must be a list"):
+        getattr(dataset, verb)(versions=5)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_version_that_cannot_be_announced_to_go_stays_whole(
+    dataset: lance_core.LanceDataset, store: CountingStore, version: int
+) -> None:
+    """Its transaction file tells others, by being gone, that it is about to go."""
+    rows = dataset.checkout_version(version).to_table()
+    announcing = dataset.log.read_version(version).message.transaction_file
+    plan = plan_cleanup(dataset, ALL)
+
+    def refuse(call: Call) -> When | None:
+        return When.BEFORE if call.method == "delete" and call.path.endswith(announcing) else None
+
+    store.fault = refuse
+    stats = plan.execute()
+    assert (stats.failed_deletes, stats.old_versions) == (1, 2)
+    assert dataset.checkout_version(version).to_table().equals(rows)

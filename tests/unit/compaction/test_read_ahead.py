@@ -1,0 +1,39 @@
+"""Reading ahead: order, bounds, and errors in their place."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from lance_core.compaction.execution import read_ahead
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 10])
+def test_items_come_in_order(count: int) -> None:
+    assert list(read_ahead(iter(range(count)), 3)) == list(range(count))
+
+
+def test_no_more_is_taken_early_than_asked() -> None:
+    taken: list[int] = []
+
+    def source() -> Iterator[int]:
+        for number in range(100):
+            taken.append(number)
+            yield number
+
+    items = read_ahead(source(), 2)
+    for number in range(10):
+        assert next(items) == number
+        assert len(taken) <= number + 3
+    items.close()
+    assert len(taken) <= 12
+
+
+def test_an_error_comes_after_what_was_before_it() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        raise ValueError("broken")
+
+    items = read_ahead(source(), 4)
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="broken"):
+        next(items)

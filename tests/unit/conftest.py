@@ -1,0 +1,25 @@
+"""A dataset location in memory that starts empty, and its store."""
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.uri import register_store, unregister_store
+from tests.support.counting_store import CountingStore
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore(MemoryStore())
+
+
+@pytest.fixture
+def uri(store: CountingStore) -> Iterator[str]:
+    name = f"test-{next(_numbers)}"
+    register_store(name, store)
+    yield f"memory://{name}/table"
+    unregister_store(name)

@@ -1,0 +1,349 @@
+"""Deletes: plans, files, versions, conflicts; everything in memory."""
+
+import threading
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyroaring import BitMap
+
+import lance_core
+from lance_core.delete.plan import DeletePlan, plan_delete, plan_fragment
+from lance_core.errors import (
+    IncompatibleTransactionError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotFoundError,
+    NotSupportedError,
+    RetryableCommitConflictError,
+    SchemaMismatchError,
+    StorageError,
+    TooMuchWriteContentionError,
+)
+from lance_core.table.fragment import Fragment
+from tests.support.counting_store import CountingStore
+from tests.support.faulty_store import Call, When
+
+ROWS = pa.table({"a": pa.array(range(12), pa.int64()), "b": pa.array([f"row {i}" for i in range(12)])})
+
+
+@pytest.fixture
+def dataset(uri: str) -> lance_core.LanceDataset:
+    """Twelve rows in three fragments of four."""
+    return lance_core.write_dataset(ROWS, uri, max_rows_per_file=4)
+
+
+def _values(dataset: lance_core.LanceDataset) -> list[int]:
+    return dataset.to_table(columns=["a"])["a"].to_pylist()
+
+
+def _deletion_files(store: CountingStore) -> list[str]:
+    return sorted(info.path for info in store.inner.list("table/_deletions"))
+
+
+def test_rows_are_hidden(dataset: lance_core.LanceDataset, uri: str) -> None:
+    assert dataset.delete("a in (1, 2, 9)") == {"num_deleted_rows": 3}
+    assert dataset.version == 2
+    assert _values(dataset) == _values(lance_core.dataset(uri)) == [0, 3, 4, 5, 6, 7, 8, 10, 11]
+    assert [fragment.num_deletions for fragment in dataset.get_fragments()] == [2, 0, 1]
+    assert _values(dataset.checkout_version(1)) == list(range(12))
+    assert dataset.delete("a < 4 and b <> 'row 0'") == {"num_deleted_rows": 1}
+    assert dataset.delete(pc.field("a") == 10) == {"num_deleted_rows": 1}
+    assert _values(dataset) == [0, 4, 5, 6, 7, 8, 11]
+    assert dataset.take([0, 6], columns=["a"])["a"].to_pylist() == [0, 11]
+    dataset.validate()
+
+
+def test_what_is_recorded(dataset: lance_core.LanceDataset) -> None:
+    dataset.delete("a = 1 or a >= 8", transaction_properties={"by": "a test"})
+    transaction = dataset.read_transaction(2)
+    operation = transaction.operation
+    assert isinstance(operation, lance_core.LanceOperation.Delete)
+    assert operation.predicate == "a = 1 or a >= 8"
+    assert operation.deleted_fragment_ids == [2]
+    assert [fragment.id for fragment in operation.updated_fragments] == [0]
+    assert transaction.transaction_properties == {"by": "a test"}
+    assert transaction.read_version == 1
+
+
+def test_a_fragment_without_rows_is_dropped(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    dataset.delete("a = 4")
+    files = _deletion_files(store)
+    dataset.delete("a between 4 and 7")
+    assert [fragment.fragment_id for fragment in dataset.get_fragments()] == [0, 2]
+    assert _deletion_files(store) == files
+
+
+def test_a_delete_that_matches_nothing_makes_a_version(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    assert dataset.delete("a > 100") == {"num_deleted_rows": 0}
+    assert dataset.delete("false") == {"num_deleted_rows": 0}
+    assert (dataset.version, _values(dataset)) == (3, list(range(12)))
+    assert _deletion_files(store) == []
+
+
+def test_truncate_removes_every_row_and_reads_no_data(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    dataset.delete("a = 1")
+    store.reset()
+    dataset.truncate_table()
+    assert (dataset.version, dataset.count_rows(), dataset.get_fragments()) == (3, 0, [])
+    assert not [call for call in store.calls if "data/" in call.path]
+    lance_core.write_dataset(ROWS, dataset.uri, mode="append")
+    dataset.checkout_latest()
+    assert [fragment.fragment_id for fragment in dataset.get_fragments()] == [3]
+
+
+def test_a_plan_tells_the_figures_and_writes_nothing(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    dataset.delete("a = 5")
+    store.reset()
+    plan = plan_delete(dataset, "a = 1 or a in (4, 5, 6, 7)")
+    assert plan == DeletePlan(
+        read_version=2,
+        predicate="a = 1 or a in (4, 5, 6, 7)",
+        rows_before=11,
+        rows_deleted=4,
+        fragments_changed=1,
+        fragments_dropped=1,
+        deletes=plan.deletes,
+    )
+    assert [delete.fragment.id for delete in plan.deletes] == [0, 1]
+    assert {call.method for call in store.calls} <= {"get", "get_ranges", "head"}
+    assert plan_delete(dataset, "a > 100").deletes == ()
+
+
+@pytest.mark.parametrize(
+    ("deleted_before", "found", "new", "deleted"),
+    [
+        ([], [1, 2], [1, 2], [1, 2]),
+        ([0, 7], [3], [3], [0, 3, 7]),
+        ([0, 7], [1, 2, 3, 4, 5, 6], None, None),
+        ([0], [], [], [0]),
+    ],
+)
+def test_what_becomes_of_a_fragment(
+    deleted_before: list[int], found: list[int], new: list[int] | None, deleted: list[int] | None
+) -> None:
+    fragment = Fragment.of([], physical_rows=8)
+    rows_before = 8 - len(deleted_before)
+    plan = plan_fragment(fragment, rows_before, np.array(deleted_before, np.uint32), np.array(found, np.int64))
+    assert plan.found == (None if new is None else BitMap(new))
+    assert plan.deleted == (None if deleted is None else BitMap(deleted))
+    assert plan.is_dropped is (deleted is None)
+    assert plan.rows_deleted == (rows_before if new is None else len(new))
+
+
+def test_only_the_columns_of_the_predicate_are_read(store: CountingStore, uri: str) -> None:
+    # Different values, so that they cannot be compressed away.
+    values = pa.array([number.to_bytes(4, "big") * 50 for number in range(50_000)])
+    dataset = lance_core.write_dataset(pa.table({"id": range(50_000), "blob": values}), uri)
+    read: list[int] = []
+    get_ranges = store.inner.get_ranges
+
+    def counted(path: str, ranges: Any) -> list[pa.Buffer]:
+        buffers = get_ranges(path, ranges)
+        read.append(sum(buffer.size for buffer in buffers))
+        return buffers
+
+    store.inner.get_ranges = counted
+    assert dataset.delete("id = 31234") == {"num_deleted_rows": 1}
+    assert sum(read) < 50_000 * 8 + 200_000
+    read.clear()
+    # The other columns of a scan are not read where no row matches.
+    assert dataset.to_table(filter="id < 0").num_rows == 0
+    assert sum(read) < 50_000 * 8 + 200_000
+
+
+@pytest.mark.parametrize(
+    ("predicate", "error"),
+    [
+        ("c = 1", InvalidInputError),
+        ("a =", InvalidInputError),
+        ("a", InvalidInputError),
+        ("10 / (a - 3) > 0", InvalidInputError),
+        ("regexp_like(b, 'x')", NotSupportedError),
+        (None, InvalidTypeError),
+    ],
+)
+def test_a_bad_predicate_changes_nothing(
+    dataset: lance_core.LanceDataset, store: CountingStore, predicate: Any, error: type[Exception]
+) -> None:
+    store.reset()
+    with pytest.raises(error):
+        dataset.delete(predicate)
+    assert not {"put", "put_if_absent", "create", "delete"} & {call.method for call in store.calls}
+    assert dataset.latest_version == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"conflict_retries": -1}, InvalidInputError),
+        ({"conflict_retries": 1.5}, InvalidTypeError),
+        ({"retry_timeout": 5}, InvalidTypeError),
+        ({"retry_timeout": timedelta(seconds=-1)}, InvalidInputError),
+    ],
+)
+def test_arguments_are_checked(dataset: lance_core.LanceDataset, arguments: dict, error: type[Exception]) -> None:
+    with pytest.raises(error, match=next(iter(arguments))):
+        dataset.delete("a = 1", **arguments)
+
+
+def test_deletes_of_other_rows_are_merged(dataset: lance_core.LanceDataset, store: CountingStore, uri: str) -> None:
+    stale = lance_core.dataset(uri)
+    dataset.delete("a = 0")
+    store.reset()
+    assert stale.delete("a = 1", conflict_retries=0) == {"num_deleted_rows": 1}
+    assert _values(stale) == list(range(2, 12))
+    # The file of the first attempt is gone: one of each version is left.
+    assert len(_deletion_files(store)) == 2
+    stale.validate()
+
+
+def test_a_delete_of_the_same_row_is_planned_again(
+    dataset: lance_core.LanceDataset, store: CountingStore, uri: str
+) -> None:
+    stale, another = lance_core.dataset(uri), lance_core.dataset(uri)
+    dataset.delete("a in (0, 5)")
+    assert stale.delete("a in (0, 1)") == {"num_deleted_rows": 1}
+    assert (stale.version, _values(stale)) == (3, [2, 3, 4, 6, 7, 8, 9, 10, 11])
+    with pytest.raises(TooMuchWriteContentionError, match="failed after 1 conflicts"):
+        another.delete("a = 5", conflict_retries=0)
+    with pytest.raises(TooMuchWriteContentionError, match="failed after 1 conflicts"):
+        another.delete("a = 5", retry_timeout=timedelta(0))
+    assert another.latest_version == 3
+    assert len(_deletion_files(store)) == 3
+
+
+def test_appended_rows_stay(dataset: lance_core.LanceDataset, uri: str) -> None:
+    lance_core.write_dataset(ROWS, uri, mode="append")
+    assert dataset.delete("a < 11") == {"num_deleted_rows": 11}
+    assert dataset.version == 3
+    assert _values(dataset) == [11, *range(12)]
+
+
+def test_a_table_that_was_replaced_is_left_alone(
+    dataset: lance_core.LanceDataset, store: CountingStore, uri: str
+) -> None:
+    lance_core.write_dataset(ROWS, uri, mode="overwrite")
+    with pytest.raises(IncompatibleTransactionError):
+        dataset.delete("a = 1")
+    assert _deletion_files(store) == []
+    assert lance_core.dataset(uri).count_rows() == 12
+
+
+def test_files_of_a_failed_write_are_removed(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+    def fault(call: Call) -> When | None:
+        is_third = len([each for each in store.calls if each.method == "put" and "_deletions" in each.path]) == 3
+        return When.BEFORE if call.method == "put" and "_deletions" in call.path and is_third else None
+
+    store.fault = fault
+    with pytest.raises(StorageError):
+        dataset.delete("a % 4 = 0")
+    assert _deletion_files(store) == []
+    assert dataset.latest_version == 1
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_many_files_are_written_at_the_same_time(uri: str, store: CountingStore, *, fails: bool) -> None:
+    dataset = lance_core.write_dataset(pa.table({"a": range(60)}), uri, max_rows_per_file=2)
+    together = threading.Barrier(4)
+
+    def fault(call: Call) -> When | None:
+        if call.method == "put" and "_deletions" in call.path:
+            # The first calls go on when there are several.
+            with suppress(threading.BrokenBarrierError):
+                together.wait(timeout=30)
+            number = len([each for each in store.calls if each.method == "put" and "_deletions" in each.path])
+            if number >= 4:
+                together.abort()
+            return When.BEFORE if fails and number > 20 else None
+        return None
+
+    store.fault = fault
+    if fails:
+        with pytest.raises(StorageError):
+            dataset.delete("a % 2 = 0")
+        assert (_deletion_files(store), dataset.latest_version) == ([], 1)
+        return
+    assert dataset.delete("a % 2 = 0") == {"num_deleted_rows": 30}
+    assert len(_deletion_files(store)) == 30
+    assert _values(dataset) == list(range(1, 60, 2))
+
+
+@pytest.mark.parametrize(("num_rows", "kind"), [(1, "arrow"), (4999, "arrow"), (5000, "bin")])
+def test_the_flavour_follows_the_number_of_rows(uri: str, num_rows: int, kind: str) -> None:
+    dataset = lance_core.write_dataset(pa.table({"a": range(12_000)}), uri)
+    dataset.delete(f"a < {num_rows}")
+    [fragment] = dataset.get_fragments()
+    assert fragment.deletion_file().endswith(f".{kind}")
+    # What takes its place may hold one more.
+    dataset.delete("a = 11000")
+    [fragment] = dataset.get_fragments()
+    assert fragment.deletion_file().endswith(f".{kind}")
+    dataset.delete("a = 11001")
+    [fragment] = dataset.get_fragments()
+    assert fragment.deletion_file().endswith(".arrow" if num_rows == 1 else ".bin")
+    assert dataset.count_rows() == 12_000 - num_rows - 2
+
+
+def test_fragments_are_deleted_from_for_a_later_commit(dataset: lance_core.LanceDataset, uri: str) -> None:
+    first, second, third = dataset.get_fragments()
+    changed = first.delete("a < 2")
+    assert changed.num_deletions == 2
+    assert second.delete("a > 100") == second.metadata
+    assert third.delete("true") is None
+    assert dataset.latest_version == 1
+    operation = lance_core.LanceOperation.Delete([changed], [third.fragment_id], "a < 2 or a >= 8")
+    assert _values(lance_core.LanceDataset.commit(uri, operation, read_version=1)) == [2, 3, 4, 5, 6, 7]
+
+
+def test_delete_planned_on_a_version_whose_files_were_cleaned_up_is_planned_again(
+    dataset: lance_core.LanceDataset, uri: str
+) -> None:
+    others = lance_core.dataset(uri)
+    others.optimize.compact_files()
+    others.cleanup_old_versions(older_than=timedelta(0))
+    dataset.delete("a = 5")
+    assert _values(dataset) == [value for value in range(12) if value != 5]
+
+
+def test_delete_on_the_latest_version_whose_file_is_missing_fails(
+    dataset: lance_core.LanceDataset, uri: str, store: CountingStore
+) -> None:
+    missing = next(each.path for each in store.list("table/data"))
+    store.delete(missing)
+    with pytest.raises(NotFoundError, match=missing.rpartition("/")[2]):
+        dataset.delete("a >= 0 and b like '%1%'")
+
+
+def test_append_whose_versions_in_between_were_cleaned_up_is_planned_again(uri: str) -> None:
+    behind = lance_core.write_dataset(ROWS, uri)
+    for _ in range(3):
+        lance_core.write_dataset(ROWS, uri, mode="append")
+    lance_core.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
+    made = lance_core.write_dataset(ROWS.slice(0, 1), behind, mode="append")
+    assert (made.version, made.count_rows()) == (5, 49)
+
+
+def test_append_behind_a_change_of_columns_that_was_cleaned_up_is_refused(uri: str) -> None:
+    behind = lance_core.write_dataset(ROWS, uri)
+    lance_core.write_dataset(ROWS.rename_columns(["a", "c"]), uri, mode="overwrite")
+    lance_core.write_dataset(ROWS.rename_columns(["a", "c"]), uri, mode="append")
+    lance_core.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
+    with pytest.raises((SchemaMismatchError, RetryableCommitConflictError)):
+        lance_core.write_dataset(ROWS.slice(0, 1), behind, mode="append")
+    assert lance_core.dataset(uri).count_rows() == 24
+
+
+def test_config_change_whose_versions_in_between_were_cleaned_up_is_retryable(uri: str) -> None:
+    behind = lance_core.write_dataset(ROWS, uri)
+    for _ in range(3):
+        lance_core.write_dataset(ROWS, uri, mode="append")
+    lance_core.dataset(uri).cleanup_old_versions(older_than=timedelta(0))
+    with pytest.raises(RetryableCommitConflictError, match="version 2 was removed"):
+        behind.update_config({"key": "value"})
+    behind.checkout_latest()
+    behind.update_config({"key": "value"})

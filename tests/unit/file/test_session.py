@@ -1,0 +1,130 @@
+"""Session: open data files are kept and shared, within a budget of bytes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_core.errors import NotFoundError
+from lance_core.file.families import open_writer
+from lance_core.file.session import UNCACHED, Session
+from lance_core.file.write_config import WriteConfig
+from lance_core.io.memory_store import MemoryStore
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.versions import LanceFileVersion
+from tests.support.counting_store import CountingStore
+
+NUM_ROWS = 50_000
+ROWS = pa.record_batch({"a": np.random.default_rng(3).integers(0, 1 << 62, NUM_ROWS)})
+VERSIONS = ["0.1", "2.0", "2.1", "2.2"]
+
+
+def _store(*paths: str, version: str = "2.2") -> CountingStore:
+    store = CountingStore(MemoryStore())
+    for path in paths:
+        config = WriteConfig(version=LanceFileVersion(version))
+        with open_writer(store.create(path), schema_from_arrow(ROWS.schema), config) as writer:
+            writer.write_batch(ROWS)
+            writer.finish()
+    store.reset()
+    return store
+
+
+def _size(store: CountingStore, path: str) -> int:
+    num_bytes = store.head(path).num_bytes
+    store.reset()
+    return num_bytes
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_open_file_again_makes_no_request(version: str) -> None:
+    store, session = _store("f", version=version), Session(max_bytes=1 << 24)
+    num_bytes = _size(store, "f")
+    opened = session.open_file(store, "f", num_bytes=num_bytes, field_ids=[0])
+    assert store.reads
+    store.reset()
+    assert session.open_file(store, "f", num_bytes=num_bytes, field_ids=[0]) is opened
+    assert not store.calls
+    assert opened.memory <= session.num_bytes <= session.max_bytes
+
+
+def test_open_file_without_a_budget_opens_anew() -> None:
+    store = _store("f")
+    num_bytes = _size(store, "f")
+    assert UNCACHED.open_file(store, "f", num_bytes=num_bytes) is not UNCACHED.open_file(
+        store, "f", num_bytes=num_bytes
+    )
+    assert UNCACHED.num_bytes == 0
+
+
+def test_open_file_of_unknown_size_opens_anew() -> None:
+    store, session = _store("f"), Session(max_bytes=1 << 24)
+    assert session.open_file(store, "f", num_bytes=None) is not session.open_file(store, "f", num_bytes=None)
+    assert session.num_bytes == 0
+
+
+def test_open_file_of_another_store_path_or_size_is_another() -> None:
+    one, other, session = _store("f", "g"), _store("f"), Session(max_bytes=1 << 24)
+    num_bytes = _size(one, "f")
+    opened = [
+        session.open_file(one, "f", num_bytes=num_bytes),
+        session.open_file(one, "g", num_bytes=num_bytes),
+        session.open_file(other, "f", num_bytes=num_bytes),
+        session.open_file(one, "f", num_bytes=num_bytes, field_ids=[0]),
+    ]
+    assert len({id(reader) for reader in opened}) == 4
+
+
+def test_files_beyond_the_budget_leave_least_recently_used_first() -> None:
+    paths = [f"f{number}" for number in range(4)]
+    store = _store(*paths)
+    num_bytes = _size(store, "f0")
+    memory = UNCACHED.open_file(store, "f0", num_bytes=num_bytes).memory
+    session = Session(max_bytes=2 * memory)
+    first, second, _ = (session.open_file(store, path, num_bytes=num_bytes) for path in ("f0", "f1", "f0"))
+    session.open_file(store, "f2", num_bytes=num_bytes)
+    assert session.open_file(store, "f0", num_bytes=num_bytes) is first
+    assert session.open_file(store, "f1", num_bytes=num_bytes) is not second
+    assert session.num_bytes <= session.max_bytes
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_what_is_known_of_pages_counts_and_is_kept(version: str) -> None:
+    store, session = _store("f", version=version), Session(max_bytes=1 << 24)
+    num_bytes = _size(store, "f")
+    reader = session.open_file(store, "f", num_bytes=num_bytes)
+    before = session.num_bytes
+    expected = ROWS.column("a").take(pa.array([7, 40_000])).to_pylist()
+    assert reader.take(reader.schema.fields, [7, 40_000])["a"].to_pylist() == expected
+    assert session.num_bytes > before
+    first = len(store.reads)
+    store.reset()
+    again = session.open_file(store, "f", num_bytes=num_bytes)
+    assert again.take(again.schema.fields, [7, 40_000])["a"].to_pylist() == expected
+    assert len(store.reads) < first
+
+
+def test_files_are_shared_by_threads() -> None:
+    paths = [f"f{number}" for number in range(5)]
+    store = _store(*paths)
+    num_bytes = _size(store, "f0")
+    session = Session(max_bytes=3 * UNCACHED.open_file(store, "f0", num_bytes=num_bytes).memory)
+    expected = ROWS.column("a").slice(100, 50).to_pylist()
+
+    def read(number: int) -> bool:
+        reader = session.open_file(store, paths[number % 5], num_bytes=num_bytes)
+        return reader.read_table(reader.schema.fields, row_range=(100, 150))["a"].to_pylist() == expected
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(read, range(200)))
+    assert session.num_bytes <= session.max_bytes
+
+
+def test_open_file_that_is_not_there_raises_not_found_and_keeps_nothing() -> None:
+    session = Session(max_bytes=1 << 24)
+    with pytest.raises(NotFoundError):
+        session.open_file(MemoryStore(), "f", num_bytes=100)
+    assert session.num_bytes == 0

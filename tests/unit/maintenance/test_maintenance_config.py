@@ -1,0 +1,62 @@
+"""The run configuration of maintenance jobs: a policy as its values, and durations as people write them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.maintenance.policy import CompactionPolicy, DeletionPolicy, MaintenancePolicy
+from lance_pipelines.ops.maintenance_config import declared_values, duration_text, parse_duration
+
+
+@pytest.mark.parametrize("operation", ["compact", "materialize_deletions"])
+def test_declared_values_are_those_of_the_policy_and_else_the_defaults(operation: str) -> None:
+    own = MaintenancePolicy(
+        compaction=CompactionPolicy(target_rows_per_fragment=7), deletion=DeletionPolicy(max_deleted_fraction=0.5)
+    )
+    found = declared_values(operation, own)
+    assert (found["threshold"], found["target_rows_per_fragment"]) == (0.5, 7)
+    found = declared_values(operation, MaintenancePolicy(compaction=None, deletion=None))
+    assert found["threshold"] == DeletionPolicy().max_deleted_fraction
+    assert found["target_rows_per_fragment"] == CompactionPolicy().target_rows_per_fragment
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("14d", timedelta(days=14)),
+        ("2 weeks", timedelta(days=14)),
+        ("36h", timedelta(hours=36)),
+        ("1.5 hours", timedelta(minutes=90)),
+        ("90m", timedelta(minutes=90)),
+        ("3600", timedelta(hours=1)),
+        ("0", timedelta(0)),
+        ("1209600s", timedelta(days=14)),
+    ],
+)
+def test_texts_and_what_they_mean(text, expected) -> None:
+    assert parse_duration(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-3d", "14 fortnights", "1h30m", "nan", "1e999", "999999999999y"])
+def test_other_texts_are_refused_by_name(text) -> None:
+    with pytest.raises(InvalidInputError, match="is not a duration; expected a number and a unit") as raised:
+        parse_duration(text)
+    assert repr(text) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (timedelta(0), "0s"),
+        (timedelta(days=14), "1209600s"),
+        (timedelta(milliseconds=250), "0.25s"),
+        (timedelta(microseconds=1), "0.000001s"),
+        (timedelta(days=400, microseconds=10), "34560000.00001s"),
+    ],
+)
+def test_the_text_of_a_duration_is_read_as_the_same(duration, text) -> None:
+    assert duration_text(duration) == text
+    assert parse_duration(text) == duration

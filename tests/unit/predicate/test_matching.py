@@ -1,0 +1,27 @@
+"""Offset and limit over rows that come in pieces."""
+
+import numpy as np
+import pytest
+
+from lance_core.scan.matching import RowCut, gathered
+
+
+@pytest.mark.parametrize("offset", [None, 0, 1, 3, 5, 9, 10, 20])
+@pytest.mark.parametrize("limit", [None, 0, 1, 4, 10, 100])
+@pytest.mark.parametrize("sizes", [[10], [3, 3, 4], [1] * 10, [0, 5, 0, 5]], ids=str)
+def test_a_cut_is_a_slice_of_the_whole(offset: int | None, limit: int | None, sizes: list[int]) -> None:
+    rows = np.arange(10)
+    pieces = np.split(rows, np.cumsum(sizes)[:-1])
+    start = offset or 0
+    expected = rows[start : None if limit is None else start + limit].tolist()
+    found = list(gathered(iter(pieces), RowCut(offset, limit)))
+    assert np.concatenate([np.empty(0, np.int64), *found]).tolist() == expected
+    assert all(piece.size for piece in found)
+
+
+def test_nothing_is_asked_for_after_the_last_row() -> None:
+    def pieces():
+        yield np.arange(5)
+        raise AssertionError("one piece was enough")
+
+    assert [piece.tolist() for piece in gathered(pieces(), RowCut(1, 4))] == [[1, 2, 3, 4]]

@@ -1,0 +1,97 @@
+"""A scan is planned once for all fragments whose files have the same layout, and its files may stay open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lance_core.file.session import Session
+from lance_core.file.write_config import WriteConfig
+from lance_core.io.memory_store import MemoryStore
+from lance_core.scan import read_plan
+from lance_core.scan.column_sources import ColumnSources
+from lance_core.scan.scanner import LanceScanner, ScanSource
+from lance_core.scan.take import take_rows
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.table.base_paths import FileLocator
+from lance_core.table.fragment import Fragment
+from lance_core.versions import LanceFileVersion
+from lance_core.write.new_data_file import NewDataFile
+from tests.support.counting_store import CountingStore
+
+ROWS = pa.table({"a": range(600), "s": [{"x": row, "y": f"t{row}"} for row in range(600)]})
+SCHEMA = schema_from_arrow(ROWS.schema)
+VERSIONS = ["0.1", "2.0", "2.1", "2.2"]
+
+
+def _fragments(store: CountingStore, version: str, num_fragments: int = 6) -> list[Fragment]:
+    """The rows in fragments of one file each, all of the same layout."""
+    place, config = FileLocator(store, "t").data_place(None), WriteConfig(version=LanceFileVersion(version))
+    step = ROWS.num_rows // num_fragments
+    fragments = []
+    for number in range(num_fragments):
+        file = NewDataFile(place, SCHEMA, config)
+        file.write(ROWS.slice(number * step, step).combine_chunks().to_batches()[0])
+        written = file.finish()
+        written.message.id = number
+        fragments.append(written)
+    return fragments
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Filled with a call for each layout that is planned."""
+    calls: list[object] = []
+    plan = ColumnSources.plan
+
+    def counted(*arguments: object) -> ColumnSources:
+        calls.append(arguments)
+        return plan(*arguments)
+
+    monkeypatch.setattr(read_plan.ColumnSources, "plan", staticmethod(counted))
+    read_plan.ReadPlan.of.cache_clear()
+    return calls
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_scan_of_fragments_alike_is_planned_once(version: str, planned: list[object]) -> None:
+    store = CountingStore(MemoryStore())
+    source = ScanSource(SCHEMA, _fragments(store, version), FileLocator(store, "t"))
+    assert LanceScanner(source).to_table().equals(ROWS)
+    assert len(planned) == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_take_from_fragments_alike_is_planned_once(version: str, planned: list[object]) -> None:
+    store = CountingStore(MemoryStore())
+    source = ScanSource(SCHEMA, _fragments(store, version), FileLocator(store, "t"))
+    rows = np.arange(0, 600, 50)
+    assert take_rows(source, rows, ["s.y"]).to_pylist() == [{"s": {"y": f"t{row}"}} for row in rows]
+    assert len(planned) == 1
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_scans_of_one_session_open_files_once(version: str) -> None:
+    store = CountingStore(MemoryStore())
+    fragments, locator = _fragments(store, version), FileLocator(store, "t")
+    source = ScanSource(SCHEMA, fragments, locator, session=Session(max_bytes=1 << 26))
+    for columns, condition in ((None, None), (["a"], "a % 2 = 0"), (["s.x"], None)):
+        expected = LanceScanner(ScanSource(SCHEMA, fragments, locator), columns=columns, filter=condition).to_table()
+        store.reset()
+        assert LanceScanner(source, columns=columns, filter=condition).to_table().equals(expected)
+    # Small files are in memory as a whole once they are open.
+    assert not store.reads
+    assert take_rows(source, [5, 599], ["a"])["a"].to_pylist() == [5, 599]
+    assert not store.reads
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_scans_without_a_session_open_files_anew(version: str) -> None:
+    store = CountingStore(MemoryStore())
+    source = ScanSource(SCHEMA, _fragments(store, version), FileLocator(store, "t"))
+    store.reset()
+    LanceScanner(source).to_table()
+    first = len(store.reads)
+    LanceScanner(source).to_table()
+    assert len(store.reads) == 2 * first > 0

@@ -1,0 +1,195 @@
+"""Operations as users write them, and what the core makes of them."""
+
+import copy
+import pickle
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+import lance_core
+from lance_core import LanceOperation, Transaction
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.proto import pb_table
+from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.transactions.operations.carried import CarriedOperation
+from lance_core.transactions.public_transaction import transaction_from_core, transaction_to_core
+from lance_core.transactions.transaction import Transaction as CoreTransaction
+from tests.support.records import SCHEMA, fragment
+
+FRAGMENT = fragment_from_record(fragment())
+DELETED = fragment_from_record(
+    fragment().with_deletion(pb_table.DeletionFile(id=5, read_version=1, num_deleted_rows=2))
+)
+Map = LanceOperation.UpdateMap
+INDEX = lance_core.Index(
+    "0a0a1125-4d7a-4dce-b606-fa1f77c2725a",
+    "x",
+    [0, 1],
+    7,
+    {1, 4},
+    2,
+    datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC),
+    0,
+    [lance_core.IndexFile("page.lance", 12)],
+    ("/lance.table.BTreeIndexDetails", b"\x00"),
+    [1],
+)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        LanceOperation.Append([FRAGMENT]),
+        LanceOperation.Overwrite(SCHEMA, [FRAGMENT, FRAGMENT]),
+        LanceOperation.Delete([DELETED], [4, 5], "a < 3"),
+        LanceOperation.Delete([], [], ""),
+        LanceOperation.Restore(3),
+        LanceOperation.ReserveFragments(7),
+        LanceOperation.Rewrite([LanceOperation.RewriteGroup([DELETED], [FRAGMENT])], []),
+        LanceOperation.Rewrite(
+            [],
+            [LanceOperation.RewrittenIndex(str(uuid.uuid4()), str(uuid.uuid4()), "/lance.table.X", b"\x00\x01", 3)],
+        ),
+        LanceOperation.Update([3], [DELETED], [FRAGMENT], [], [1], "rewrite_rows"),
+        LanceOperation.Update(
+            updated_fragments=[DELETED],
+            fields_modified=[1],
+            update_mode="rewrite_columns",
+            updated_fragment_offsets={0: BitMap([1]).serialize()},
+            inserted_rows=b"\x0a\x01\x00\x12\x00",
+            compacted_sstables=[("767a1125-4d7a-4dce-b606-fa1f77c2725a", 4)],
+        ),
+        LanceOperation.Merge([FRAGMENT], SCHEMA, True),
+        LanceOperation.Project(SCHEMA),
+        LanceOperation.CreateIndex([INDEX], [lance_core.Index(INDEX.uuid, "y", [], 1, set(), 0)]),
+        LanceOperation.DataReplacement([LanceOperation.DataReplacementGroup(4, FRAGMENT.files[0])]),
+        LanceOperation.DataOverlay(
+            [
+                LanceOperation.DataOverlayGroup(
+                    4,
+                    [
+                        LanceOperation.DataOverlayFile(FRAGMENT.files[0], [1, 5]),
+                        LanceOperation.DataOverlayFile(FRAGMENT.files[0], [[1], [2, 3]], 7),
+                    ],
+                )
+            ]
+        ),
+        LanceOperation.Clone(True, None, 4, "/x", "b"),
+        LanceOperation.UpdateBases([lance_core.DatasetBasePath("/x", "n", True, 4), lance_core.DatasetBasePath("/y")]),
+        LanceOperation.UpdateMemWalState([("767a1125-4d7a-4dce-b606-fa1f77c2725a", 4)]),
+        LanceOperation.UpdateConfig(),
+        LanceOperation.UpdateConfig(
+            Map({"a": "1", "b": None}), Map({}, replace=True), Map({"c": "2"}), {3: Map({"d": None})}
+        ),
+    ],
+    ids=lambda operation: type(operation).__name__,
+)
+def test_operations_round_trip(operation: LanceOperation.BaseOperation) -> None:
+    transaction = Transaction(4, operation, transaction_properties={"by": "me"})
+    core = transaction_to_core(transaction)
+    assert transaction_from_core(CoreTransaction.parse(core.serialize(), "t")) == transaction
+
+
+def test_operations_of_other_kinds_are_named_and_not_committed() -> None:
+    seen = transaction_from_core(CoreTransaction(read_version=1, operation=CarriedOperation()))
+    assert seen.operation == LanceOperation.Other("unknown")
+    with pytest.raises(NotSupportedError, match="'unknown'"):
+        transaction_to_core(seen)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: LanceOperation.Append((FRAGMENT,)),
+        lambda: LanceOperation.Delete([3], [], "x"),
+        lambda: LanceOperation.Delete({}, [], "x"),
+        lambda: LanceOperation.Rewrite([LanceOperation.RewriteGroup([FRAGMENT], [None])], []),
+        lambda: LanceOperation.Rewrite([LanceOperation.RewriteGroup(["x"], [FRAGMENT])], []),
+    ],
+)
+def test_fragments_are_checked_when_an_operation_is_made(make) -> None:
+    with pytest.raises(InvalidTypeError, match="fragments must be"):
+        make()
+
+
+_ID = "0" * 32
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        (LanceOperation.Delete([], [-1], "x"), InvalidInputError),
+        (LanceOperation.Delete([], ["1"], "x"), InvalidTypeError),
+        (LanceOperation.Restore(0), InvalidInputError),
+        (LanceOperation.Restore("1"), InvalidTypeError),
+        (LanceOperation.ReserveFragments(1.5), InvalidTypeError),
+        (LanceOperation.ReserveFragments(0), InvalidInputError),
+        (LanceOperation.Delete([], [2**64], "x"), InvalidInputError),
+        (LanceOperation.Delete([], [], None), InvalidTypeError),
+        (LanceOperation.UpdateConfig(Map({1: "a"})), InvalidTypeError),
+        (LanceOperation.UpdateConfig(Map({"a": "\ud800"})), InvalidInputError),
+        (LanceOperation.UpdateConfig(field_metadata_updates={2**31: Map({})}), InvalidInputError),
+        (LanceOperation.UpdateConfig(Map(["a"])), InvalidTypeError),
+        (LanceOperation.UpdateConfig(field_metadata_updates={"a": Map({})}), InvalidTypeError),
+        (LanceOperation.Update(update_mode="both"), InvalidInputError),
+        (LanceOperation.Update(removed_fragment_ids=[-1]), InvalidInputError),
+        (LanceOperation.Update(fields_modified=["a"]), InvalidTypeError),
+        (LanceOperation.Update(updated_fragment_offsets={0: "x"}), InvalidTypeError),
+        (LanceOperation.Update(inserted_rows=b"\xff"), InvalidInputError),
+        (LanceOperation.Update(compacted_sstables=[("x", 1)]), InvalidInputError),
+        (LanceOperation.Update(compacted_sstables=[3]), InvalidInputError),
+        (LanceOperation.Merge([], None), InvalidInputError),
+        (LanceOperation.CreateIndex([replace(INDEX, uuid="x")], []), InvalidInputError),
+        (LanceOperation.CreateIndex(["x"], []), InvalidTypeError),
+        (LanceOperation.CreateIndex([replace(INDEX, fragment_ids=[2**32])], []), InvalidInputError),
+        (LanceOperation.CreateIndex([], [replace(INDEX, name=3)]), InvalidTypeError),
+        (LanceOperation.UpdateBases(["/x"]), InvalidTypeError),
+        (LanceOperation.Clone(True, None, 0, "/x", None), InvalidInputError),
+        (LanceOperation.Clone(True, 3, 1, "/x", None), InvalidTypeError),
+        (
+            LanceOperation.DataOverlay(
+                [LanceOperation.DataOverlayGroup(4, [LanceOperation.DataOverlayFile(FRAGMENT.files[0], [1, 1])])]
+            ),
+            InvalidInputError,
+        ),
+        (
+            LanceOperation.Rewrite([], [LanceOperation.RewrittenIndex("x", _ID, "", b"", 1)]),
+            InvalidInputError,
+        ),
+    ],
+)
+def test_values_are_checked_when_an_operation_is_committed(
+    operation: LanceOperation.BaseOperation, kind: type[Exception]
+) -> None:
+    with pytest.raises(kind):
+        transaction_to_core(Transaction(1, operation))
+
+
+def test_numbers_that_do_not_fit_the_message_are_input_errors(uri: str) -> None:
+    lance_core.write_dataset(pa.table({"a": [1]}), uri)
+    for operation in (LanceOperation.ReserveFragments(2**40), LanceOperation.Restore(2**70)):
+        with pytest.raises(InvalidInputError):
+            lance_core.LanceDataset.commit(uri, operation, read_version=1)
+    assert lance_core.dataset(uri).version == 1
+
+
+def test_an_arrow_schema_of_a_merge_gets_ids_in_order_and_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="field ids"):
+        operation = LanceOperation.Merge([FRAGMENT], pa.schema([("a", pa.int64()), ("b", pa.string())]))
+    core = transaction_to_core(Transaction(1, operation)).operation
+    assert core.schema.field_ids() == [0, 1]
+
+
+def test_base_paths_are_values() -> None:
+    base = lance_core.DatasetBasePath("/x", "n", True, 4)
+    assert copy.copy(base) == pickle.loads(pickle.dumps(base)) == base
+    assert base != lance_core.DatasetBasePath("/x", "n", True)
+    assert len({base, copy.copy(base)}) == 1
+    assert repr(base) == "DatasetBasePath('/x', name='n', is_dataset_root=True, id=4)"
+    for arguments in ((3,), ("/x", 3), ("",), ("/x", None, False, -1)):
+        with pytest.raises(InvalidInputError):
+            lance_core.DatasetBasePath(*arguments)
