@@ -61,6 +61,13 @@ def _writes_need_not_reach_the_disk() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _servers_can_be_interrupted() -> Iterator[None]:
+    """Servers that serve several tests end on SIGINT, however the tests were started."""
+    with own_signal_handlers():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_signal_handlers() -> Iterator[None]:
     with own_signal_handlers():
