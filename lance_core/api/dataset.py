@@ -300,13 +300,17 @@ class LanceDataset:
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: the argument is none of these.
+            InvalidTypeError: the argument has another type.
         """
         return self.of(self._view.at(version))
 
     def checkout_latest(self) -> None:
-        """Move this handle to the latest version."""
-        self._view = self._view.latest()
+        """Move this handle to the latest version, unless another thread has moved it beyond in the meantime."""
+        before = self._view
+        latest = before.latest()
+        with self._lock:
+            if self._view is before or latest.version >= self._view.version:
+                self._view = latest
 
     def restore(self) -> None:
         """Restore the version of this handle, by creating a new version with its content.
@@ -321,7 +325,7 @@ class LanceDataset:
         self._change(Restore(version=self.version), read_version=self.latest_version)
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """Return the transaction that created a version; None if it is no longer recorded."""
+        """Return the transaction that created a version, or None if it has been removed."""
         return read_public_transaction(self._view.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
@@ -368,7 +372,7 @@ class LanceDataset:
         return [LanceFragment.of(self, view, fragment) for fragment in view.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """Return the fragment with the given id, or None if there is none."""
+        """Return the fragment with the given id, or None if it does not exist."""
         view = self._view
         record = view.find_fragment(fragment_id)
         return None if record is None else LanceFragment.of(self, view, record)
@@ -1161,7 +1165,7 @@ class LanceDataset:
         Args:
             base_uri: root of the dataset, which must have a readable version.
             storage_options: credentials and settings of the store.
-            ignore_not_found: do nothing, instead of failing, if there is no dataset.
+            ignore_not_found: if True, do nothing if the dataset does not exist.
 
         Raises:
             DatasetNotFoundError: there is no dataset.

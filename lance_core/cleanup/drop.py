@@ -30,7 +30,7 @@ def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_
     Args:
         uri: location of the dataset.
         storage_options: credentials and settings of the store.
-        ignore_not_found: do nothing, instead of failing, if there is no dataset.
+        ignore_not_found: if True, do nothing if the dataset does not exist.
 
     Raises:
         DatasetNotFoundError: no version was found.

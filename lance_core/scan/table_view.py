@@ -99,7 +99,7 @@ class TableView:
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: the argument is none of these.
+            InvalidTypeError: the argument has another type.
         """
         if reference is None:
             raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")

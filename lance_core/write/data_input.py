@@ -27,7 +27,7 @@ def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBat
             that may be empty.
 
     Raises:
-        InvalidTypeError: the data is none of these.
+        InvalidTypeError: the data has another type.
         SchemaMismatchError: a batch cannot be cast to ``schema``.
         InvalidInputError: Python values cannot be converted to ``schema``, or a schema is required.
     """

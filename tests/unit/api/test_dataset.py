@@ -15,6 +15,7 @@ from lance_core.errors import (
     RefNotFoundError,
     VersionNotFoundError,
 )
+from lance_core.scan.table_view import TableView
 from tests.support.counting_store import CountingStore
 
 ROWS = pa.table(
@@ -40,6 +41,34 @@ def test_a_handle_never_goes_back_behind_its_own_commits(uri: str) -> None:
     dataset.show(first)
     assert (dataset.version, dataset.count_rows()) == (2, 2), "a commit of another thread that ends late hides nothing"
     assert dataset.checkout_version(1).count_rows() == 3
+
+
+def test_checkout_latest_beside_a_commit_of_another_thread_keeps_the_commit(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri)
+    dataset = lance_core.dataset(uri)
+    read_latest = TableView.latest
+
+    def latest_before_a_commit(view: TableView) -> TableView:
+        latest = read_latest(view)
+        monkeypatch.undo()
+        dataset.delete("a = 1")
+        return latest
+
+    monkeypatch.setattr(TableView, "latest", latest_before_a_commit)
+    dataset.checkout_latest()
+    assert (dataset.version, dataset.count_rows()) == (2, 2)
+
+
+def test_checkout_latest_of_a_table_created_anew_moves_to_its_lower_version(uri: str) -> None:
+    lance_core.write_dataset(pa.table({"a": [1]}), uri)
+    lance_core.write_dataset(pa.table({"a": [1]}), uri, mode="append")
+    dataset = lance_core.dataset(uri)
+    lance_core.LanceDataset.drop(uri)
+    lance_core.write_dataset(pa.table({"a": [7, 8, 9]}), uri)
+    dataset.checkout_latest()
+    assert (dataset.version, dataset.count_rows()) == (1, 3)
 
 
 def test_fragments_keep_the_version_that_they_were_asked_of(uri: str) -> None:
