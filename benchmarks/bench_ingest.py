@@ -71,7 +71,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=3, help="timed runs per writer, after one that is not")
     parser.add_argument("--frames", nargs="+", choices=("wide", "narrow"), default=["wide", "narrow"])
-    parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="Spark settings over the defaults")
+    parser.add_argument(
+        "--conf", nargs="*", default=[], metavar="NAME=VALUE", help="Spark settings that override the defaults"
+    )
     arguments = parser.parse_args()
     source = generate(arguments.workdir, arguments.rows)
     session = start_session(dict(setting.split("=", 1) for setting in arguments.conf))

@@ -34,7 +34,7 @@ class LockedSqliteStorage(DagsterSqliteStorage):
 
     @classmethod
     def config_type(cls) -> dict[str, dg.Field]:
-        """Return the parent's ``base_dir``, but optional."""
+        """Return the parent's configuration fields, with ``base_dir`` made optional."""
         return {"base_dir": dg.Field(dg.StringSource, is_required=False)}
 
     @classmethod

@@ -355,7 +355,7 @@ class LanceDataset:
 
         Args:
             compared_against: the version to compare this one with; if given, the other two arguments are ignored.
-            begin_version: the first version; its own changes are not part of the difference.
+            begin_version: the version to start from; its own changes are not part of the difference.
             end_version: the last version; its changes are part of the difference.
 
         Raises:
@@ -967,12 +967,12 @@ class LanceDataset:
         self._change(UpdateConfig(field_metadata=updates))
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
-        """Replace the metadata of the schema. Deprecated in the reference: see :meth:`update_schema_metadata`."""
+        """Replace the metadata of the schema. Deprecated, as in pylance: use :meth:`update_schema_metadata`."""
         _warn_deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
         self._change(UpdateConfig(schema_metadata=map_update("new_metadata", new_metadata, replace=True)))
 
     def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
-        """Replace the metadata of a field. Deprecated in the reference: see :meth:`update_field_metadata`."""
+        """Replace the metadata of a field. Deprecated, as in pylance: use :meth:`update_field_metadata`."""
         _warn_deprecated("replace_field_metadata", "update_field_metadata with field paths and replace=True")
         update = map_update("new_metadata", new_metadata, replace=True)
         self._change(UpdateConfig(field_metadata={self._field_id(field_name): update}))
@@ -987,7 +987,7 @@ class LanceDataset:
         return describe_indices(decode_index_section(self._view.manifest.index_section), self._view.schema, rows)
 
     def list_indices(self) -> list[dict[str, Any]]:
-        """Return a dict for each segment of each index. Deprecated in the reference: see :meth:`describe_indices`."""
+        """Return a dict for each segment of each index. Deprecated, as in pylance: use :meth:`describe_indices`."""
         warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
         return [
             {
@@ -1048,7 +1048,7 @@ class LanceDataset:
         Args:
             older_than: remove only versions older than this; two weeks if no option is given.
             retain_versions: number of newest versions to keep.
-            delete_unverified: remove files that no version has ever referenced regardless of their age. Safe only if
+            delete_unverified: remove files that no version has ever referenced, regardless of their age. Safe only if
                 no other process writes.
             error_if_tagged_old_versions: fail if a tagged version matches, instead of keeping it.
             delete_rate_limit: maximum number of deletions per second.

@@ -3,13 +3,14 @@
 ==========================  ========================================================================================
 question                    answered from
 ==========================  ========================================================================================
-rows that were inserted     created after the first version, not after the second
-rows that were updated      created until the first version; last changed after it, and not after the second
-rows that were deleted      ids of the first version that are not in the second
-transactions                the transactions of every version after the first, up to and including the second
+rows that were inserted     created after the begin version, up to and including the end version
+rows that were updated      created up to and including the begin version, and last changed after it, up to and
+                            including the end version
+rows that were deleted      ids in the begin version that are not in the end version
+transactions                those of the versions after the begin version, up to and including the end version
 ==========================  ========================================================================================
 
-Inserted and updated rows are read from the version of the handle: a row that was changed again after the second version
+Inserted and updated rows are read from the version of the handle: a row that was changed again after the end version
 is returned with its later values, or is missing. Without stable row ids, every row counts as created and last changed
 by version 1.
 
@@ -55,7 +56,7 @@ class DatasetDelta:
 
     Args:
         view: the version of the handle.
-        begin_version: the first version; its own changes are not part of the difference.
+        begin_version: the version to start from; its own changes are not part of the difference.
         end_version: the last version; its changes are part of the difference.
     """
 
@@ -94,7 +95,7 @@ class DatasetDelta:
         return cls(view, *numbers)
 
     def list_transactions(self) -> list[Transaction]:
-        """Return the transactions of the versions after the first, up to and including the second, oldest first.
+        """Return the transactions after ``begin_version``, up to and including that of ``end_version``, oldest first.
 
         Raises:
             VersionNotFoundError: one of the versions does not exist, or has been cleaned up.
@@ -114,12 +115,12 @@ class DatasetDelta:
         """Return the ids of deleted rows in ascending order, as a stream with the single column ``_rowid``.
 
         Raises:
-            InvalidInputError: the first version is newer than the second, or rows have no stable ids.
+            InvalidInputError: ``begin_version`` is newer than ``end_version``, or rows have no stable ids.
             VersionNotFoundError: one of the versions does not exist.
             CorruptDataError: row ids or a deletion file are damaged.
         """
         if self._begin > self._end:
-            raise InvalidInputError(f"delta: version {self._begin} is newer than version {self._end}")
+            raise InvalidInputError(f"delta: begin version {self._begin} is newer than end version {self._end}")
         ids = self._deleted_ids()
         return pa.RecordBatchReader.from_batches(_IDS, _id_batches(ids))
 

@@ -235,7 +235,7 @@ def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: File
     Raises:
         NotFoundError: a file is missing.
         InvalidInputError: the size of a file is not the recorded one, or a file has fewer values than covered rows.
-        SchemaMismatchError: the type of a column is not that of the table.
+        SchemaMismatchError: the type of a column differs from the table's.
         CorruptDataError: a file, or a coverage, is damaged.
     """
     for group in groups:

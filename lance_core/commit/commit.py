@@ -257,7 +257,7 @@ class _DraftCompletion:
         """Complete a draft from the data files.
 
         Raises:
-            SchemaMismatchError: a dictionary is not that of the table.
+            SchemaMismatchError: a dictionary differs from the table's.
             NotFoundError: a data file is missing.
             CorruptDataError: a data file is damaged.
         """

@@ -133,7 +133,7 @@ def _longest(field: Field, copies: Sequence[pa.Array]) -> pa.Array:
     for copy in copies:
         if not _bits(longest.slice(0, len(copy))).equals(_bits(copy)):
             raise SchemaMismatchError(
-                f"column {field.name!r}: the dictionary of a new data file is not that of the table; all files of "
+                f"column {field.name!r}: the dictionary of a new data file differs from the table's; all files of "
                 "format 0.1 must have the same dictionary, so write the rows with mode 'append'",
                 field=field.id,
             )

@@ -75,7 +75,7 @@ def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None
     if isinstance(leaf.block, NullBlock):
         return pa.nulls(num_values, dtype)
     if not isinstance(leaf.block, StructBlock) or len(leaf.block.members) != len(field.children):
-        raise CorruptDataError(f"field {field.name!r}: the page does not contain its {len(field.children)} members")
+        raise CorruptDataError(f"field {field.name!r}: the page lacks the struct's {len(field.children)} members")
     members = [
         array_from_block(arrow_type(child), member, None)
         for child, member in zip(field.children, leaf.block.members, strict=True)
@@ -110,7 +110,7 @@ def _build_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, lis
     _require_levels(field, unravelers)
     (offsets, validity), *_ = [unraveler.offsets() for unraveler in unravelers]
     if int(offsets[-1]) != len(items):
-        raise CorruptDataError(f"list {field.name!r}: offsets end at {int(offsets[-1])}, but it has {len(items)} items")
+        raise CorruptDataError(f"list {field.name!r}: {len(items)} items, but offsets end at {int(offsets[-1])}")
     dtype = arrow_type(field)
     if not pa.types.is_large_list(dtype) and len(items) > _MAX_INT32:
         raise NotSupportedError(

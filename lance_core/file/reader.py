@@ -179,7 +179,7 @@ class FileReader:
                 recorded in the file's own schema.
             row_range: rows ``[start, stop)``; all by default.
             in_runs: join batches from the same pages into one batch, whose size is a multiple of the batch size; for
-                callers that process all of them together.
+                callers that process all rows together.
 
         Yields:
             Batches in row order; slices of decoded pages, zero-copy if the pages allow it.

@@ -22,7 +22,7 @@ class ByteRange:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.stop:
-            raise InvalidInputError(f"byte range [{self.start}, {self.stop}) is not a valid range")
+            raise InvalidInputError(f"invalid byte range [{self.start}, {self.stop})")
 
     @property
     def num_bytes(self) -> int:

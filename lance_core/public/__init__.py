@@ -1,1 +1,1 @@
-"""The public form of records: classes with the names and arguments of the reference, and conversions to and from it."""
+"""Public classes for records, with the names and arguments of the reference implementation, and their conversions."""

@@ -48,7 +48,7 @@ class DatasetBasePath:
         if not isinstance(path, str) or not isinstance(name, (str, type(None))):  # type: ignore[redundant-expr]  # callers need not be typed
             raise InvalidTypeError(f"path and name of a base path must be strings, found {path!r:.80} and {name!r:.80}")
         if not path:
-            raise InvalidInputError("the path of a base path is empty")
+            raise InvalidInputError("a base path is empty")
         if id is not None and not 0 <= id <= _MAX_U32:
             raise InvalidInputError(f"base path id must fit into 32 bits, found {id}")
         self._path = path

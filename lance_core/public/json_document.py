@@ -158,7 +158,7 @@ def listed(item: Reader[_T]) -> Reader[list[_T]]:
 
 
 def nullable(item: Reader[_T]) -> Reader[_T | None]:
-    """Reads null as None, and any other value with another reader."""
+    """Reads null as None, and any other value with the given reader."""
     return lambda value, where: None if value is None else item(value, where)
 
 

@@ -92,7 +92,7 @@ def offsets_of_bitmap(data: bytes) -> list[int]:
     try:
         return list(BitMap.deserialize(data))
     except (ValueError, IndexError, MemoryError) as error:
-        raise CorruptDataError(f"the rows of an overlay are not a Roaring bitmap: {error}") from error
+        raise CorruptDataError(f"the row offsets of an overlay are not a valid Roaring bitmap: {error}") from error
 
 
 def overlay_reader(data_file: Reader[DataFile]) -> Reader[DataOverlayFile]:

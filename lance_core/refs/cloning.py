@@ -77,7 +77,7 @@ def clone_version(
     if rival is not None:
         withdraw_version(target, ManifestName(manifest.version, manifest.naming), transaction)
         raise AlreadyExistsError(
-            f"another writer created a dataset at {target.root}, at version {rival.version}", path=target.root
+            f"another writer created version {rival.version} of a dataset at {target.root}", path=target.root
         )
     return manifest
 

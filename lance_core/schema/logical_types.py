@@ -262,7 +262,7 @@ def _dictionary_type(rest: str) -> pa.DataType:
         raise ValueError("expected dict:<value>:<index>:<ordered>")
     index = leaf_type(parts[1])
     if not pa.types.is_integer(index):
-        raise ValueError(f"dictionary indices cannot be {index}")
+        raise ValueError(f"dictionary indices must have an integer type, found {index}")
     return pa.dictionary(index, leaf_type(parts[0]), ordered=parts[2] == "true")
 
 

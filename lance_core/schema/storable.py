@@ -125,7 +125,7 @@ RULES: Final = (
         what="a list of values outside the pages (lance-encoding:blob)", applies=_is_blob_v1_item, versions=(_V.V2_0,)
     ),
     StorableRule(
-        what="values outside the pages (lance-encoding:blob)",
+        what="a column of values outside the pages (lance-encoding:blob)",
         applies=_is_blob_v1,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
@@ -186,12 +186,12 @@ RULES: Final = (
     ),
     # Nested messages: readers accept at most 100 levels.
     StorableRule(
-        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_1} levels deep",
+        what=f"a fixed-size list nested more than {_MAX_DEPTH_2_1} levels deep",
         applies=_nested_deeper_than(_MAX_DEPTH_2_1),
         versions=(_V.V0_1,),
     ),
     StorableRule(
-        what=f"fixed-size lists nested more than {_MAX_DEPTH_2_0} levels deep",
+        what=f"a fixed-size list nested more than {_MAX_DEPTH_2_0} levels deep",
         applies=_nested_deeper_than(_MAX_DEPTH_2_0),
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),

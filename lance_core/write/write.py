@@ -199,7 +199,7 @@ def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) ->
     fits = has_same_columns(latest.schema, schema) and not versions - {latest.file_version}
     if not fits or planned.operation.added_bases():
         raise RetryableCommitConflictError(
-            f"{log.root}: by version {latest.version}, other writers changed the dataset's field ids, column "
+            f"{log.root}: as of version {latest.version}, other writers have changed the dataset's field ids, column "
             "nullability or data file version; write the rows again",
             path=log.root,
             version=latest.version,

@@ -68,7 +68,7 @@ def events(number: int, num_rows: int) -> pa.Table:
 
     Args:
         number: number of the batch, from 0.
-        num_rows: rows of every batch.
+        num_rows: number of rows in each batch.
     """
     random = np.random.default_rng((_SEED, number))
     vectors = random.standard_normal(num_rows * EMBEDDING_LENGTH, dtype=np.float32)

@@ -191,13 +191,13 @@ class Story:
             (
                 "compaction_sensor",
                 "compact",
-                f"at most {most} fragments are left, without deleted rows",
+                f"at most {most} fragments remain, and they have no deleted rows",
                 lambda look: look.fragments <= most and look.deleted_rows == 0,
             ),
             (
                 "cleanup_sensor",
                 "cleanup",
-                f"only the newest versions and the tagged version {tagged_version} are left, and no deletion file",
+                f"only the newest versions and tagged version {tagged_version} remain, and there are no deletion files",
                 lambda look: (
                     look.deletion_files == 0
                     and set(look.versions) == {tagged_version, *look.versions[-CLEANUP_POLICY.retain_versions :]}
@@ -254,7 +254,10 @@ class Story:
             return
         found = rows_by_version(self._uri, after.versions)
         expected = dict.fromkeys(after.versions, self._expected.num_rows) | {tagged_version: tagged_rows}
-        self._check(f"the reference validates and reads versions {list(after.versions)}", holds=found == expected)
+        self._check(
+            f"the reference implementation validates and reads versions {list(after.versions)}",
+            holds=found == expected,
+        )
 
     def _check_events(self, downstream_before: list[str]) -> None:
         recorded = self._api.asset_events(DATASET)
@@ -265,7 +268,7 @@ class Story:
             holds=len(changes) == len(set(changes)) == num_changes,
         )
         self._check(
-            f"maintenance left {len(recorded.observations)} observations, all with data version {changes[0]}",
+            f"maintenance produced {len(recorded.observations)} observations, all with data version {changes[0]}",
             holds=bool(recorded.observations)
             and {tags[_DATA_VERSION] for tags in recorded.observations} == {changes[0]},
         )

@@ -86,7 +86,7 @@ class SourceSpec:
     def __post_init__(self) -> None:
         needs_paths = self.format is not SourceFormat.ENVIRONMENT
         if needs_paths and not self.paths:
-            raise InvalidInputError(f"a {self.format} source needs at least one path")
+            raise InvalidInputError(f"a source of format {self.format} needs at least one path")
         if not needs_paths and self.paths:
             raise InvalidInputError(f"an {self.format} source takes no paths, found {list(self.paths)}")
 

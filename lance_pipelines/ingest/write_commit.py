@@ -152,7 +152,7 @@ def _commit(staged: StagedWrite) -> WriteOutcome:
             continue
         return WriteOutcome(version=version, transaction_uuid=transaction_uuid(staged), attempts=attempt)
     raise TooMuchWriteContentionError(
-        f"{staged.uri}: giving up after {_MAX_ATTEMPTS} attempts to commit the write on the latest version",
+        f"{staged.uri}: giving up after {_MAX_ATTEMPTS} attempts to commit the write on top of the latest version",
         uri=staged.uri,
     ) from conflict
 
@@ -246,8 +246,8 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
         if not staged.read_version or dataset.version == staged.read_version:
             raise
         raise IncompatibleTransactionError(
-            f"{staged.uri}: the write was planned on version {staged.read_version}, but another writer changed the "
-            f"dataset's schema by version {dataset.version}: {error}",
+            f"{staged.uri}: the write was planned on version {staged.read_version}, but as of version "
+            f"{dataset.version}, another writer has changed the dataset's schema: {error}",
             uri=staged.uri,
             planned=staged.read_version,
             found=dataset.version,

@@ -128,7 +128,7 @@ class CleanupForecast:
         ]
         everything, removable = FileTotals.of(plan.paths), FileTotals.of(plan.removable)
         remaining = everything.num_bytes - removable.num_bytes
-        lines.append(PlanLine("bytes on storage", everything.num_bytes, remaining, is_bytes=True))
+        lines.append(PlanLine("bytes in storage", everything.num_bytes, remaining, is_bytes=True))
         notes = [f"Note: {warning}." for warning in plan.warnings()]
         return render_plan(f"cleanup {self.headline()}", lines, [*notes, "Dry run: nothing was changed."])
 

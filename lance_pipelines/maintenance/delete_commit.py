@@ -33,7 +33,7 @@ class DeleteReport:
     Attributes:
         uri: the dataset's location.
         predicate: selects the deleted rows.
-        before: statistics of the version planned on.
+        before: statistics of the version that the plan is based on.
         after: statistics of the version that the delete created, or of the latest one when no row was left to delete.
         rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before no longer exists.
         repeated: True when an earlier attempt had created the version.

@@ -22,7 +22,7 @@ class DeleteForecast:
     Attributes:
         uri: the dataset's location.
         predicate: selects the rows to delete.
-        before: statistics of the version planned on.
+        before: statistics of the version that the plan is based on.
         plan: the number of matching rows and of their fragments.
     """
 
@@ -101,9 +101,9 @@ class PlannedDelete:
         dataset: the declaration's name.
         uri: the dataset's location.
         predicate: the rows to delete.
-        before: statistics of the version planned on.
-        run_id: the run that planned.
-        step_key: the step of that run.
+        before: statistics of the version that the plan is based on.
+        run_id: the run that made the plan.
+        step_key: the key of the planning step in that run.
     """
 
     delete_id: str

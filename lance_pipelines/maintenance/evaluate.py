@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
+from lance_pipelines.maintenance.plan_table import format_duration
+
 if TYPE_CHECKING:
     from lance_pipelines.maintenance.health import TableHealth
     from lance_pipelines.maintenance.old_versions import OldVersions
@@ -65,7 +67,7 @@ def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) ->
 def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Verdict:
     """Due when a fragment has a higher fraction of deleted rows than allowed, and enough rows would be dropped.
 
-    If the table as a whole exceeds the fraction, so does some fragment; so the table needs no separate rule.
+    If the table as a whole exceeds the fraction, so does at least one fragment; the table needs no separate rule.
     """
     if policy is None:
         return NotDue("materializing deletions is disabled")
@@ -86,11 +88,11 @@ def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
     found = f"{_count(old.versions, 'version')}, {len(old.removable)} removable"
     if len(old.removable) >= policy.min_old_versions:
         return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")
-    details = [f"the newest {policy.retain_versions} are kept"]
+    details = [f"keeping the newest {policy.retain_versions}"]
     if old.named:
-        details.append(f"{old.named} are tagged or have a branch")
+        details.append(f"{old.named} tagged or used by a branch")
     if old.too_recent:
-        details.append(f"{old.too_recent} are newer than {policy.retention}")
+        details.append(f"{old.too_recent} within the retention period of {format_duration(policy.retention)}")
     if old.next_at is not None:
         details.append(f"the next becomes eligible at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
     return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")

@@ -66,7 +66,7 @@ class Rewritten:
 
     Attributes:
         file_token: every data file written ends in this token.
-        results: one ``RewriteResult.json()`` text each.
+        results: the results of the tasks, each serialized by ``RewriteResult.json()``.
     """
 
     file_token: str

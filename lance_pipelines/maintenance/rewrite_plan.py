@@ -74,7 +74,7 @@ class RewriteForecast:
     Attributes:
         uri: the dataset's location.
         operation: why fragments are rewritten.
-        before: statistics of the version planned on.
+        before: statistics of the version that the plan is based on.
         figures: statistics of the plan.
         max_source_bytes: maximum number of bytes that the plan may read; None for no limit.
         unlimited: statistics of the plan without that limit, if the limit leaves nothing to do.
@@ -100,7 +100,7 @@ class RewriteForecast:
         """Return the forecast of a plan.
 
         Args:
-            dataset: the version planned on.
+            dataset: the version that the plan is based on.
             operation: why fragments are rewritten.
             options: the options of the plan.
             before: statistics of the version.
@@ -153,7 +153,7 @@ class RewriteForecast:
             return f"{place}: nothing to do ({self._state()})"
         return (
             f"{place}: {figures.rewritten_fragments} of {amount(figures.fragments_before, 'fragment')} "
-            f"({format_bytes(figures.rewritten_bytes)}) in {amount(figures.tasks, 'task')}"
+            f"({format_bytes(figures.rewritten_bytes)}) to be rewritten in {amount(figures.tasks, 'task')}"
         )
 
     def table(self) -> str:

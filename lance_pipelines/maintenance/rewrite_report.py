@@ -26,7 +26,7 @@ class RewriteReport:
 
     Attributes:
         uri: the dataset's location.
-        before: statistics of the version planned on.
+        before: statistics of the version that the plan is based on.
         after: statistics of the version that the job created.
         groups: groups of fragments that were replaced.
         groups_unfinished: groups that conflicted in every round; the next run tries again.

@@ -28,10 +28,10 @@ class PlannedRewrite:
         uri: the dataset's location.
         op: the operation, ``compact`` or ``materialize_deletions``.
         options: the compaction options, for planning lost groups again.
-        tasks: one ``CompactionTask.json()`` text each.
-        before: statistics of the version planned on.
-        run_id: the run that planned.
-        step_key: the step of that run.
+        tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
+        before: statistics of the version that the plan is based on.
+        run_id: the run that made the plan.
+        step_key: the key of the planning step in that run.
     """
 
     rewrite_id: str
@@ -64,7 +64,7 @@ class StagedRewrite:
     Attributes:
         plan: the plan, without its tasks: each result names the fragments that it replaces.
         file_token: every data file written ends in this token.
-        results: one ``RewriteResult.json()`` text each.
+        results: the results of the tasks, each serialized by ``RewriteResult.json()``.
     """
 
     plan: PlannedRewrite

@@ -26,7 +26,8 @@ class SparkResource(PySparkResource):
 
     spark_config: dict[str, Any] = Field(
         default={},
-        description='Spark properties over the project\'s defaults, dotted or nested: {"spark.master": "local[4]"}.',
+        description="Spark properties that override the project's defaults, dotted or nested: "
+        '{"spark.master": "local[4]"}.',
     )
     _is_owner: bool = PrivateAttr(default=False)
 

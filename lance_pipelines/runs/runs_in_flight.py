@@ -1,8 +1,8 @@
 """Runs of a dataset that are queued or in progress.
 
-A run of one of the project's jobs is tagged with dataset and operation. Other runs may ingest a dataset too: one
-launched from its asset in the web interface, or a user's job. They are found in the event log, which has an event for
-every asset that a run will materialize.
+A run of one of the project's jobs is tagged with its dataset and operation. Other runs may ingest a dataset
+too: runs launched from its asset in the web interface, and runs of a user's job. They are found in the event log, which
+has an event for every asset that a run will materialize.
 """
 
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ deletion_sensor     5 minutes    the latest manifest                    requests
 cleanup_sensor      5 minutes    names and ages of manifests, tags      requests ``cleanup``
 ==================  ===========  =====================================  =================================
 
-The first two are running by default. The others rewrite or delete files, so they have to be started explicitly.
+The first two run by default. The others rewrite or delete files, so they must be started explicitly.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""cleanup_sensor: requests the removal of versions that exceed a policy.
+"""cleanup_sensor: requests the removal of versions that exceed the limits of a policy.
 
-Versions age without any commit, so a dataset is examined at every tick. That is cheap: manifests are listed and dated,
-but not read.
+Versions age without any commit, so a dataset is examined at every tick. That is cheap: manifests are listed and
+their modification times are checked, but they are not read.
 """
 
 import time

@@ -79,7 +79,7 @@ def translated(what: str) -> Iterator[None]:
 
 @contextmanager
 def reported_to_driver() -> Iterator[None]:
-    """Add a note to typed errors inside the block, in a worker, from which the driver recreates them."""
+    """In a worker, add a note to typed errors raised inside the block, so that the driver can recreate them."""
     try:
         yield
     except LanceError as error:
@@ -196,7 +196,7 @@ def _unusable_request(messages: Sequence[str], what: str) -> LanceError | None:
 def _lost_process(messages: Sequence[str], what: str) -> LanceError | None:
     for message in messages:
         if _NO_MEMORY.search(message):
-            return StorageError(f"{what}: Spark ran out of memory; raise spark.driver.memory, or spark.executor.memory")
+            return StorageError(f"{what}: Spark ran out of memory; raise spark.driver.memory or spark.executor.memory")
         if "Python worker exited unexpectedly" in message or "ExecutorLostFailure" in message:
             return StorageError(
                 f"{what}: a worker process repeatedly ended unexpectedly; the most common cause is lack of memory",

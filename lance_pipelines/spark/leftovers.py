@@ -81,14 +81,14 @@ def discard_lost_attempts(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Delete the files of a successful job that do not belong to its result, which is that of one attempt per task.
+    """Delete the files of a successful job that are not part of its result: the files of one attempt per task.
 
-    A failure is only logged: files that are left take space and do no other harm.
+    A failure is only logged: leftover files take up space but do no other harm.
 
     Args:
         dataset_uri: the dataset.
         file_token: the job's token.
-        fragments: the result, one ``FragmentMetadata.to_json()`` document each.
+        fragments: the fragments of the result, each serialized by ``FragmentMetadata.to_json()``.
         storage_options: credentials and settings of the dataset's store.
     """
     keep = [data_file["path"] for fragment in fragments for data_file in fragment["files"]]
@@ -101,8 +101,8 @@ def discard_lost_attempts(
 def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None:
     """Delete the data files of a write that failed with ``error``; a failure to delete is added to it as a note.
 
-    A worker notices that its task was canceled only when it next requests or returns rows; until then it may finish a
-    file. So this repeats until no file has appeared for some seconds.
+    A worker notices that its task was canceled only when it next requests or returns rows; before that, it may finish a
+    file. So this is repeated until no file has appeared for some seconds.
     """
     quiet_since = time.monotonic()
     deadline = quiet_since + _LONGEST_SWEEP_SECONDS
@@ -112,5 +112,5 @@ def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None
                 quiet_since = time.monotonic()
             time.sleep(_SWEEP_INTERVAL_SECONDS)
     except LanceError as cleanup_error:
-        # The failure of the write is the one to report; files that are left have this token in their names.
+        # The failure of the write is the one to report; leftover files have this token in their names.
         error.add_note(f"the files of this write ({file_token}) could not be removed: {cleanup_error}")

@@ -69,7 +69,7 @@ def execute_tasks(
 
     Args:
         session: a running Spark session, not one of Spark Connect.
-        tasks: one ``CompactionTask.json()`` text each.
+        tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
         dataset_uri: the dataset.
         file_token: 16 hex digits, unique to this job.
         storage_options: credentials and settings of the dataset's store.

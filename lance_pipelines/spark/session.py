@@ -113,7 +113,7 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Start a session, or return the one that is already running in this process, with its static settings.
 
     Args:
-        settings: Spark properties over the defaults.
+        settings: Spark properties that override the defaults.
 
     Raises:
         NotFoundError: no Java was found to run Spark.

@@ -1,4 +1,4 @@
-"""Converts a declared source to a Spark frame. Reads only file lists and schemas."""
+"""Converts a declared source to a Spark DataFrame. Reads only file listings and schemas."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Staging a write or a rewrite: Spark writes the fragments, and a message describes them. No version is created here.
 
-After a failure the files written until then are deleted. The functions do not need Dagster, so that a script or a test
+After a failure, the files already written are deleted. The functions do not need Dagster, so that a script or a test
 can stage a write as the op does.
 """
 
@@ -51,11 +51,11 @@ def stage_write(
         session: a running Spark session.
         captured_at: the timestamp of the rows of a snapshot source.
         run_id: the run; recorded in the transaction.
-        step_key: the step of that run.
+        step_key: the key of the writing step in that run.
 
     Raises:
-        LanceError: the source cannot be read, its schema does not fit the dataset, or the write failed. Files written
-            until then are deleted.
+        LanceError: the source cannot be read, its schema does not fit the dataset, or the write failed. Files already
+            written are deleted.
     """
     plan = plan_write(declaration)
     frame = read_source(session, declaration.source, captured_at=captured_at)
@@ -104,10 +104,10 @@ def rewrite_tasks(session: SparkSession, uri: str, tasks: Sequence[str]) -> Rewr
     Args:
         session: a running Spark session.
         uri: the dataset.
-        tasks: one ``CompactionTask.json()`` text each.
+        tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
 
     Raises:
-        LanceError: a fragment cannot be read, or a file cannot be written. Files written until then are deleted.
+        LanceError: a fragment cannot be read, or a file cannot be written. Files already written are deleted.
     """
     file_token = secrets.token_hex(8)
     try:

@@ -64,7 +64,8 @@ class FrameWrite:
     """What a job wrote.
 
     Attributes:
-        fragments: one ``FragmentMetadata.to_json()`` document each, in the order of the frame's partitions.
+        fragments: the fragments, each serialized by ``FragmentMetadata.to_json()``, in the order of the frame's
+            partitions.
         rows_counted: rows that Spark's JVM counted on their way to the workers.
         rows_written: rows that the tasks passed to the writer.
         bytes_written: bytes of their data files.

@@ -70,7 +70,10 @@ def test_another_format_starts_from_nothing() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"source": {"format": "parquet"}}, "run configuration of trips: a parquet source needs at least one path"),
+        (
+            {"source": {"format": "parquet"}},
+            "run configuration of trips: a source of format parquet needs at least one path",
+        ),
         ({"source": {"format": "environment", "paths": ["/x"]}}, "takes no paths"),
         ({"max_rows_per_file": 0}, "max_rows_per_file must be at least 1, found 0"),
         ({"vector_columns": {"v": 0}}, r"vector_columns\['v'\] must be at least 1"),

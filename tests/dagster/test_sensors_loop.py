@@ -151,7 +151,7 @@ def test_a_worn_table_comes_to_rest(daemon, project) -> None:
         "deletion_sensor": (
             f"events: version {dataset.version} as before: no fragment with more than 0 of its rows deleted, 0 in all"
         ),
-        "cleanup_sensor": "events: 2 versions, 0 removable < 1 (the newest 1 are kept; 1 are tagged or have a branch)",
+        "cleanup_sensor": "events: 2 versions, 0 removable < 1 (keeping the newest 1; 1 tagged or used by a branch)",
     }
 
 

@@ -403,7 +403,7 @@ def test_versions_ripen_without_a_commit(watched) -> None:
     watched.policy = MaintenancePolicy(cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(days=1)))
     watched.fill(4)
     assert watched.tick("cleanup") == []
-    assert "3 are newer than 1 day" in watched.reason
+    assert "3 within the retention period of 1 day" in watched.reason
     age(watched.uri(), 1, 2 * day)
     (first,) = watched.tick("cleanup")
     age(watched.uri(), 2, 2 * day)
@@ -417,9 +417,7 @@ def test_tagged_versions_are_not_asked_for(watched) -> None:
     reference = lance.dataset(watched.uri())
     for version in (1, 2):
         reference.tags.create(f"kept-{version}", version)
-    watched.skip(
-        "events: 5 versions, 0 removable < 1 (the newest 3 are kept; 2 are tagged or have a branch)", "cleanup"
-    )
+    watched.skip("events: 5 versions, 0 removable < 1 (keeping the newest 3; 2 tagged or used by a branch)", "cleanup")
     reference.tags.delete("kept-1")
     assert len(watched.tick("cleanup")) == 1
 

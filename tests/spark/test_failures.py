@@ -139,7 +139,7 @@ FULL = (
         (
             ["Job aborted", "java.lang.OutOfMemoryError: Java heap space"],
             StorageError,
-            "cannot do it: Spark ran out of memory; raise spark.driver.memory, or spark.executor.memory",
+            "cannot do it: Spark ran out of memory; raise spark.driver.memory or spark.executor.memory",
         ),
         (
             [

@@ -128,7 +128,7 @@ def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
         return block
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     if last - first > MAX_CODES:
-        raise NotSupportedError(f"fsst: cannot read {last - first} compressed bytes at once, at most {MAX_CODES}")
+        raise NotSupportedError(f"fsst: cannot read {last - first} compressed bytes at once; the limit is {MAX_CODES}")
     offsets_from_0 = block.offsets - block.offsets[0] if first else block.offsets
     expanded = expand_codes(table, block.data[first:last], offsets_from_0)
     if expanded is None:

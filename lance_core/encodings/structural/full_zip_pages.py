@@ -184,7 +184,7 @@ class FullZipState:
             return levels, self.decoder.per_value(encoding, FixedRows(values.rows(form.value_bytes)))
         valid = form.is_valid(levels)
         if bool((value_starts[valid] + form.length_bytes > stops[valid]).any()):
-            raise CorruptDataError("a length of a full-zip page extends past the end of its row")
+            raise CorruptDataError("a length prefix in a full-zip page extends past the end of its row")
         lengths = form.value_lengths(data, value_starts, levels)
         value_starts = value_starts + np.where(valid, form.length_bytes, 0)
         if bool((value_starts + lengths != stops).any()):

@@ -128,7 +128,7 @@ def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -
         CorruptDataError: a number is outside the data, or is larger than the size of the data.
     """
     if len(starts) and int(starts[-1]) + width > len(data):
-        raise CorruptDataError(f"a length at byte {int(starts[-1])} is not within its page of {len(data)} bytes")
+        raise CorruptDataError(f"the length prefix at byte {int(starts[-1])} exceeds its page of {len(data)} bytes")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     if int(numbers.max(initial=0)) > len(data):

@@ -108,8 +108,8 @@ class DictionaryUnion:
     def _extend(self, new: pa.Array) -> None:
         if self._is_fixed:
             raise InvalidInputError(
-                f"column {self._where!r}: {new[0]} is not in the table's dictionary; tables of format 0.1 have one "
-                "fixed dictionary per column; format 2.0 and later have no such restriction",
+                f"column {self._where!r}: {new[0]} is not in the column's dictionary, which is fixed in tables of "
+                "format 0.1; format 2.0 and later have no such restriction",
                 column=self._where,
             )
         index_type = self._dtype.index_type

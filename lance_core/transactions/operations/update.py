@@ -363,7 +363,7 @@ def _offsets(data: bytes, fragment_id: int) -> np.ndarray[tuple[int], np.dtype[n
         return np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)
     except (ValueError, IndexError, MemoryError) as error:
         raise InvalidInputError(
-            f"fragment {fragment_id}: its updated offsets are not a Roaring bitmap: {error}"
+            f"fragment {fragment_id}: its updated offsets are not a valid Roaring bitmap: {error}"
         ) from error
 
 

@@ -107,7 +107,7 @@ def _check(base: pb_table.BasePath, others: Iterable[pb_table.BasePath]) -> None
     for other in others:
         if other.path == base.path or _name(other) == name:
             raise InvalidInputError(
-                f"base path {base.path!r} (name {name!r}): its path or name is already used by base {other.id}, "
+                f"base path {base.path!r} (name {name!r}): the path or the name is already used by base {other.id}, "
                 f"{other.path!r} (name {_name(other)!r})",
                 base_id=other.id,
             )

@@ -78,8 +78,8 @@ def test_why_no_version_may_go() -> None:
     old = replace(OLD, named=2, too_recent=13, next_at=1_700_000_000.0)
     verdict = evaluate_cleanup(CleanupPolicy(older_than=timedelta(days=2)), old)
     assert verdict == NotDue(
-        "25 versions, 0 removable < 1 (the newest 10 are kept; 2 are tagged or have a branch; 13 are newer than "
-        "2 days, 0:00:00; the next becomes eligible at 2023-11-14 22:13:20 UTC)"
+        "25 versions, 0 removable < 1 (keeping the newest 10; 2 tagged or used by a branch; 13 within the "
+        "retention period of 2 days; the next becomes eligible at 2023-11-14 22:13:20 UTC)"
     )
 
 

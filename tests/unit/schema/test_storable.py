@@ -30,7 +30,7 @@ FIELDS = {
     "a fixed-size list of structs": (pa.field("x", pa.list_(pa.struct([("a", pa.int8())]), 2)), ["2.2"]),
     "a blob (lance.blob.v2)": (V2, ["2.2"]),
     "a list of values outside": (pa.field("x", pa.list_(BLOB)), ["2.0"]),
-    "values outside the pages": (BLOB, ["2.0", "2.1", "2.2"]),
+    "a column of values outside": (BLOB, ["2.0", "2.1", "2.2"]),
     "a list marked as packed": (
         pa.field("x", pa.large_list(pa.int8()), metadata={"packed": "yes"}),
         ["0.1", "2.1", "2.2"],
@@ -55,8 +55,8 @@ FIELDS = {
     "fixed-size binary of width 0": (pa.field("x", pa.binary(0)), ["2.2"]),
     "a struct without fields": (pa.field("x", pa.struct([])), ["2.0", "2.1", "2.2"]),
     "a fixed-size list of nulls": (pa.field("x", pa.list_(pa.list_(pa.null(), 2), 3)), ["2.0", "2.1", "2.2"]),
-    "fixed-size lists nested more than 48 levels deep": (pa.field("x", nested_lists(64)), ["0.1"]),
-    "fixed-size lists nested more than 19 levels deep": (pa.field("x", nested_lists(48)), ["0.1", "2.1", "2.2"]),
+    "a fixed-size list nested more than 48 levels deep": (pa.field("x", nested_lists(64)), ["0.1"]),
+    "a fixed-size list nested more than 19 levels deep": (pa.field("x", nested_lists(48)), ["0.1", "2.1", "2.2"]),
     "a dictionary of bools": (pa.field("x", pa.dictionary(pa.int8(), pa.bool_())), ["2.0", "2.1", "2.2"]),
     "a dictionary of floats": (pa.field("x", pa.dictionary(pa.int8(), pa.float32())), ["2.0", "2.1", "2.2"]),
 }

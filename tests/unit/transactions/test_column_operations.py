@@ -411,7 +411,7 @@ def test_updates_that_do_not_fit_are_refused(operation: Update, kind: type[Lance
 def test_row_ids_that_were_never_given_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="ids below 10"):
         Update(new_fragments=(_moved(1, 10),)).apply(on(stable_table(10)))
-    with pytest.raises(InvalidInputError, match="not a Roaring bitmap"):
+    with pytest.raises(InvalidInputError, match="not a valid Roaring bitmap"):
         _columns(updated_offsets={0: b"\x00"}).apply(on(stable_table(10)))
 
 
