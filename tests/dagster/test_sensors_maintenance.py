@@ -387,14 +387,14 @@ def test_too_few_deleted_rows_are_left(watched) -> None:
 
 def test_a_cleanup_is_asked_for_when_versions_may_go(watched) -> None:
     watched.fill(3)
-    watched.skip("events: 3 versions, 0 removable < 1 (the newest 3 are kept)", "cleanup")
+    watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3)", "cleanup")
     watched.fill(2)
     (request,) = watched.tick("cleanup")
     assert request.tags["lance/reason"] == "5 versions, 2 removable >= 1"
     for _ in range(2):
         watched.skip("events: a run was requested, 5 versions, 2 removable >= 1", "cleanup")
     lance.dataset(watched.uri()).cleanup_old_versions(older_than=timedelta(0), retain_versions=3)
-    watched.skip("events: 3 versions, 0 removable < 1 (the newest 3 are kept)", "cleanup")
+    watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3)", "cleanup")
 
 
 def test_versions_ripen_without_a_commit(watched) -> None:
