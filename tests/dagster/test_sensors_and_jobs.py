@@ -100,4 +100,4 @@ def test_after_the_requested_cleanup_nothing_is_due(eager, instance) -> None:
     assert result.success
     second = tick(defs, "cleanup_sensor", instance, first.cursor)
     assert second.run_requests == []
-    assert second.skip_reason.skip_message == "events: 1 version, 0 removable < 1 (the newest 1 are kept)"
+    assert second.skip_reason.skip_message == "events: 1 version, 0 removable < 1 (keeping the newest 1)"
