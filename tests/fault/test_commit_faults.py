@@ -187,7 +187,7 @@ def test_an_outcome_that_cannot_be_found_out_is_unknown(bench: Bench, operation:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(7)
 def test_everything_after_any_call_fails(bench: Bench, operation: str) -> None:
     """The network goes away for good at some call."""
     store, _ = bench.run(operation, no_fault, retryable=False)
