@@ -37,7 +37,7 @@ def assemble(field: Field, leaves: Sequence[LeafPage]) -> pa.Array:
 
     Args:
         field: the column's field.
-        leaves: one decoded page per leaf, in the order of ``field.leaves()``; all have the same rows.
+        leaves: one decoded page per leaf, in the order of ``field.leaves()``; all contain the same rows.
 
     Returns:
         An array of type ``arrow_type(field)``, sharing memory with the pages where their layout allows it.
@@ -129,7 +129,9 @@ def _build_fixed_size_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa
     num_slots = unravelers[0].num_slots()
     validity, *_ = [unraveler.validity() for unraveler in unravelers]
     if len(items) != num_slots * dtype.list_size:
-        raise CorruptDataError(f"field {field.name!r}: {len(items)} items for {num_slots} lists of {dtype.list_size}")
+        raise CorruptDataError(
+            f"field {field.name!r}: found {len(items)} items for {num_slots} lists of {dtype.list_size} items"
+        )
     return _from_buffers(dtype, num_slots, validity, None, [items]), unravelers
 
 

@@ -47,7 +47,7 @@ def with_members(array: pa.Array, expected: pa.DataType) -> pa.Array:
     """Reorder the members of all nested structs to match ``expected``; missing members become null.
 
     Args:
-        array: an array without extension types; ``fits_type(expected, array.type)`` must hold.
+        array: an array without extension types; ``fits_type(expected, array.type)`` must be True.
         expected: the target type; item names and view types may still differ in the result.
     """
     if same_type(expected, array.type):

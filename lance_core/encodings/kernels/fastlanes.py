@@ -35,7 +35,7 @@ BLOCK_VALUES: Final = 1024
 """Number of values in a block."""
 
 RAW: Final = -1
-"""Width that stands for a piece whose values are not packed."""
+"""Bit width that marks a block as not packed."""
 
 _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
 _ROW_GROUPS: Final = {

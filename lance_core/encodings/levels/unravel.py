@@ -37,7 +37,7 @@ class Unraveler:
     """Walks the layers of one page from the leaf outward.
 
     Args:
-        levels: levels of whole rows; if there are repetition levels, the first starts a row.
+        levels: levels of whole rows; the first repetition level, if any, starts a row.
         what: name of the column, for messages.
     """
 
@@ -96,8 +96,8 @@ class Unraveler:
         """Peel off a list layer.
 
         Returns:
-            (num_slots + 1,) int32 or int64 offsets from 0 into the slots of the inner layer, and the validity as in
-            :meth:`validity`.
+            (num_slots + 1,) int32 or int64 offsets into the slots of the inner layer, starting at 0, and the validity
+            as returned by :meth:`validity`.
 
         Raises:
             CorruptDataError: the next layer of the page is not a list, or its repetition levels are missing.
@@ -120,7 +120,7 @@ class Unraveler:
         return peeled.offsets, peeled.validity
 
     def keep_first_of(self, dimension: int) -> None:
-        """Keep the first of every ``dimension`` levels; called before ``validity()`` of a fixed-size list of structs.
+        """Keep the first of every ``dimension`` levels; must be called before ``validity()`` of a list of structs.
 
         Raises:
             CorruptDataError: the number of levels is not a multiple of the dimension, or a list encloses this layer.

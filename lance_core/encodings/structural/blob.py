@@ -1,6 +1,6 @@
 """blob: pages of columns whose values are outside the pages, anywhere in the data region of the file.
 
-The page wraps a page with a different layout that contains one descriptor per row, without levels of its own::
+The page wraps a page with a different layout, which contains one descriptor per row and has no levels of its own::
 
     descriptor   u64 position | u64 size       absolute position in the file
 
@@ -65,7 +65,7 @@ def encode(
 
     Args:
         levels: levels of the column; none of its layers is a list.
-        descriptors: position and size of every slot, uint64; the contents of null slots are ignored.
+        descriptors: position and size of every slot, as uint64; the contents of null slots are ignored.
         num_rows: value of ``Page.length``.
         encoder: encodes the rows of descriptors.
         version: format version of the file.

@@ -9,8 +9,8 @@ scalar of up to 32 bytes    none, or rep, def                      present, poss
 other scalar                value, or value, rep, def              absent
 ==========================  =====================================  =============================
 
-If levels of one kind are missing, their buffer is empty. Levels of all-null pages are encoded as the layout specifies,
-or raw if it specifies no encoding; levels of scalar pages are always raw::
+If repetition or definition levels are missing, their buffer is empty. Levels of all-null pages are encoded as the
+layout specifies, or raw if it specifies no encoding; levels of scalar pages are always raw::
 
     value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, without validity
 
@@ -85,7 +85,7 @@ def encode_all_null(
 
 
 def encode_scalar(levels: Levels, value: FixedWidthBlock | VariableWidthBlock, *, num_rows: int) -> EncodedPage:
-    """Encode a page whose valid values are all equal to ``value``, a block of one value; a boolean takes one byte."""
+    """Encode a page whose valid values are all equal to ``value``, a block with one value; a boolean takes one byte."""
     if value.num_values != 1:
         raise InternalError(f"a constant page must have one value, found {value.num_values}")
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
@@ -153,8 +153,8 @@ class ConstantState:
     Attributes:
         layers: layers of the page.
         num_rows: value of ``Page.length``.
-        scalar: a block of one value; None = all null.
-        levels: levels of the whole page; None if every row is one value slot, so that reading a few rows is cheap.
+        scalar: a block with one value; None = all values are null.
+        levels: levels of the whole page; None if every row is one value slot, which makes reading a few rows cheap.
         encoded_bytes: size of the page in bytes.
     """
 
@@ -233,7 +233,9 @@ def _parse_scalar(data: NDArray[np.uint8]) -> FixedWidthBlock | VariableWidthBlo
         raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, fewer than its header")
     sizes = [int(size) for size in data[_U32_BYTES:header_bytes].view("<u4")]
     if header_bytes + sum(sizes) != len(data):
-        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, but its parts have {sizes}")
+        raise CorruptDataError(
+            f"the value of a constant page takes {len(data)} bytes, but the sizes of its parts are {sizes}"
+        )
     body = data[header_bytes:]
     if num_parts == 1:
         return FixedWidthBlock(1, sizes[0] * 8, body)
@@ -245,7 +247,7 @@ def _parse_string(offsets_bytes: NDArray[np.uint8], data: NDArray[np.uint8]) -> 
         raise CorruptDataError(f"the offsets of a constant page take {len(offsets_bytes)} bytes, expected 8 or 16")
     offsets: NDArray[Any] = offsets_bytes.view(f"<i{len(offsets_bytes) // 2}")
     if int(offsets[0]) != 0 or int(offsets[1]) != len(data):
-        raise CorruptDataError(f"the offsets of a constant page are {offsets.tolist()} for {len(data)} bytes")
+        raise CorruptDataError(f"the offsets of a constant page are {offsets.tolist()}, expected {[0, len(data)]}")
     return VariableWidthBlock(offsets.astype(np.int64), data)
 
 

@@ -49,7 +49,7 @@ def encode(
 
     Args:
         levels: levels of the page.
-        encoding: describes the values.
+        encoding: description of how the values are encoded.
         values: the values, one per visible level; null values of variable width are empty.
         num_rows: value of ``Page.length``.
     """

@@ -32,7 +32,7 @@ OFFSET_BYTES: Final = 8
 def split_offsets(
     words: NDArray[np.int64], num_rows: NDArray[np.int64], file_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split the offsets of several runs of rows.
+    """Convert the stored offsets of several runs of rows to lengths and byte ranges.
 
     Args:
         words: ``num_rows[i] + 1`` offsets of each run, back to back.
@@ -40,7 +40,7 @@ def split_offsets(
         file_bytes: size of the file in bytes.
 
     Returns:
-        The length of each value, the first byte of each run, and the end of each run.
+        The length of each value, and the start and the end of the bytes of each run, as positions in the file.
 
     Raises:
         CorruptDataError: offsets decrease or are outside the file, or the values together are larger than the file.
@@ -56,7 +56,9 @@ def split_offsets(
     if len(lengths) and int(lengths.min()) < 0:
         raise CorruptDataError("the offsets of a binary page are not in ascending order")
     if int((lasts - firsts).sum()) > file_bytes:
-        raise CorruptDataError(f"values of a binary column overlap: they exceed the file size of {file_bytes} bytes")
+        raise CorruptDataError(
+            f"values of a binary column overlap: they are larger than the file of {file_bytes} bytes"
+        )
     return lengths, firsts, lasts
 
 
@@ -89,7 +91,7 @@ def encode_binary(
 
     Args:
         array: an array of one of the four variable-width types; any offset.
-        validity: (len(array),) mask of the rows to keep; it must mask at least the array's own nulls.
+        validity: (len(array),) mask of the rows to keep; it must be False for at least the array's own nulls.
         position: position of the bytes in the file.
     """
     block = block_from_array(array, validity)

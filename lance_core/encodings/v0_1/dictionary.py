@@ -45,7 +45,7 @@ def decode_dictionary(dtype: pa.DictionaryType, keys: pa.Array, values: pa.Array
 
 
 class DictionaryUnion:
-    """The dictionary of one column, growing batch by batch.
+    """The dictionary of one column, which grows batch by batch.
 
     Args:
         dtype: type of the column.
@@ -66,11 +66,11 @@ class DictionaryUnion:
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
-        """Return the rows as keys into :attr:`values`, which grows as needed; a view if the dictionary is unchanged.
+        """Return the keys of the rows in :attr:`values`, which grows as needed; a view if the dictionary is unchanged.
 
         Args:
             array: some rows.
-            visible: mask of the rows that are not below a null struct, shape (len(array),); None for all.
+            visible: mask of the rows that are not below a null struct, shape (len(array),); None = all rows.
 
         Raises:
             SchemaMismatchError: a row is null or refers to a null value.

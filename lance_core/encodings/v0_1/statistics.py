@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAX_BOUND_BYTES: Final = 64
-"""Longer values are truncated before they are compared."""
+"""Maximum length of a bound in bytes; longer values are truncated before they are compared."""
 
 _MAX_CHARACTER_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16
@@ -86,7 +86,7 @@ def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> Page
 
     Args:
         array: an array of a type with statistics (:func:`has_statistics`); any offset.
-        validity: (len(array),) mask of the non-null rows; None for all.
+        validity: (len(array),) mask of the non-null rows; None = no nulls.
     """
     null_count = 0 if validity is None else len(array) - int(np.count_nonzero(validity))
     dtype = array.type
@@ -111,7 +111,7 @@ def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> Page
 
 
 def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return the null counts, minimum and maximum values of several pages, one row each.
+    """Return the null counts, minimums, and maximums of several pages, with one row per page.
 
     Args:
         dtype: type of the values.
@@ -218,7 +218,7 @@ def next_text(value: bytes) -> bytes | None:
 
 
 def next_binary(value: bytes) -> bytes | None:
-    """Return the value plus one, interpreted as a number with the same number of bytes."""
+    """Return the value plus one, where the value is interpreted as a number; the number of bytes stays the same."""
     number = int.from_bytes(value, "big") + 1
     return None if number >> (8 * len(value)) else number.to_bytes(len(value), "big")
 

@@ -48,7 +48,7 @@ __all__ = [
 T = TypeVar("T")
 
 Steps: TypeAlias = "Generator[list[Spans], list[pa.Buffer], T]"
-"""Decoding in rounds: yields spans of the file's bytes, is sent one buffer for each, and returns the result."""
+"""A decoder that works in rounds: it yields spans of the file, is sent one buffer for each, and returns the result."""
 
 MAX_INT32: Final = (1 << 31) - 1
 
@@ -113,8 +113,8 @@ class PageBuffers:
         offset, size = self._place(buffer)
         if wanted.stop > size:
             raise CorruptDataError(
-                f"bytes [{wanted.start}, {wanted.stop}) of buffer {buffer.buffer_index} were requested, but it has "
-                f"{size} bytes",
+                f"bytes [{wanted.start}, {wanted.stop}) of buffer {buffer.buffer_index} were requested, but the "
+                f"buffer has {size} bytes",
                 expected=wanted.stop,
                 found=size,
             )
@@ -125,12 +125,12 @@ class PageBuffers:
         if table is None:
             raise UnsupportedEncodingError("pages that refer to buffers of the whole file are not supported")
         if buffer.buffer_index >= len(table):
-            raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; there are {len(table)} buffers")
+            raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; number of buffers: {len(table)}")
         return table[buffer.buffer_index]
 
 
 class PageBuilder:
-    """Buffers of a page that is being written, ordered by their numbers in the encoding."""
+    """The buffers of a page that is being written, ordered by their numbers in the encoding."""
 
     __slots__ = ("buffers",)
 
@@ -206,7 +206,7 @@ def checked_values(array: pa.Array) -> pa.Array:
 
 
 def bits_per_row(dtype: pa.DataType) -> int:
-    """Return the number of bits per row in memory, without validity; for variable-width types, that of an offset."""
+    """Return the number of bits per row in memory, without validity; for variable-width types, the bits per offset."""
     if pa.types.is_fixed_size_list(dtype):
         return min(_TYPE_BYTES_LIMIT, int(dtype.list_size) * bits_per_row(dtype.value_type))
     if pa.types.is_struct(dtype):
@@ -228,7 +228,9 @@ def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
         NotSupportedError: there are more nulls than any page can represent.
     """
     if num_rows * (bits_per_row(dtype) + 1) > 8 * _MAX_BLANK_BYTES:
-        raise NotSupportedError(f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows")
+        raise NotSupportedError(
+            f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows at a time"
+        )
     return pa.nulls(num_rows, dtype)
 
 

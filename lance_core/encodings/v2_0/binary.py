@@ -58,7 +58,7 @@ def encode_binary(
 def encode_strings(
     strings: Strings, page: PageBuilder, compression: pb20.Compression | None = None
 ) -> pb20.ArrayEncoding:
-    """Like :func:`encode_binary`. If all rows are null, the bytes under them are omitted."""
+    """Like :func:`encode_binary`. If all rows are null, no bytes are stored."""
     if strings.validity is not None and not strings.validity.any():
         strings = Strings(np.zeros_like(strings.offsets), pa.py_buffer(b""), strings.validity)
     first, last = int(strings.offsets[0]), int(strings.offsets[-1])
