@@ -1,7 +1,7 @@
 """ByteReader: bounds-checked reading of untrusted bytes.
 
 Slicing a ``memoryview`` silently truncates, and ``np.frombuffer`` raises a bare ``ValueError``. Here, every read is
-checked first; if the check fails, the same exception always reports the location and the expected and actual sizes.
+checked first; if the check fails, a ``CorruptDataError`` reports the location and the expected and actual sizes.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ class ByteReader:
         """
         if num_bytes < 0 or num_bytes > self.remaining_bytes:
             raise CorruptDataError(
-                f"{self._what}: {what} at offset {self._position} requires "
-                f"{num_bytes} bytes, "
+                f"{self._what}: {what} at offset {self._position} requires {num_bytes} bytes, "
                 f"found {self.remaining_bytes}",
                 offset=self._position,
                 expected=num_bytes,

@@ -378,7 +378,7 @@ class Encoding(Generic[D]):
 
     Attributes:
         arm: name of the oneof field, which is also the module name.
-        describe: returns a short description of a message ("flat[32]"); the second argument describes children.
+        describe: returns a short description of a message ("flat[32]"); the second argument describes child encodings.
         mini_block: the mini-block form; None if the arm has none.
         per_value: the per-value form; None if the arm has none.
         block: the block form; None if the arm has none.

@@ -40,7 +40,7 @@ def assemble(field: Field, leaves: Sequence[LeafPage]) -> pa.Array:
         leaves: one decoded page per leaf, in the order of ``field.leaves()``; all contain the same rows.
 
     Returns:
-        An array of type ``arrow_type(field)``, sharing memory with the pages where their layout allows it.
+        An array of type ``arrow_type(field)``, which shares memory with the pages where their layout allows it.
 
     Raises:
         CorruptDataError: the levels of a leaf do not match the column's nesting, or two leaves are inconsistent.

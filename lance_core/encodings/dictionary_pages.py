@@ -1,4 +1,4 @@
-"""Dictionary pages: indices into distinct values, which the page stores once each.
+"""Dictionary pages: indices into distinct values, each of which the page stores once.
 
 Indices are ordinary words; they are 32 bits wide unless an Arrow dictionary specifies a different width. The distinct
 values form a block, which format 2.2 may compress.

@@ -59,7 +59,7 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Return a (len(array),) mask, True = valid; None = no nulls.
+    """Return a (len(array),) mask, True = valid, or None if there are no nulls.
 
     An index that refers to a null item of its dictionary counts as null.
     """

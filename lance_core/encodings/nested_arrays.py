@@ -20,7 +20,7 @@ __all__ = ["list_items", "with_items", "with_members"]
 
 
 def list_items(array: pa.Array) -> pa.Array:
-    """Return the items between the first and the last slot of a list, map or fixed-size list; a zero-copy view."""
+    """Return the items from the first to the last slot of a list, map, or fixed-size list; a zero-copy view."""
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         return array.values.slice(array.offset * size, len(array) * size)

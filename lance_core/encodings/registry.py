@@ -69,9 +69,9 @@ COMPRESSIVE: Final[Mapping[str, Encoding[Any]]] = MappingProxyType({item.arm: it
 
 COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "dictionary": "only written by the unstable format 2.3; pages of 2.1 and 2.2 have dictionaries in their layout",
-        "range": "only written by the unstable format 2.3",
-        "delta": "only written by the unstable format 2.3",
+        "dictionary": "used only by the unstable format 2.3; formats 2.1 and 2.2 store dictionaries in the page layout",
+        "range": "used only by the unstable format 2.3",
+        "delta": "used only by the unstable format 2.3",
     }
 )
 """Maps each arm that is known but not supported to a description."""

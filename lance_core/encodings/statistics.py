@@ -82,7 +82,8 @@ def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
 def runs_per_value(words: NDArray[Any], limit: float) -> float:
     """Return the number of runs of equal values divided by the number of values; exact if below ``limit``.
 
-    Runs of more than 255 values, and runs across chunk boundaries, count as several. A sample decides most cases.
+    Runs of more than 255 values, and runs across chunk boundaries, count as several runs. In most cases, a sample
+    suffices.
     """
     if len(words) < 2:
         return 1.0

@@ -63,9 +63,8 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
     value, num_values = np.frombuffer(message.value, np.uint8), blocks.total_values
     if len(value) * num_values > _MAX_BLOCK_BYTES:
         raise UnsupportedEncodingError(
-            f"constant: a block of {num_values} values of {len(value)} bytes is too "
-            "large; at most "
-            f"{_MAX_BLOCK_BYTES} bytes are supported",
+            f"constant: a block of {num_values} values of {len(value)} bytes is too large; "
+            f"at most {_MAX_BLOCK_BYTES} bytes are supported",
             arm="constant",
         )
     return FixedWidthBlock(num_values, 8 * len(value), np.tile(value, num_values))

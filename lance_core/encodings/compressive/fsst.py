@@ -51,7 +51,7 @@ class CompressedStrings:
 
     Attributes:
         symbol_table: the table in its stored form.
-        strings: the compressed strings, made of codes, one per input string.
+        strings: the compressed strings (sequences of codes), one per input string.
     """
 
     symbol_table: bytes

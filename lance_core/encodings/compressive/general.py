@@ -2,8 +2,9 @@
 
 ::
 
-    mini-block the first buffer of each chunk is compressed; the others are not block the whole block is compressed full
-    zip each value is compressed separately; an empty value stays empty
+    mini-block   the first buffer of each chunk is compressed; the others are not
+    block        the whole block is compressed
+    full zip     each value is compressed separately; an empty value stays empty
 
 Compressed bytes are preceded by their raw size; see ``kernels/codecs.py``. Chunks and blocks whose raw size is
 larger than their values need are rejected before they are decompressed. Values of a full-zip page may have any raw

@@ -48,7 +48,7 @@ _BATCH_BYTES: Final = 1 << 21
 
 
 def block_bytes(packed_bits: int) -> int:
-    """Return the size of one block packed to ``packed_bits`` bits, for any type width."""
+    """Return the size in bytes of one block packed to ``packed_bits`` bits; it is the same for all types of values."""
     return BLOCK_VALUES // 8 * packed_bits
 
 

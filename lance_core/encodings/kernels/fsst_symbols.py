@@ -65,7 +65,7 @@ _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
 _FULL_COUNT: Final = 5
-"""Minimum number of occurrences of a candidate in the last round. Earlier rounds, with smaller samples, need fewer."""
+"""Minimum number of occurrences of a candidate in the last round. Earlier rounds use a smaller sample and minimum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class SymbolTable:
     """A parsed symbol table.
 
     Attributes:
-        is_compressed: False if the strings are stored uncompressed.
+        is_compressed: whether the strings are compressed; if False, they are stored unchanged.
         symbols: the symbols, at most 255.
     """
 
@@ -131,7 +131,7 @@ def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable
         offsets: (num_strings + 1,) ascending positions in ``data``.
 
     Returns:
-        The table; None if numba does not work.
+        The symbol table, or None if numba does not work.
     """
     compiled = load_now("fsst")
     if compiled is None:

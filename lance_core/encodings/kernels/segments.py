@@ -71,7 +71,7 @@ class Segments:
         return int(self.sizes.sum())
 
     def select(self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """Return the chosen segments of the same data."""
+        """Return the selected segments; they share ``data``."""
         return type(self)(self.data, self.starts[chosen], self.sizes[chosen])
 
     def skip(self, num_bytes: int) -> Self:

@@ -14,9 +14,9 @@ Code  Layer                               Definition levels  Meaning
 6     ``NULL_AND_EMPTY_LIST``             2                  list with nulls and empty lists; null level is lower
 ====  ==================================  =================  ====================================================
 
-Definition levels are numbered from 1, layer by layer from the leaf outward; level 0 is a value. A repetition level k
-means that a new entry of the k-th list from the inside starts; at the start of a row, k equals the number of lists.
-(Parquet counts both from the outside.)
+Definition levels are numbered from 1, layer by layer from the leaf outward; level 0 represents a value. A repetition
+level k means that a new entry of the k-th list from the inside starts; at the start of a row, k equals the number of
+lists. (Parquet counts both from the outside.)
 
 Levels higher than those of the layers inside the innermost list represent null and empty lists. They are *invisible*:
 they do not own a value slot.

@@ -100,8 +100,8 @@ def leaves_of(field: Field, array: pa.Array, *, keep_nullable: bool) -> list[Nes
         keep_nullable: see the module docstring.
 
     Raises:
-        SchemaMismatchError: the nesting of the array differs from that of the field.
-        NotSupportedError: pylance 14.0.2 could not read this nesting back.
+        SchemaMismatchError: the array and the field have different nesting.
+        NotSupportedError: pylance 14.0.2 could not read back this nesting.
     """
     return _walk(field, array, _Place(keep_nullable=keep_nullable))
 

@@ -38,7 +38,7 @@ MIN_CHUNK_VALUES: Final = 2
 
 _MIN_BITMAP_VALUES: Final = 8
 _ASKED_LEVEL: Final = 3
-"""Zstd level if compression is requested without a level: the default of zstd and the reference implementation."""
+"""Zstd level if compression is requested without a level: the default of zstd and of the reference implementation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class MiniBlockChoice:
 
     Attributes:
         arm: encoding of the values.
-        values_per_chunk: number of values in each chunk, a power of two; the last chunk has the remainder.
+        values_per_chunk: number of values in each chunk, a power of two; the last chunk contains the remaining values.
         compression: compression around the encoding; None = no compression.
     """
 

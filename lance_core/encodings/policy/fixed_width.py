@@ -1,12 +1,12 @@
 """Words in mini-block pages: choice of the encoding and of the number of values per chunk.
 
-In this order, for words of 8, 16, 32 or 64 bits:
+For words of 8, 16, 32, or 64 bits, the first rule that applies determines the encoding:
 
 1. ``compression`` = ``none``: flat;
 2. ``compression`` = ``zstd`` or ``lz4``: the form with the smallest compressed sample among flat, split by bytes, runs,
    and bit-packed; ``bss`` = ``on`` or ``off`` determines whether bytes are split;
 3. runs, if they are smaller than packed words and 5 % smaller than flat words;
-4. bit-packed, if that saves 5 % or more: reading flat words is a copy, but reading packed words needs computation;
+4. bit-packed, if that saves 5 % or more: reading flat words is a copy, but reading packed words requires computation;
 5. flat.
 
 Words of other widths are flat. Estimates are based on samples.
@@ -56,7 +56,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """Choose how to encode one page; return None for full zip: the values are too wide, or full zip is requested."""
+    """Choose how to encode one page. Return None for full zip: values are too wide, or the metadata requests it."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value

@@ -1,4 +1,4 @@
-"""Rejects fields that readers could not read back, before any bytes are written.
+"""Before any bytes are written, rejects fields that readers could not read back.
 
 * A fixed-size list of structs must not be in a list or contain one. In a struct, its siblings must all be lists of the
   same size. pylance 14.0.2 fails to write the former; it writes structs with other siblings but cannot read them,
@@ -36,7 +36,7 @@ def require_writable_field(top: Field) -> None:
     """Check a top-level field of a structural file.
 
     Raises:
-        NotSupportedError: readers could not read the nesting of the field or a member of a packed struct back.
+        NotSupportedError: readers could not read back the nesting of the field, or a member of a packed struct.
         InvalidInputError: the metadata requests an unknown compression.
     """
     for leaf in top.leaves():

@@ -1,4 +1,4 @@
-"""Strings and binaries: stored in chunks or one by one, and how they are compressed.
+"""Strings and binaries: whether they are stored in chunks or one by one, and how they are compressed.
 
 ``encodings/string_pages.py: encode_strings`` applies these rules in order, after the rules for pages with a
 single value (``policy/constants.py``) and for pages with few distinct values (``policy/dictionary.py``).
@@ -138,7 +138,7 @@ def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
 
 
 def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = False) -> Compression | None:
-    """Choose the compression of strings, given their compressed ``ratio``; small pages use a higher level."""
+    """Choose the compression of strings, given their :func:`compressed_ratio`; small pages use a higher level."""
     if options.general is not None:
         return asked_compression(options)
     if options.compression is not None or ratio > _COMPRESSION_GAIN:

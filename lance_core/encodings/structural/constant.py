@@ -132,7 +132,9 @@ def open_page(
     layers = Layers.parse(layout.layers, "constant page")
     is_inline = layout.HasField("inline_value")
     if len(sizes) > 3 or (is_inline and len(sizes) % 2):
-        raise CorruptDataError(f"a constant page has {len(sizes)} buffers")
+        raise CorruptDataError(
+            f"a constant page has {len(sizes)} buffers, expected 0 or 2 with an inline value and at most 3 otherwise"
+        )
     buffers: list[NDArray[np.uint8]] = []
     if sizes:
         found = yield [Wanted.span(buffer, 0, size) for buffer, size in enumerate(sizes)]
@@ -170,7 +172,7 @@ class ConstantState:
         return 256 + self.encoded_bytes + (0 if self.levels is None else 4 * self.levels.num_levels)
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Read rows of the page."""
+        """Decode rows of the page."""
         yield from ()
         if self.levels is None:
             num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)

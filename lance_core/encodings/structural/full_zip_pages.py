@@ -44,7 +44,7 @@ def open_page(
         layout: description of the page.
         sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
-        decoder: decodes children.
+        decoder: decodes child encodings.
 
     Raises:
         CorruptDataError: the layout is inconsistent.
@@ -77,7 +77,7 @@ class FullZipState:
         num_rows: value of ``Page.length``.
         data_bytes: size of page buffer 0.
         index_width: size of an entry of the repetition index in bytes; 0 = there is no index.
-        decoder: decodes children.
+        decoder: decodes child encodings.
     """
 
     layout: pb21.FullZipLayout
@@ -93,7 +93,7 @@ class FullZipState:
         return 256
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows; only the bytes of these rows are requested."""
+        """Decode rows. Only the bytes of these rows are requested."""
         num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
         if self.index_width == 0:
             return (yield from self._read_even(rows, num_rows))

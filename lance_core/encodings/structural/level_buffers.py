@@ -79,17 +79,17 @@ def decode_levels(
     """
     block = decoder.block(encoding, Chunks(num_levels, (buffer,)))
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
-        raise CorruptDataError("levels are not 16-bit words")
+        raise CorruptDataError("levels are not encoded as 16-bit words")
     return block.data.view(np.uint16)
 
 
 def pick_levels(
     encoding: pb21.CompressiveEncoding, buffer: Segments, num_levels: NDArray[np.int64], picks: Picks, decoder: Decoder
 ) -> NDArray[np.uint16]:
-    """Like :func:`decode_levels`, but decode only individual levels of the chunks: (num_picks,) levels."""
+    """Decode individual levels of many chunks: (num_picks,) levels. For errors, see :func:`decode_levels`."""
     block = decoder.pick_blocks(encoding, Chunks(num_levels, (buffer,)), picks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
-        raise CorruptDataError("levels are not 16-bit words")
+        raise CorruptDataError("levels are not encoded as 16-bit words")
     return block.data.view(np.uint16)
 
 
@@ -97,8 +97,8 @@ def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definiti
     """Check that levels are valid for the layers of their page.
 
     Raises:
-        CorruptDataError: a level is too high, there are repetition levels but no lists or lists but no repetition
-            levels, or the numbers of repetition and definition levels differ.
+        CorruptDataError: a level is too high, repetition levels do not match the layers, or the numbers of repetition
+            and definition levels differ.
     """
     if (repetition is None) != (layers.max_repetition == 0):
         raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")

@@ -49,7 +49,7 @@ def open_page(
         layout: description of the page.
         sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
-        decoder: decodes children.
+        decoder: decodes child encodings.
 
     Raises:
         CorruptDataError: the bytes are inconsistent or do not match the layout.
@@ -77,7 +77,7 @@ def open_page(
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
-    """Return a key for merging pages: pages of a column with equal keys can be read as one. None = cannot be merged."""
+    """Return the merge key of a page, or None: pages of a column with equal keys can be read as one page."""
     if layout.HasField("dictionary"):
         return None
     common = pb21.MiniBlockLayout()
@@ -133,7 +133,7 @@ class MiniBlockState:
         index: the rows in each chunk; None if each value slot is a row, or if the page has no index.
         items: the dictionary items; None if the page has no dictionary.
         encoded_bytes: total size of the chunk words and the repetition index in bytes.
-        decoder: decodes children.
+        decoder: decodes child encodings.
     """
 
     layout: pb21.MiniBlockLayout
@@ -147,7 +147,7 @@ class MiniBlockState:
 
     @property
     def num_bytes(self) -> int:
-        """Approximate memory use in bytes: chunk words take 8 bytes each in memory; dictionary items are included."""
+        """Approximate memory use in bytes, including the dictionary items. Chunk words take 8 bytes each in memory."""
         items_bytes = 0
         if isinstance(self.items, FixedWidthBlock | VariableWidthBlock):
             items_bytes = self.items.data.nbytes
@@ -200,7 +200,7 @@ class MiniBlockState:
         if self.items is None:
             return block
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
-            raise CorruptDataError("dictionary indices are not whole words")
+            raise CorruptDataError("dictionary indices are not words of 8, 16, 32 or 64 bits")
         indices = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
         num_items = self.layout.num_dictionary_items
         if len(indices) and int(indices.max()) >= num_items:

@@ -31,7 +31,7 @@ _ENTRY_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RepetitionIndex:
-    """A parsed index.
+    """A parsed repetition index.
 
     Attributes:
         rows_ended: (num_chunks,) int64 number of rows that end before or at the end of each chunk.

@@ -1,6 +1,6 @@
 """Extracting whole rows from decoded levels and values.
 
-Source: a row starts at every level whose repetition is the number of lists; without lists, every level is a row.
+Source: a row starts at every repetition level that equals the number of lists; without lists, every level is a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Corrects level counts of chunks that early releases stored modulo 65,536.
+"""Corrects the level counts of chunks, which early releases stored modulo 65,536.
 
 A mini-block chunk records its number of levels in 16 bits. Releases before 4.0 put any number of empty lists into a
 chunk, so that the number could wrap around; the size of the repetition levels determines how many times this happened.

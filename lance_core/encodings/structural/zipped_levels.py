@@ -61,8 +61,8 @@ class ZippedForm:
         details = layout.WhichOneof("details")
         if max(layout.bits_rep, layout.bits_def) > _MAX_LEVEL_BITS:
             raise CorruptDataError(
-                f"found repetition levels of {layout.bits_rep} bits and definition levels of {layout.bits_def} "
-                "bits, expected at most 16"
+                f"found repetition levels of {layout.bits_rep} bits and definition levels of {layout.bits_def} bits, "
+                "expected at most 16"
             )
         if (layout.bits_rep > 0) != (layers.max_repetition > 0):
             raise CorruptDataError(f"{layout.bits_rep}-bit repetition levels do not match layers {list(layers.codes)}")
@@ -180,7 +180,7 @@ def _entry_sizes(form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.i
 
 
 def read_control_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Read control words at many positions. Positions are checked as in :func:`read_words`; the words are not."""
+    """Read control words at many positions. Only the positions are checked, as in :func:`read_words`."""
     if len(starts) and int(starts.max()) + width > len(data):
         raise CorruptDataError("a control word extends past the end of its page")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)

@@ -51,7 +51,7 @@ class DictionaryUnion:
         dtype: type of the column.
         where: path of the column, for messages.
         values: initial values of the dictionary; empty by default.
-        is_fixed: whether no values may be added.
+        is_fixed: whether adding values is forbidden.
     """
 
     __slots__ = ("_dtype", "_is_fixed", "_where", "values")
@@ -66,10 +66,10 @@ class DictionaryUnion:
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
-        """Return the keys of the rows in :attr:`values`, which grows as needed; a view if the dictionary is unchanged.
+        """Return the rows as keys into :attr:`values`, to which new values are added; a view if no keys change.
 
         Args:
-            array: some rows.
+            array: rows of the column.
             visible: mask of the rows that are not below a null struct, shape (len(array),); None = all rows.
 
         Raises:

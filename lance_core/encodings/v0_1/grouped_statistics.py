@@ -35,7 +35,7 @@ def grouped_statistics(
     """Return the statistics of each page; page i contains rows ``[bounds[i], bounds[i + 1])``.
 
     Args:
-        array: the rows of all pages, of a type that has statistics; any offset.
+        array: the rows of all pages, of a type that has statistics; the array may have any offset.
         validity: (len(array),) mask of the non-null rows; None = no nulls.
         bounds: (num_pages + 1,) first row of each page, and the end: ascending from 0 to len(array); no page is empty.
     """

@@ -1,7 +1,7 @@
 """List pages: the position of the first item of each list.
 
-``list``: (num_rows + 1) x i32, ``large_list``: i64; relative to the first item of the same batch, starting at 0. Nulls
-are not marked: a null is written as an empty list.
+A ``list`` page contains (num_rows + 1) x i32, a ``large_list`` page i64. The offsets are relative to the first item of
+the same batch and start at 0. Nulls are not marked: a null is written as an empty list.
 
 **Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -84,7 +84,7 @@ def encode_lists(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[N
     """Encode the offsets of a page, and return them with the items that they refer to.
 
     Args:
-        array: lists of either width; any offset.
+        array: lists with 32-bit or 64-bit offsets; the array may have any offset.
         validity: (len(array),) mask of the lists to keep; it must be False for at least the array's own nulls.
     """
     words = offset_dtype(array.type)

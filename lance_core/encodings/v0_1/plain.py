@@ -117,7 +117,7 @@ def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray
     """Return the bytes of a page; a view of the array's memory if nothing has to be zeroed.
 
     Args:
-        array: an array of a type supported by :func:`plain_layout`; any offset.
+        array: an array of a type supported by :func:`plain_layout`; the array may have any offset.
         validity: (len(array),) mask of the rows to keep; it must be False for at least the array's own nulls.
     """
     while pa.types.is_fixed_size_list(array.type):

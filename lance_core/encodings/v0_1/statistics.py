@@ -85,7 +85,7 @@ def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> Page
     """Return the statistics of the rows of a page.
 
     Args:
-        array: an array of a type with statistics (:func:`has_statistics`); any offset.
+        array: an array of a type with statistics (:func:`has_statistics`); the array may have any offset.
         validity: (len(array),) mask of the non-null rows; None = no nulls.
     """
     null_count = 0 if validity is None else len(array) - int(np.count_nonzero(validity))
@@ -129,7 +129,7 @@ def decimal_bounds(dtype: pa.DataType, words: pa.FixedSizeBinaryArray) -> pa.Arr
 
     Args:
         dtype: a decimal128 type.
-        words: the bounds as 16 bytes for each page, without nulls; any offset.
+        words: the bounds, 16 bytes for each page, without nulls; the array may have any offset.
     """
     start, stop = (row * _DECIMAL_BYTES for row in (words.offset, words.offset + len(words)))
     halves = bytes_of(words.buffers()[1])[start:stop].view("<u8").reshape(-1, 2)

@@ -7,8 +7,8 @@ A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A 
     …                                                         until the array is complete
 
 Most arms need one round; strings whose offsets must be read first need two. :func:`together` runs several decoders in
-parallel, so that a page takes as many rounds as the part that needs the most. The first round requests
-all bytes whose location is known without reading.
+parallel, so that a page takes as many rounds as the part that needs the most rounds. The first round requests all bytes
+whose location is known without reading.
 
 Source: ``lance.encodings.ArrayEncoding``; behavior of pylance 14.0.2.
 """
@@ -57,7 +57,7 @@ _TYPE_BYTES_LIMIT: Final = 1 << 40
 
 
 class Decode(Protocol):
-    """Decodes any arm; passed to the arms for decoding their children."""
+    """Decodes any arm; it is passed to the arms for decoding their child encodings."""
 
     def __call__(
         self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers
@@ -80,7 +80,7 @@ class Arm:
 
 
 class PageBuffers:
-    """Locations of the buffers of one page. Also caches dictionary items for reuse by the decoders of the page.
+    """Locations of the buffers of one page, and a cache of its dictionary items for the decoders of the page.
 
     Args:
         page: (offset in the file, size) of each buffer of the page, in bytes.
@@ -135,11 +135,11 @@ class PageBuilder:
     __slots__ = ("buffers",)
 
     def __init__(self) -> None:
-        """Start without buffers."""
+        """Create a builder without buffers."""
         self.buffers: list[pa.Buffer] = []
 
     def add(self, buffer: pa.Buffer) -> pb20.Buffer:
-        """Add a buffer and return the reference to it."""
+        """Add a buffer and return a reference to it."""
         self.buffers.append(buffer)
         return pb20.Buffer(buffer_index=len(self.buffers) - 1)
 
@@ -182,7 +182,7 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def may_be_invalid(dtype: pa.DataType) -> bool:
-    """Return whether, at any depth of the type, some byte strings of the right size are not valid values."""
+    """Return whether some byte strings of the right size are not valid values, at any nesting depth of the type."""
     if pa.types.is_dictionary(dtype):
         return may_be_invalid(dtype.value_type)
     if dtype.num_fields:
@@ -196,7 +196,7 @@ def checked_values(array: pa.Array) -> pa.Array:
     """Return the array after checking that its bytes are valid for its type.
 
     Raises:
-        CorruptDataError: the bytes are not text, a decimal has too many digits, or a time is longer than a day.
+        CorruptDataError: a string is not valid UTF-8, a decimal has too many digits, or a time or date is invalid.
     """
     try:
         array.validate(full=True)

@@ -44,7 +44,7 @@ def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
     """Encode strings with their own symbol table, or as plain ``binary`` if pylance could not read the table.
 
     Args:
-        array: an array of one of the four variable-width types.
+        array: strings or binaries with 32-bit or 64-bit offsets.
         page: receives the buffers.
     """
     strings = strings_from_array(array)

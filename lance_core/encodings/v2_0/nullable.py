@@ -34,7 +34,7 @@ __all__ = ["ARM", "encode_nullable", "no_nulls", "with_validity"]
 def encode_nullable(
     array: pa.Array, page: PageBuilder, encode_values: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """Wrap the encoding of the values in ``nullable``, depending on its nulls; a bitmap without nulls is allowed."""
+    """Wrap the encoding of the values in ``nullable``, according to which rows are null; there may be no nulls."""
     nullable = pb20.Nullable()
     num_nulls = array.null_count
     if num_nulls == len(array):

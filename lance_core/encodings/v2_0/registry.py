@@ -61,7 +61,7 @@ STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Arms that represent whole columns, whose values are in the following columns."""
 
-_PREVIEW: Final = "belongs to previews of format 2.1 and occurs in no page of format 2.0"
+_PREVIEW: Final = "belongs to previews of format 2.1 and does not occur in pages of format 2.0"
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {

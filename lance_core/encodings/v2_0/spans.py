@@ -107,7 +107,7 @@ class Spans:
         return np.repeat(self.starts - before, lengths) + np.arange(self.total)
 
     def clipped(self, start: int, stop: int) -> Spans | None:
-        """Return the part inside ``[start, stop)``, relative to ``start``; None if it is empty."""
+        """Return the parts inside ``[start, stop)``, relative to ``start``; None if there are no such parts."""
         if start == 0 and self.total > 0 and self.stop <= stop:
             return self
         first = int(np.searchsorted(self.stops, start, side="right"))

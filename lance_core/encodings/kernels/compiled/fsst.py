@@ -209,7 +209,7 @@ def compress(
     The strings are processed in several interleaved lanes, because the next symbol of a string depends on
     the previous one. Each lane handles an equal share of the bytes and has its own output space.
 
-    The tables are those of :func:`build`. ``out`` has space for two bytes per input byte plus one; ``out_offsets`` is
+    The tables are filled by :func:`build`. ``out`` has space for two bytes per input byte plus one; ``out_offsets`` is
     (num_strings + 1,).
     """
     byte_stops = np.cumsum(stops - starts, dtype=np.int64)

@@ -29,7 +29,7 @@ def value_bounds(definition: Any, max_visible: Any, value_stops: Any, bounds: An
 
 @kernel
 def chunk_rows(repetition: Any, row_level: Any, bounds: Any, entries: Any) -> None:
-    """Count rows and levels in chunks; for the contents of ``entries``, (num_chunks, 2), see the numpy version."""
+    """Count rows and levels in chunks; ``entries`` is filled with the result described in ``kernels/level_runs.py``."""
     num_levels = len(repetition)
     for chunk in range(len(bounds) - 1):
         start, stop = bounds[chunk], bounds[chunk + 1]
