@@ -2,8 +2,8 @@
 
 ::
 
-    repetition 1 0 1 1 1 0 a nonzero level starts an entry of the layer definition 0 0 2 3 0 1 2 is a null list, 3 an
-    empty list: neither has items
+    repetition   1 0 1 1 1 0        a nonzero level starts an entry of the layer
+    definition   0 0 2 3 0 1        2 is a null list, 3 an empty list: neither has items
 
     offsets      0 2 2 2 4          validity 1 0 1 1
 

@@ -5,9 +5,9 @@
     page buffer 0    per level: control word | value
     page buffer 1    repetition index: the start of every row, and the end; only for lists or variable width
 
-    control word rep << bits_def | def in 0, 1, 2 or 4 bytes fixed width value bytes after every visible level; for
-    nulls, arbitrary bytes (this library writes 0) variable width length (4 or 8 bytes) | bytes after every level 0;
-    nothing after other levels
+    control word     rep << bits_def | def in 0, 1, 2 or 4 bytes
+    fixed width      value bytes after every visible level; for nulls, arbitrary bytes (this library writes 0)
+    variable width   length (4 or 8 bytes) | bytes after every level 0; nothing after other levels
 
 Fixed-width values without levels are the plain array of values, which is not copied when writing or reading.
 
