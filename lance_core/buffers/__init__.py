@@ -1,1 +1,1 @@
-"""Bytes in memory: bounds-checked reading and alignment. No I/O."""
+"""Bytes in memory: bounds-checked reading and alignment. This package performs no I/O."""

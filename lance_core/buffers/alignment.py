@@ -1,6 +1,6 @@
 """Padding arithmetic and the two alignments that the formats require.
 
-Source: data file container (64 bytes after every buffer, pad byte 0x48) and mini-block chunks (8 bytes, 0xFE).
+Source: data file container (alignment to 64 bytes, pad byte 0x48) and mini-block chunks (8 bytes, 0xFE).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ BUFFER_ALIGNMENT: Final = 64
 """Every page buffer and global buffer of a 2.x file starts at a multiple of this many bytes."""
 
 BUFFER_PAD_BYTE: Final = 0x48
-"""Content of the padding between buffers ('H')."""
+"""Value of every padding byte between buffers ('H')."""
 
 CHUNK_ALIGNMENT: Final = 8
 """Every part of a mini-block chunk starts at a multiple of this many bytes, relative to the chunk."""
 
 CHUNK_PAD_BYTE: Final = 0xFE
-"""Content of the padding inside a mini-block chunk."""
+"""Value of every padding byte inside a mini-block chunk."""
 
 
 def padding_bytes(num_bytes: int, alignment: int) -> int:
-    """Return the number of padding bytes after ``num_bytes`` that align the next part (0 if it is already aligned)."""
+    """Return the number of padding bytes needed after ``num_bytes`` bytes to align the next part; may be 0."""
     return -num_bytes % alignment
 
 

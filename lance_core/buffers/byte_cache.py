@@ -1,4 +1,4 @@
-"""A cache with a limit in bytes that evicts the least recently used entry first."""
+"""A cache with a size limit in bytes. The least recently used entry is evicted first."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _lock: Final = fork_lock()
-"""One lock for all caches: it is held only briefly, and a fork waits for it, so that the caches are consistent."""
+"""Lock shared by all caches. It is held only briefly. A fork acquires it, so that the caches are consistent."""
 
 
 class ByteCache(Generic[K, V]):
-    """Values, accessed by key. Safe for concurrent use by several threads.
+    """A cache of values, accessed by key. Several threads can use it concurrently.
 
     Args:
-        max_bytes: limit of the total size of all values; a single larger value is not stored.
+        max_bytes: maximum total size of all values in bytes; a single value that is larger is not stored.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -32,12 +32,12 @@ class ByteCache(Generic[K, V]):
 
     @property
     def max_bytes(self) -> int:
-        """Limit of the total size of all values."""
+        """Maximum total size of all values in bytes."""
         return self._max_bytes
 
     @property
     def num_bytes(self) -> int:
-        """Total size of all values."""
+        """Total size of all values in bytes."""
         return self._num_bytes
 
     def get(self, key: K) -> V | None:
@@ -50,7 +50,7 @@ class ByteCache(Generic[K, V]):
             return entry[0]
 
     def put(self, key: K, value: V, num_bytes: int) -> None:
-        """Store a value, and evict other values if the limit is exceeded. An existing key keeps its value."""
+        """Store a value, and evict other values if the limit is exceeded. Existing values are not replaced."""
         with _lock:
             if num_bytes > self._max_bytes or key in self._entries:
                 return

@@ -1,7 +1,7 @@
 """ByteReader: bounds-checked reading of untrusted bytes.
 
 Slicing a ``memoryview`` silently truncates, and ``np.frombuffer`` raises a bare ``ValueError``. Here, every read is
-checked first; if it fails, a single exception reports the location and the expected and actual sizes.
+checked first; if the check fails, a ``CorruptDataError`` reports the location and the expected and actual sizes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ByteReader:
         """
         if not 0 <= position <= self._buffer.size:
             raise CorruptDataError(
-                f"{self._what}: position {position} is outside the {self._buffer.size} bytes",
+                f"{self._what}: position {position} is outside the buffer of {self._buffer.size} bytes",
                 offset=position,
             )
         self._position = position
@@ -63,12 +63,12 @@ class ByteReader:
         """Return the next ``num_bytes`` bytes as a zero-copy slice.
 
         Raises:
-            CorruptDataError: fewer bytes are left.
+            CorruptDataError: fewer than ``num_bytes`` bytes remain.
         """
         if num_bytes < 0 or num_bytes > self.remaining_bytes:
             raise CorruptDataError(
-                f"{self._what}: {what} at offset {self._position} needs {num_bytes} bytes, "
-                f"but {self.remaining_bytes} are left",
+                f"{self._what}: {what} at offset {self._position} requires {num_bytes} bytes, "
+                f"found {self.remaining_bytes}",
                 offset=self._position,
                 expected=num_bytes,
                 found=self.remaining_bytes,

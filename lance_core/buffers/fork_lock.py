@@ -2,7 +2,7 @@
 
 A forked process has only the thread that forked. A lock held by another thread at that moment would stay locked forever
 in the new process, and the data that it guards might be inconsistent. A fork therefore first acquires these locks,
-which waits for their holders, and both processes release them.
+waiting for their holders if necessary; afterward, both processes release them.
 
 Source: ``os.register_at_fork``.
 """
@@ -20,7 +20,7 @@ __all__ = ["fork_lock"]
 
 
 def fork_lock() -> AbstractContextManager[bool]:
-    """Create a lock that exists as long as the process; call this function when a module is imported.
+    """Create a lock that exists as long as the process. Call this function only while a module is being imported.
 
     A fork acquires the locks of later imports first. A thread that holds a lock may therefore wait for a lock of an
     earlier import, but not for a lock of a later import.

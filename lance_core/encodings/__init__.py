@@ -1,1 +1,1 @@
-"""Page encodings of 2.1 and later: arrays to pages and back."""
+"""Page encodings of format 2.1 and later: conversion of arrays to pages and back."""

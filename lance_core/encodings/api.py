@@ -64,7 +64,7 @@ class FixedWidthBlock:
     Attributes:
         num_values: number of slots, including null slots.
         bits_per_value: number of bits per value: 1 (a bitmap) or a multiple of 8, including 0.
-        data: the bytes of the values and nothing else, (num_bytes,) uint8.
+        data: (num_bytes,) uint8, exactly the bytes of the values.
     """
 
     num_values: int
@@ -87,7 +87,7 @@ class VariableWidthBlock:
 
     Attributes:
         offsets: (num_values + 1,) int32 or int64, ascending; value i is ``data[offsets[i] : offsets[i + 1]]``.
-        data: (num_bytes,) uint8.
+        data: (num_bytes,) uint8, the bytes of the strings.
     """
 
     offsets: NDArray[Any]
@@ -150,7 +150,7 @@ class DictionaryBlock:
 
 @dataclass(frozen=True, slots=True)
 class StructBlock:
-    """Packed structs: their members, which a row stores side by side, as one block per member.
+    """Packed structs, as one block per member. In a page, the members of a row are stored side by side.
 
     Attributes:
         num_values: number of structs.
@@ -167,7 +167,7 @@ class StructBlock:
 
 @dataclass(frozen=True, slots=True)
 class NullBlock:
-    """Slots without values."""
+    """A block of slots without values."""
 
     num_values: int
 
@@ -225,7 +225,7 @@ class Chunks:
         """Return the only buffer of each chunk.
 
         Raises:
-            CorruptDataError: the chunks have a different number of buffers.
+            CorruptDataError: the chunks do not have exactly one buffer each.
         """
         if len(self.buffers) != 1:
             raise CorruptDataError(f"{what}: a chunk has {len(self.buffers)} buffers, expected 1")
@@ -261,7 +261,7 @@ class Picks:
     slots: NDArray[np.int64]
 
     def indices(self, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the positions of the values among all values of the chunks; for ``num_values``, see ``Chunks``."""
+        """Return the position of each value in the concatenation of all chunks; for ``num_values``, see ``Chunks``."""
         return (np.cumsum(num_values) - num_values)[self.chunks] + self.slots
 
 
@@ -273,7 +273,7 @@ class EncodedChunks:
         encoding: encoding of the chunks.
         num_values: (num_chunks,) int64, number of values in each chunk; the same power of two for all chunks except the
             last.
-        buffers: for each buffer of a chunk, the pieces that it consists of, concatenated without padding.
+        buffers: for each buffer of a chunk, its pieces, which are stored back to back without padding.
         alignment: the size of every buffer is rounded up to a multiple of this many bytes.
     """
 
@@ -346,7 +346,7 @@ class MiniBlockForm(Generic[D]):
 
     Attributes:
         decode: decodes all values of some chunks.
-        encode: None if this library only reads the form.
+        encode: encodes a block; None if this library only reads this form.
         pick: decodes individual values of some chunks; None if a chunk can only be decoded as a whole.
     """
 
@@ -365,7 +365,7 @@ class PerValueForm(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class BlockForm(Generic[D]):
-    """Opaque form of an encoding, one buffer per block; attributes as in :class:`MiniBlockForm`."""
+    """Opaque form of an encoding, with one buffer per block. For the attributes, see :class:`MiniBlockForm`."""
 
     decode: Callable[[D, Chunks, Decoder], DataBlock]
     encode: Callable[[Any], tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]] | None = None
@@ -378,10 +378,10 @@ class Encoding(Generic[D]):
 
     Attributes:
         arm: name of the oneof field, which is also the module name.
-        describe: returns a short description of a message ("flat[32]"); the second argument describes children.
-        mini_block: None if the arm has no mini-block form.
-        per_value: None if the arm has no per-value form.
-        block: None if the arm has no block form.
+        describe: returns a short description of a message ("flat[32]"); the second argument describes child encodings.
+        mini_block: the mini-block form; None if the arm has none.
+        per_value: the per-value form; None if the arm has none.
+        block: the block form; None if the arm has none.
     """
 
     arm: str

@@ -37,10 +37,10 @@ def assemble(field: Field, leaves: Sequence[LeafPage]) -> pa.Array:
 
     Args:
         field: the column's field.
-        leaves: one decoded page per leaf, in the order of ``field.leaves()``; all have the same rows.
+        leaves: one decoded page per leaf, in the order of ``field.leaves()``; all contain the same rows.
 
     Returns:
-        An array of type ``arrow_type(field)``, sharing memory with the pages where their layout allows it.
+        An array of type ``arrow_type(field)``, which shares memory with the pages where their layout allows it.
 
     Raises:
         CorruptDataError: the levels of a leaf do not match the column's nesting, or two leaves are inconsistent.
@@ -129,7 +129,9 @@ def _build_fixed_size_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa
     num_slots = unravelers[0].num_slots()
     validity, *_ = [unraveler.validity() for unraveler in unravelers]
     if len(items) != num_slots * dtype.list_size:
-        raise CorruptDataError(f"field {field.name!r}: {len(items)} items for {num_slots} lists of {dtype.list_size}")
+        raise CorruptDataError(
+            f"field {field.name!r}: found {len(items)} items for {num_slots} lists of {dtype.list_size} items"
+        )
     return _from_buffers(dtype, num_slots, validity, None, [items]), unravelers
 
 

@@ -1,7 +1,7 @@
-"""Dictionary pages: indices into distinct values, which the page stores once each.
+"""Dictionary pages: indices into distinct values, each of which the page stores once.
 
-Indices are ordinary words, 32 bits wide unless an Arrow dictionary has its own index width. The distinct values form a
-block, which 2.2 may compress.
+Indices are ordinary words; they are 32 bits wide unless an Arrow dictionary specifies a different width. The distinct
+values form a block, which format 2.2 may compress.
 
 Source: ``MiniBlockLayout.dictionary``; checked against pylance 14.0.2.
 """
@@ -54,8 +54,8 @@ def encode_few_distinct(
         array: the values of the page.
         block: the same values as a block.
         validity: (num_values,) mask; None = all valid.
-        plain_bytes: estimated size of the page without a dictionary.
-        plan: plan of the page.
+        plain_bytes: estimated size in bytes of the page without a dictionary.
+        plan: properties of the page that do not depend on its values.
     """
     runs, stored = 1.0, array
     if isinstance(block, FixedWidthBlock):
@@ -95,7 +95,7 @@ def encode_few_distinct(
 def encode_arrow_dictionary(
     array: pa.DictionaryArray, validity: NDArray[np.bool_] | None, plan: PagePlan
 ) -> EncodedPage:
-    """Encode an Arrow dictionary; it keeps its items and the width of its indices."""
+    """Encode an Arrow dictionary, preserving its items and the width of its indices."""
     indices, items = block_from_array(array.indices, validity), block_from_array(array.dictionary, None)
     page = _dictionary_page(indices, items, plan)
     if page is None:

@@ -54,14 +54,14 @@ def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
 
 
 def is_variable_width(dtype: pa.DataType) -> bool:
-    """True for strings and binaries."""
+    """Return whether a type is a string or binary type."""
     return dtype.id in _VARIABLE_WIDTH
 
 
 def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
-    """Return a (len(array),) mask, True = valid; None = no nulls.
+    """Return a (len(array),) mask, True = valid, or None if there are no nulls.
 
-    An index that refers to a null of its dictionary is a null.
+    An index that refers to a null item of its dictionary counts as null.
     """
     if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
         named = array.dictionary.is_valid().take(array.indices).fill_null(False)
@@ -74,14 +74,14 @@ def validity_of(array: pa.Array) -> NDArray[np.bool_] | None:
 
 
 def with_nulls(array: pa.Array, validity: NDArray[np.bool_] | None) -> pa.Array:
-    """Return the array with nulls in all slots that ``validity`` masks, which must include the array's own nulls."""
+    """Return the array with nulls wherever ``validity`` is False; these slots must include the array's own nulls."""
     if validity is None or array.null_count == len(array) - int(np.count_nonzero(validity)):
         return array
     return pc.if_else(pa.array(validity), array, pa.scalar(None, array.type))
 
 
 def bitmap_of(validity: NDArray[np.bool_] | None) -> pa.Buffer | None:
-    """Convert a mask to an Arrow validity buffer; None if all values are valid."""
+    """Convert a mask to an Arrow validity buffer; return None if all values are valid."""
     return None if validity is None or bool(validity.all()) else pa.py_buffer(pack_mask(validity))
 
 
@@ -90,10 +90,11 @@ def block_from_array(array: pa.Array, validity: NDArray[np.bool_] | None) -> Dat
 
     Args:
         array: an array without nested structure, and not a dictionary.
-        validity: (len(array),) mask of the slots to keep; it may mask more slots than the array's own nulls.
+        validity: (len(array),) mask of the slots to keep; it must be False for the array's own nulls, and may be False
+            for other slots.
 
     Raises:
-        NotSupportedError: the type has no leaf form.
+        NotSupportedError: the type cannot be stored as a leaf.
     """
     dtype = array.type
     if pa.types.is_null(dtype):
@@ -116,7 +117,7 @@ def block_from_array(array: pa.Array, validity: NDArray[np.bool_] | None) -> Dat
 
 
 def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.bool_] | None) -> pa.Array:
-    """Build the array of a leaf; it uses the buffers of the block where possible.
+    """Build the array of a leaf; the array uses the buffers of the block where possible.
 
     Args:
         dtype: Arrow type of the leaf.
@@ -129,7 +130,7 @@ def array_from_block(dtype: pa.DataType, block: DataBlock, validity: NDArray[np.
     """
     num_values = block.num_values
     if validity is not None and len(validity) != num_values:
-        raise CorruptDataError(f"found {num_values} values but {len(validity)} definition levels")
+        raise CorruptDataError(f"found {num_values} values, but {len(validity)} definition levels")
     if isinstance(block, NullBlock) or pa.types.is_null(dtype):
         return pa.nulls(num_values, dtype)
     bitmap = bitmap_of(validity)

@@ -20,7 +20,7 @@ __all__ = ["list_items", "with_items", "with_members"]
 
 
 def list_items(array: pa.Array) -> pa.Array:
-    """Return the items between the first and the last slot of a list, map or fixed-size list; a zero-copy view."""
+    """Return the items from the first to the last slot of a list, map, or fixed-size list; a zero-copy view."""
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         return array.values.slice(array.offset * size, len(array) * size)
@@ -47,7 +47,7 @@ def with_members(array: pa.Array, expected: pa.DataType) -> pa.Array:
     """Reorder the members of all nested structs to match ``expected``; missing members become null.
 
     Args:
-        array: an array without extension types; ``fits_type(expected, array.type)`` must hold.
+        array: an array without extension types; ``fits_type(expected, array.type)`` must be True.
         expected: the target type; item names and view types may still differ in the result.
     """
     if same_type(expected, array.type):

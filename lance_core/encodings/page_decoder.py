@@ -56,11 +56,11 @@ STRUCTURAL: Final[Mapping[str, Callable[..., PageSteps[PageState]]]] = MappingPr
 """Maps each arm of ``PageLayout.layout`` to the function that opens a page with this layout."""
 
 STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
-"""Maps arms that are known but not supported to a description."""
+"""Maps each arm that is known but not supported to a description."""
 
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1
 _MAX_WORD_BITS: Final = 64
-"""Maximum width of indices, offsets and lengths, which may represent values of any width."""
+"""Maximum width in bits of indices, offsets, and lengths, which may represent values of any width."""
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
@@ -70,8 +70,8 @@ def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_r
         field: the leaf.
         layout: description of the page.
         sizes: size of each buffer of the page in bytes.
-        num_rows: value of ``Page.length``. Inside a fixed-size list of structs, it counts the slots of the lists:
-            rows times dimension.
+        num_rows: value of ``Page.length``. Inside a fixed-size list of structs, this is the number of slots: rows times
+            dimension.
 
     Raises:
         CorruptDataError: the bytes are inconsistent or do not match the layout.
@@ -95,7 +95,7 @@ def read_leaf(field: Field, state: PageState, rows: Rows) -> PageSteps[LeafPage]
     Args:
         field: the leaf.
         state: the open page.
-        rows: rows of the page, counted as in its ``num_rows``; the caller has checked that they exist.
+        rows: rows of the page, counted as in ``state.num_rows``; the caller has checked that they exist.
 
     Raises:
         CorruptDataError: the bytes are inconsistent or do not match the layout.
@@ -126,7 +126,7 @@ def decode_leaf(
         layout: description of the page.
         buffers: all buffers of the page, in order; the result may share their memory.
         num_rows: value of ``Page.length``.
-        rows: half-open range, or ascending row numbers without duplicates; None = all.
+        rows: half-open range, or ascending row numbers without duplicates; None = all rows.
 
     Raises:
         InvalidInputError: the range is not within the page.

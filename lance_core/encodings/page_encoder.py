@@ -63,12 +63,13 @@ def encode_pages(
 
     Args:
         field: the column's field.
-        array: the rows, at least one, with any offset. Fixed-width data without nulls is not copied.
+        array: at least one row; the array may have any offset. Fixed-width data without nulls is not copied.
         version: format version of the file.
-        multi_page: whether the column may have other pages; see ``levels/nesting.py``.
+        multi_page: whether the column may have more than one page; see ``levels/nesting.py``.
 
     Raises:
-        InvalidInputError: the array is empty, or its nesting differs from that of the field (``SchemaMismatchError``).
+        InvalidInputError: the array is empty, or the array and the field have different nesting
+            (``SchemaMismatchError``).
         NotSupportedError: the type or nesting cannot be written.
         UnsupportedVersionError: this library does not write the version.
     """

@@ -1,4 +1,4 @@
-"""Builds a page from levels, values and the choice that the policy made.
+"""Builds a page from levels, values, and the choice made by the policy.
 
 Source: ``lance.encodings21.PageLayout``.
 """
@@ -42,7 +42,7 @@ class PagePlan:
     Attributes:
         levels: levels of the page.
         num_rows: value of ``Page.length``.
-        options: options of the field.
+        options: encoding options of the field.
         rules: rules of the format version.
     """
 
@@ -74,8 +74,8 @@ def encode_mini_block(
     Args:
         choice: how to cut and encode the values.
         block: the values.
-        plan: plan of the page.
-        dictionary: encoding, bytes and number of the dictionary items, if the values are indices into them.
+        plan: properties of the page that do not depend on its values.
+        dictionary: encoding, bytes, and number of dictionary items, if the values are indices into a dictionary.
         symbols: the strings that the values represent, if the values are codes.
     """
     found = with_room_for_levels(choice, block, plan.levels)
@@ -112,9 +112,9 @@ def encode_zipped(
 
     Args:
         block: the values, in whole bytes.
-        plan: plan of the page.
-        level: zstd level for compressing each string separately; None = not compressed.
-        present: (num_values,) mask of the rows that ``block`` contains, for values of variable width; None = all.
+        plan: properties of the page that do not depend on its values.
+        level: zstd level for compressing each string separately; None = no compression.
+        present: (num_values,) mask of the rows that ``block`` contains, for values of variable width; None = all rows.
         symbols: the strings that the values represent, if the values are codes.
     """
     encoding, values = ENCODER.per_value(values_arm(block), block)

@@ -4,7 +4,7 @@ Scattered rows need a few values from many chunks. An encoding that can read a v
 a ``pick`` function besides ``decode``; otherwise, all chunks are decoded completely, in one step, and then the
 values are selected.
 
-Source: our measurements: 1,000 of 2 million rows are in 40 % of the chunks of 1,024 values.
+Source: our measurements: 1,000 scattered rows out of 2 million are spread over 40 % of the chunks of 1,024 values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["spread", "take_values"]
 
 
 def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all numbers in many ranges, one range after another."""
+    """Return the numbers in all ranges, one range after another."""
     ends = np.cumsum(lengths)
     numbers = np.repeat(starts - (ends - lengths), lengths)
     numbers += np.arange(len(numbers), dtype=np.int64)
@@ -41,7 +41,7 @@ def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.
 
 
 def take_values(block: DataBlock, indices: NDArray[np.int64]) -> DataBlock:
-    """Return some values of a block, in the requested order.
+    """Return selected values of a block.
 
     Args:
         block: any block.

@@ -33,7 +33,7 @@ __all__ = ["StringSizes", "fixed_bytes", "most_value_bits", "string_sizes"]
 
 _BLOCK_VALUES: Final = 1024
 _SLACK_BYTES: Final = 1024
-"""Allowance for padding and headers."""
+"""Allowance for padding and headers, in bytes."""
 
 _MOST: Final = (1 << 31) - 1
 
@@ -59,14 +59,14 @@ class StringSizes:
         return min(_MOST, header + (num_values + 1) * self._width)
 
     def most_bytes(self, head: bytes, num_values: int) -> int:
-        """Return the maximum size of the whole buffer, given its first :meth:`head_bytes`."""
+        """Return the maximum size of the whole buffer in bytes, given its first :meth:`head_bytes` bytes."""
         stop = self.head_bytes(num_values)
         last = int.from_bytes(head[stop - self._width : stop], "little")
         return min(_MOST, last + _SLACK_BYTES + (stop if self._is_block else 0))
 
 
 def string_sizes(encoding: pb21.CompressiveEncoding, *, is_block: bool) -> StringSizes | None:
-    """Return how to determine the size of the first buffer of an encoding if it contains strings; otherwise None."""
+    """Return the sizes of the first buffer of an encoding if the buffer contains strings; otherwise None."""
     while encoding.WhichOneof("compression") == "fsst":
         encoding = encoding.fsst.values
     if encoding.WhichOneof("compression") != "variable":
@@ -75,14 +75,14 @@ def string_sizes(encoding: pb21.CompressiveEncoding, *, is_block: bool) -> Strin
 
 
 def fixed_bytes(encoding: pb21.CompressiveEncoding, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the maximum size of the first buffer of each chunk if it does not contain strings.
+    """Return the maximum size in bytes of the first buffer of each chunk; the buffer must not contain strings.
 
     Args:
         encoding: the encoding inside ``general``.
         num_values: (num_chunks,) number of values in each chunk.
 
     Returns:
-        (num_chunks,) bytes.
+        The sizes, (num_chunks,).
     """
     bits = 0
     items = 1

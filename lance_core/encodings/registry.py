@@ -69,23 +69,23 @@ COMPRESSIVE: Final[Mapping[str, Encoding[Any]]] = MappingProxyType({item.arm: it
 
 COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "dictionary": "only written by the unstable format 2.3; pages of 2.1 and 2.2 have dictionaries in their layout",
-        "range": "only written by the unstable format 2.3",
-        "delta": "only written by the unstable format 2.3",
+        "dictionary": "used only by the unstable format 2.3; formats 2.1 and 2.2 store dictionaries in the page layout",
+        "range": "used only by the unstable format 2.3",
+        "delta": "used only by the unstable format 2.3",
     }
 )
-"""Maps arms that are known but not supported to a description."""
+"""Maps each arm that is known but not supported to a description."""
 
 _MAX_DEPTH: Final = 16
 _BOUNDED_ARM: Final = "fixed_size_list"
-"""Arm that is not counted as nesting, because its depth is limited by the type of the column."""
+"""Arm that does not count toward the nesting depth, because the type of the column limits its depth."""
 
 
 def selected_arm(message: Message, oneof: str, what: str) -> str:
     """Return the name of the oneof field that is set.
 
     Raises:
-        UnsupportedEncodingError: the field that is set is not in this library's version of the protocol.
+        UnsupportedEncodingError: the field that is set does not exist in this library's version of the protocol.
         CorruptDataError: no field is set.
     """
     arm = message.WhichOneof(oneof)
@@ -96,8 +96,8 @@ def selected_arm(message: Message, oneof: str, what: str) -> str:
     known.CopyFrom(message)
     known.DiscardUnknownFields()
     if known.ByteSize() != message.ByteSize():
-        raise UnsupportedEncodingError(f"{what} has a kind that this library does not know")
-    raise CorruptDataError(f"{what} has no kind")
+        raise UnsupportedEncodingError(f"{what} has an unknown type")
+    raise CorruptDataError(f"{what} has no type")
 
 
 def describe(encoding: pb21.CompressiveEncoding) -> str:

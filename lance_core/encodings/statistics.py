@@ -1,8 +1,8 @@
 """Statistics of a leaf's values, cheap enough to compute for every page: most use samples.
 
 Samples are spread out: one in each of several equal parts, at a position within the part that depends only on the
-numbers of values and samples. (Evenly spaced samples could all hit values that repeat at the same interval.) The same
-values always give the same page.
+numbers of values and samples. (Evenly spaced samples could all hit values that repeat at the same interval.) Equal
+values always result in equal pages.
 
 Source: our own policy.
 """
@@ -38,7 +38,7 @@ _MIX_SHIFT: Final = np.uint64(31)
 
 
 def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
-    """Return sample positions, ascending and distinct; all positions if there are at most as many values as samples."""
+    """Return sample positions, ascending and distinct; if there are no more values than samples, all positions."""
     if num_values <= num_samples:
         return np.arange(num_values)
     starts = np.arange(num_samples + 1) * num_values // num_samples
@@ -82,7 +82,8 @@ def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
 def runs_per_value(words: NDArray[Any], limit: float) -> float:
     """Return the number of runs of equal values divided by the number of values; exact if below ``limit``.
 
-    Runs of more than 255 values, and runs across chunk boundaries, count as several. A sample decides most cases.
+    Runs of more than 255 values, and runs across chunk boundaries, count as several runs. In most cases, a sample
+    suffices.
     """
     if len(words) < 2:
         return 1.0

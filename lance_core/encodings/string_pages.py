@@ -1,6 +1,6 @@
-"""Pages of strings and binaries: constant, dictionary, in chunks, or zipped; plain, compressed, or as symbols.
+"""Pages of strings and binaries: constant, dictionary, chunked, or zipped; plain, compressed, or as symbols.
 
-:func:`encode_strings` chooses among them in this order; ``policy/strings.py`` has the rules with their limits.
+:func:`encode_strings` considers these forms in this order; for the rules and their limits, see ``policy/strings.py``.
 
 Source: ``lance.encodings21.PageLayout``.
 """
@@ -48,7 +48,7 @@ def encode_strings(
         array: the values of the page.
         block: the same values as a block.
         validity: (num_values,) mask with at least one True; None = all valid.
-        plan: plan of the page.
+        plan: properties of the page that do not depend on its values.
     """
     options = plan.options
     value = common_value(block, validity) if plan.rules.scalar_pages else None

@@ -1,8 +1,8 @@
 """constant: a single scalar, or null, for all values; no bytes are stored.
 
-Pages of 2.1 and 2.2 use it only inside fixed-size lists whose items are all null. As a block it is a scalar in
-little-endian byte order; no release writes this form, but the reference reads it. For a whole page of one scalar, see
-``structural/constant.py``.
+Pages of 2.1 and 2.2 use this encoding only inside fixed-size lists whose items are all null. A block stores a scalar in
+little-endian byte order; no release writes this form, but pylance 14.0.2 reads it. For pages whose values are all
+equal, see ``structural/constant.py``.
 
 Source: ``lance.encodings21.Constant``; checked against pylance 14.0.2.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ENCODING"]
 
 _MAX_BLOCK_BYTES: Final = 64 << 20
-"""Maximum size of a decoded block. Without a limit, a few stored bytes could expand to any number of bytes."""
+"""Maximum size of a decoded block in bytes. Without a limit, a few bytes could expand to any number of bytes."""
 
 
 def _describe(message: pb21.Constant, _child: object) -> str:
@@ -63,8 +63,8 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
     value, num_values = np.frombuffer(message.value, np.uint8), blocks.total_values
     if len(value) * num_values > _MAX_BLOCK_BYTES:
         raise UnsupportedEncodingError(
-            f"constant: a block of {num_values} values of {len(value)} bytes; at most {_MAX_BLOCK_BYTES} bytes are "
-            "supported",
+            f"constant: a block of {num_values} values of {len(value)} bytes is too large; "
+            f"at most {_MAX_BLOCK_BYTES} bytes are supported",
             arm="constant",
         )
     return FixedWidthBlock(num_values, 8 * len(value), np.tile(value, num_values))
@@ -92,7 +92,7 @@ def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint
         raise InternalError(f"constant: cannot encode {type(block).__name__}")
     rows = block.data.reshape(block.num_values, -1)
     if bool((rows != rows[0]).any()):
-        raise InternalError("constant: the values differ")
+        raise InternalError("constant: the values of a block differ")
     return pb21.CompressiveEncoding(constant=pb21.Constant(value=rows[0].tobytes())), np.empty(0, np.uint8)
 
 

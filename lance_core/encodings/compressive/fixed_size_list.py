@@ -112,7 +112,9 @@ def _decode_block(message: pb21.FixedSizeList, blocks: Chunks, decoder: Decoder)
 
 def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, FixedSizeListBlock) or values_per_chunk * block.dimension % 8:
-        raise InternalError(f"fixed_size_list: cannot cut {type(block).__name__} into chunks of {values_per_chunk}")
+        raise InternalError(
+            f"fixed_size_list: cannot cut {type(block).__name__} into chunks of {values_per_chunk} lists"
+        )
     items_per_chunk = values_per_chunk * block.dimension
     items = encoder.mini_block(_item_arm(block), block.items, items_per_chunk)
     buffers = items.buffers
@@ -168,7 +170,7 @@ def _checked_dimension(message: pb21.FixedSizeList, chunks: Chunks | None = None
     if not 1 <= dimension <= _MAX_DIMENSION:
         raise CorruptDataError(f"fixed_size_list: {dimension} items per list, expected 1 to {_MAX_DIMENSION}")
     if chunks is not None and int(chunks.num_values.max(initial=0)) * dimension >= _MAX_CHUNK_ITEMS:
-        raise CorruptDataError(f"fixed_size_list: chunks have too many items; each list has {dimension}")
+        raise CorruptDataError(f"fixed_size_list: a chunk has too many items; each list has {dimension} items")
     return dimension
 
 

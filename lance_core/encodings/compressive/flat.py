@@ -95,7 +95,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> Enco
 
 def _encode_rows(block: Any, values_per_row: int, _encoder: Encoder) -> tuple[pb21.CompressiveEncoding, FixedRows]:
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value % 8:
-        raise InternalError("flat: only values with a width in whole bytes can be stored as rows")
+        raise InternalError("flat: only values whose width is a whole number of bytes can be stored in rows")
     num_rows = block.num_values // values_per_row
     rows = block.data.reshape(num_rows, values_per_row * (block.bits_per_value // 8))
     return _message(block.bits_per_value), FixedRows(rows, values_per_row)

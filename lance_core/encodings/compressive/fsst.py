@@ -51,7 +51,7 @@ class CompressedStrings:
 
     Attributes:
         symbol_table: the table in its stored form.
-        strings: the codes, one string per input string.
+        strings: the compressed strings (sequences of codes), one per input string.
     """
 
     symbol_table: bytes
@@ -84,7 +84,7 @@ def compress_strings(block: VariableWidthBlock, table: SymbolTable | None = None
 
     Args:
         block: the strings.
-        table: a table returned by :func:`train`; None to train a table.
+        table: a table returned by :func:`train`; if None, a table is trained.
     """
     table = table or train(block)
     found = None if table is None else compress_with(table, block.data, block.offsets)
@@ -97,7 +97,7 @@ def compress_strings(block: VariableWidthBlock, table: SymbolTable | None = None
 
 
 def wrapped(compressed: CompressedStrings, chunks: EncodedChunks) -> EncodedChunks:
-    """Wrap chunks of codes as chunks of the original strings."""
+    """Wrap encoded chunks of codes in ``fsst``, so that they represent the original strings."""
     encoding = _message(compressed, chunks.encoding)
     return EncodedChunks(encoding, chunks.num_values, chunks.buffers, chunks.alignment)
 
@@ -138,7 +138,7 @@ def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
 
 
 def wrapped_rows(compressed: CompressedStrings, encoding: pb21.CompressiveEncoding) -> pb21.CompressiveEncoding:
-    """Wrap the encoding of codes in a full-zip page as the encoding of the original strings."""
+    """Wrap the encoding of the codes of a full-zip page in ``fsst``, so that it represents the original strings."""
     return _message(compressed, encoding)
 
 
@@ -156,7 +156,7 @@ def _encode_rows(
 
 
 def _compressed(block: Any) -> CompressedStrings:
-    """Return the codes. If the strings cannot be compressed, return them unchanged, with a table that says so."""
+    """Return the compressed strings; if compression is impossible, the strings and a table for uncompressed strings."""
     if not isinstance(block, VariableWidthBlock):
         raise InternalError(f"fsst: cannot encode {type(block).__name__}")
     return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable(False, ())), block)

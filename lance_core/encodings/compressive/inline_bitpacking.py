@@ -4,7 +4,8 @@
 
     one word: W | 1024 * W / T words of T bits: one FastLanes block
 
-A chunk with fewer values is padded with zeros before packing. W may differ between chunks; W = 0 stores no block.
+A chunk with fewer values is padded with zeros before packing. W may differ between chunks; if W is 0, no block is
+stored.
 
 Source: ``lance.encodings21.InlineBitpacking``; checked against pylance 14.0.2.
 """
@@ -59,7 +60,9 @@ def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDAr
     widths = buffer.rows(dtype.itemsize).view(dtype).reshape(-1)
     blocks = buffer.skip(dtype.itemsize)
     if bool((widths > value_bits).any() or (blocks.sizes < block_bytes(1) * widths.astype(np.int64)).any()):
-        raise CorruptDataError("inline_bitpacking: a chunk is too short for its bit width")
+        raise CorruptDataError(
+            "inline_bitpacking: a chunk has an invalid bit width or is too short for its packed values"
+        )
     return widths, blocks
 
 

@@ -4,9 +4,9 @@
 
     num_values // 1024 packed blocks | the remaining r values
 
-The remainder is either r raw words or one more packed block, padded with zeros. The remaining size distinguishes the
-two cases: if it is that of r words, the words are raw. Blocks of width 0 take no bytes; their description is an empty
-flat message.
+The remainder is either r raw words or one more packed block, padded with zeros. The number of remaining bytes
+distinguishes the two cases: if it equals the size of r words, the words are raw. Blocks of width 0 take no bytes; they
+are described by an empty flat message.
 
 Repetition and definition levels are stored this way: 16-bit words, one sequence of blocks per chunk.
 
@@ -58,7 +58,7 @@ def encode_blocks(
         packed_bits: bit width of the packed values; wide enough for the largest value.
 
     Returns:
-        The description, and one segment for each sequence.
+        The encoding, and one segment of encoded bytes for each sequence.
     """
     value_bits = values.itemsize * 8
     tails = num_values % BLOCK_VALUES
@@ -169,7 +169,9 @@ def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
         )
     value_bits, packed_bits = message.uncompressed_bits_per_value, message.values.flat.bits_per_value
     if value_bits not in UNSIGNED_DTYPES or packed_bits > value_bits:
-        raise CorruptDataError(f"out_of_line_bitpacking: found {packed_bits} bits for values of {value_bits} bits")
+        raise CorruptDataError(
+            f"out_of_line_bitpacking: invalid packed width of {packed_bits} bits for values of {value_bits} bits"
+        )
     return value_bits, packed_bits
 
 

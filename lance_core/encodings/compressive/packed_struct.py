@@ -59,9 +59,11 @@ def _decode_rows(message: pb21.PackedStruct, rows: FixedRows | VariableWidthBloc
 def _split(message: pb21.PackedStruct, block: DataBlock) -> StructBlock:
     bits = tuple(message.bits_per_value)
     if not bits or any(width % 8 or width == 0 for width in bits):
-        raise UnsupportedEncodingError(f"packed_struct: members of {bits} bits are not supported", arm="packed_struct")
+        raise UnsupportedEncodingError(
+            f"packed_struct: member widths of {bits} bits are not supported", arm="packed_struct"
+        )
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != sum(bits):
-        raise CorruptDataError(f"packed_struct: rows do not have {sum(bits)} bits, the sum of their members")
+        raise CorruptDataError(f"packed_struct: expected rows of {sum(bits)} bits, the total width of the members")
     rows = block.data.reshape(block.num_values, sum(bits) // 8)
     members = []
     at = 0

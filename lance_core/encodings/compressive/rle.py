@@ -53,7 +53,7 @@ def _decode_chunks(message: pb21.Rle, chunks: Chunks, _decoder: Decoder) -> Fixe
         raise CorruptDataError("rle: a chunk has different numbers of values and run lengths")
     expanded = expand_runs(values.gather().view(dtype), run_lengths.gather(), run_lengths.sizes, chunks.num_values)
     if expanded is None:
-        raise CorruptDataError("rle: the total length of the runs of a chunk is not its number of values")
+        raise CorruptDataError("rle: the total length of the runs of a chunk is less than its number of values")
     return FixedWidthBlock(chunks.total_values, dtype.itemsize * 8, expanded.view(np.uint8))
 
 
@@ -64,7 +64,7 @@ def _decode_blocks(message: pb21.Rle, blocks: Chunks, decoder: Decoder) -> Fixed
     values_bytes = buffer.rows(_BLOCK_HEADER_BYTES).view("<u8").reshape(-1)
     body = buffer.skip(_BLOCK_HEADER_BYTES)
     if bool((values_bytes > body.sizes.astype(np.uint64)).any()):
-        raise CorruptDataError("rle: the values of a block are longer than the block")
+        raise CorruptDataError("rle: the values of a block extend past the end of the block")
     sizes = values_bytes.astype(np.int64)
     values = Segments(body.data, body.starts, sizes)
     run_lengths = Segments(body.data, body.starts + sizes, body.sizes - sizes)
@@ -79,7 +79,7 @@ def encode_runs(values: NDArray[Any], num_values: NDArray[np.int64]) -> tuple[pb
         num_values: (num_chunks,) number of values in each sequence.
 
     Returns:
-        The description, and one segment for each sequence.
+        The encoding, and one segment of encoded bytes for each sequence.
     """
     run_values, run_lengths, num_runs = find_runs(values, np.append(0, np.cumsum(num_values)))
     values_bytes = num_runs * values.itemsize

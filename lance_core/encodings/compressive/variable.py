@@ -94,7 +94,9 @@ def _decode_block(message: pb21.Variable, blocks: Chunks, _decoder: Decoder) -> 
     bits = int.from_bytes(data[:4].tobytes(), "little")
     header_bytes = _BLOCK_HEADER_BYTES.get(bits)
     if header_bytes is None:
-        raise UnsupportedEncodingError(f"variable: block header starts with {bits}, expected 32 or 64", arm="variable")
+        raise UnsupportedEncodingError(
+            f"variable: a block header starts with {bits}, expected 32 or 64", arm="variable"
+        )
     dtype = UNSIGNED_DTYPES[bits]
     bytes_start = int.from_bytes(data[bits // 8 : header_bytes].tobytes(), "little")
     offsets_stop = header_bytes + (num_values + 1) * dtype.itemsize

@@ -1,4 +1,4 @@
-"""variable_packed_struct: structs with a variable-width or fixed-size list member, stored row by row.
+"""variable_packed_struct: structs with at least one variable-width or fixed-size list member, stored row by row.
 
 ::
 
@@ -120,11 +120,13 @@ class _RowCursor:
         return rows
 
     def take_variable(self, length_bytes: int) -> VariableWidthBlock:
-        """Read the next length of every row, and return the number of bytes that it specifies."""
+        """Read a length from every row, and then as many bytes as the length specifies."""
         length_words = self._advance(np.full(len(self._at), length_bytes, np.int64)).rows(length_bytes)
         lengths = np.ascontiguousarray(length_words).view(f"<u{length_bytes}").reshape(-1)
         if int(lengths.max(initial=0)) > len(self._data):
-            raise CorruptDataError(f"variable_packed_struct: a member of {int(lengths.max())} bytes exceeds its row")
+            raise CorruptDataError(
+                f"variable_packed_struct: a member of {int(lengths.max())} bytes extends past the end of its row"
+            )
         sizes = np.zeros(self._num_rows, np.int64)
         sizes[self._is_filled] = lengths
         data = self._advance(lengths.astype(np.int64)).gather()

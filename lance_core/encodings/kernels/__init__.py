@@ -1,1 +1,1 @@
-"""Algorithms on numpy arrays: no protobuf and no policy; Arrow only where its kernels are fastest."""
+"""Algorithms on numpy arrays, independent of protobuf and policy. Arrow is used only where its kernels are fastest."""

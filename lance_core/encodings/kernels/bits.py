@@ -1,7 +1,7 @@
 """Bitmaps and bit widths.
 
 A bitmap has one bit per value, least significant bit first: value i is bit ``i % 8`` of byte ``i // 8``. A mask has the
-same information as one ``bool`` per value in memory, True = bit set.
+same information as one ``bool`` per value in memory; True means that the bit is set.
 
 Source: Arrow columnar format, which the page encodings share.
 """

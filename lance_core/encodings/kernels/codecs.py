@@ -7,7 +7,7 @@
 
 The raw size is untrusted input, so it is checked before memory is allocated: against the maximum that the caller
 specifies, and against the maximum for a buffer of that length (an LZ4 block expands at most 255-fold, 4 bytes of a zstd
-frame to at most 128 KiB). The size inside a zstd frame must equal the size before it.
+frame to at most 128 KiB). The content size in the header of a zstd frame must equal the raw size before the frame.
 
 Source: RFC 8878 (zstd), the LZ4 block format; checked against pylance 14.0.2.
 """
@@ -85,7 +85,10 @@ def compress_lz4(raw: bytes | NDArray[np.uint8]) -> bytes:
 
 
 def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | None:
-    """Decompress one zstd buffer; empty buffers stay empty. Return None if it is malformed or larger than ``most``."""
+    """Decompress one zstd buffer; empty buffers stay empty.
+
+    Return None if the buffer is malformed or its content is larger than ``most`` bytes.
+    """
     if not compressed:
         return b""
     frame, stated = _zstd_frame(compressed)
@@ -99,7 +102,7 @@ def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | No
 
 
 def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
-    """Decompress only the first bytes of a zstd buffer; return its whole content if it is shorter.
+    """Decompress only the first bytes of a zstd buffer, or the whole buffer if its content is shorter.
 
     Return None if these bytes are malformed.
     """
@@ -115,7 +118,10 @@ def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
 
 
 def decompress_lz4(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | None:
-    """Decompress one LZ4 buffer; empty buffers stay empty. Return None if it is malformed or larger than ``most``."""
+    """Decompress one LZ4 buffer; empty buffers stay empty.
+
+    Return None if the buffer is malformed or its content is larger than ``most`` bytes.
+    """
     if not compressed:
         return b""
     raw_bytes = int.from_bytes(compressed[:_LZ4_PREFIX_BYTES], "little")
@@ -152,7 +158,7 @@ def _decompressor() -> zstandard.ZstdDecompressor:
 
 
 def _content_size(frame: bytes) -> int | None:
-    """Return the content size in the header of a frame: -1 if there is none; None if the header is malformed."""
+    """Return the content size in the header of a frame: -1 if absent, None if the header is malformed."""
     try:
         return int(zstandard.frame_content_size(frame))
     except zstandard.ZstdError:

@@ -35,7 +35,7 @@ BLOCK_VALUES: Final = 1024
 """Number of values in a block."""
 
 RAW: Final = -1
-"""Width that stands for a piece whose values are not packed."""
+"""Bit width that marks a block as not packed."""
 
 _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
 _ROW_GROUPS: Final = {
@@ -48,7 +48,7 @@ _BATCH_BYTES: Final = 1 << 21
 
 
 def block_bytes(packed_bits: int) -> int:
-    """Return the size of one block packed to ``packed_bits`` bits, for any type width."""
+    """Return the size in bytes of one block packed to ``packed_bits`` bits; it is the same for all types of values."""
     return BLOCK_VALUES // 8 * packed_bits
 
 

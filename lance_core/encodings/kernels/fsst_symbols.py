@@ -11,12 +11,12 @@
 A string never ends inside an escape, so the bytes of a run of 255s are alternately escapes and literals, starting with
 an escape.
 
-Expanding is one Arrow ``take`` from a list of all possible expansions of a code: a symbol, nothing (for an escape), or
-one byte (after an escape). No pure numpy implementation was faster. Large inputs use the compiled kernel, which also
-has the only implementation of finding symbols and compressing.
+Expansion is a single Arrow ``take`` from a list of all possible expansions of a code: a symbol, nothing (for an
+escape), or one byte (after an escape). No pure numpy implementation was faster. Large inputs use a compiled kernel.
+Finding symbols and compressing are implemented only as compiled kernels.
 
-Symbols are found on a sample, in rounds: compress it with the symbols found so far, count codes and pairs of neighbors,
-and keep the symbols and pairs that cover the most bytes.
+Symbols are found in a sample, in rounds. Each round compresses the sample with the symbols found so far, counts codes
+and pairs of neighboring codes, and keeps the symbols and pairs that cover the most bytes.
 
 Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", VLDB 2020; checked against pylance
 14.0.2.
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAX_CODES: Final = (1 << 28) - 1
-"""Maximum number of codes that can be expanded together: the result is smaller than 2 GiB."""
+"""Maximum number of codes that can be expanded together; the result is then smaller than 2 GiB."""
 
 _MAGIC: Final = 0x46535354
 _ESCAPE: Final = 255
@@ -65,15 +65,15 @@ _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
 _FULL_COUNT: Final = 5
-"""Minimum number of occurrences of a candidate in the last round; in earlier rounds, in proportion to the sample."""
+"""Minimum number of occurrences of a candidate in the last round. Earlier rounds use a smaller sample and minimum."""
 
 
 @dataclass(frozen=True, slots=True)
 class SymbolTable:
-    """A parsed table.
+    """A parsed symbol table.
 
     Attributes:
-        is_compressed: False if the strings are stored uncompressed.
+        is_compressed: whether the strings are compressed; if False, they are stored unchanged.
         symbols: the symbols, at most 255.
     """
 
@@ -82,7 +82,7 @@ class SymbolTable:
 
 
 def parse_symbols(table: bytes) -> SymbolTable | None:
-    """Parse a table; None if it is malformed."""
+    """Parse a symbol table; return None if it is malformed."""
     header = int.from_bytes(table[:_SYMBOL_BYTES], "little")
     num_symbols = header & 0xFF
     lengths_start = _SYMBOL_BYTES * (num_symbols + 1)
@@ -100,8 +100,8 @@ def expand_codes(
     """Expand many strings.
 
     Args:
-        table: the symbols.
-        codes: (num_codes,) uint8, at most ``MAX_CODES``; the strings back to back.
+        table: the symbol table.
+        codes: (num_codes,) uint8, at most ``MAX_CODES``; the compressed strings, back to back.
         offsets: (num_strings + 1,) positions in ``codes``.
 
     Returns:
@@ -131,7 +131,7 @@ def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable
         offsets: (num_strings + 1,) ascending positions in ``data``.
 
     Returns:
-        The table; None if numba does not work.
+        The symbol table, or None if numba does not work.
     """
     compiled = load_now("fsst")
     if compiled is None:

@@ -1,4 +1,4 @@
-"""Levels: expands entries per slot to entries per item, and finds the levels that own given values.
+"""Levels: expands one entry per slot to one entry per item, and finds the levels that own given values.
 
 Large inputs go to the compiled kernels; both implementations give the same levels.
 
@@ -27,7 +27,7 @@ def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: 
     Args:
         definition: (num_levels,) levels; levels up to ``max_visible`` own a value.
         max_visible: the highest level that owns a value.
-        value_stops: (num_chunks,) ascending end of each chunk in values, at least 1.
+        value_stops: (num_chunks,) number of values up to the end of each chunk, ascending; at least 1.
 
     Returns:
         0, followed by the end of each chunk: the level after the level of its last value.
@@ -47,7 +47,7 @@ def chunk_rows(repetition: NDArray[np.uint16], row_level: int, bounds: NDArray[n
     Args:
         repetition: (num_levels,) levels of whole rows.
         row_level: the level that starts a row.
-        bounds: (num_chunks + 1,) level at which each chunk starts, including the end; no chunk is empty.
+        bounds: (num_chunks + 1,) index of the first level of each chunk, and the end; no chunk is empty.
 
     Returns:
         (num_chunks, 2): for each chunk, the number of rows that end in it, and the number of its levels that belong to

@@ -2,7 +2,7 @@
 
 ::
 
-    repetition   1 0 1 1 1 0        a level other than 0 starts an entry of the layer
+    repetition   1 0 1 1 1 0        a nonzero level starts an entry of the layer
     definition   0 0 2 3 0 1        2 is a null list, 3 an empty list: neither has items
 
     offsets      0 2 2 2 4          validity 1 0 1 1
@@ -38,7 +38,7 @@ class ListRules:
         null_level: level of a null list; 0 if the layer has none.
         empty_level: level of an empty list; 0 if the layer has none.
         highest_own: highest level of the layer itself; a higher level means that an outer layer is null.
-        highest_slot: highest level that is a slot of the layer.
+        highest_slot: highest level that represents a slot of the layer.
     """
 
     null_level: int
@@ -49,7 +49,7 @@ class ListRules:
 
 @dataclass(frozen=True, slots=True)
 class PeeledLists:
-    """The result of peeling a layer.
+    """The result of peeling off a list layer.
 
     Attributes:
         offsets: (num_slots + 1,) int32 or int64 offsets of the lists, starting with 0.
@@ -65,7 +65,7 @@ class PeeledLists:
 
 
 def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
-    """Peel a layer in which no list is null or empty, given its (num_levels,) levels."""
+    """Peel off a layer in which no list is null or empty, given its (num_levels,) levels."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is not None:
         num_entries = int(np.count_nonzero(repetition))
@@ -78,7 +78,7 @@ def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
 
 
 def peel_lists(repetition: NDArray[np.uint16], definition: NDArray[np.uint16], rules: ListRules) -> PeeledLists:
-    """Peel a layer of lists that may be null, empty or absent, given (num_levels,) levels of each kind."""
+    """Peel off a layer of lists that may be null, empty, or absent, given (num_levels,) levels of each kind."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is None or len(repetition) != len(definition):
         return _peel_with_numpy(repetition, definition, rules)

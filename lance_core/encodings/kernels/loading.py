@@ -29,7 +29,7 @@ MIN_BYTES: Final = 1 << 16
 """For inputs smaller than this, numpy is at least as fast."""
 
 LOAD_BYTES: Final = 1 << 27
-"""Number of bytes that numpy processes in about the time that loading numba takes."""
+"""Number of bytes that numpy can process in approximately the time that loading numba takes."""
 
 _SWITCH: Final = "LANCE_CORE_COMPILED"
 
@@ -50,7 +50,7 @@ _METER: Final = _Meter()
 
 
 def compiled_kernels(name: str, num_bytes: int) -> Any | None:
-    """Return the module ``compiled/<name>.py`` if it is worth using for this many bytes; None to use numpy."""
+    """Return the module ``compiled/<name>.py`` if this many bytes justify its use; return None to use numpy."""
     switch = os.environ.get(_SWITCH)
     if switch == "0":
         return None
@@ -62,7 +62,7 @@ def compiled_kernels(name: str, num_bytes: int) -> Any | None:
 
 
 def load_now(name: str) -> ModuleType | None:
-    """Return the module ``compiled/<name>.py``; None if numba does not work."""
+    """Return the module ``compiled/<name>.py``, or None if numba does not work."""
     if name not in _loaded:
         with _lock:
             if name not in _loaded:

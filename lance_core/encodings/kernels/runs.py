@@ -3,7 +3,7 @@
 Run lengths are u8: a longer run is stored as several runs. Some writers let the last run extend past the end of its
 chunk, so expansion truncates every chunk to its number of values.
 
-Source: pylance 14.0.2; excess runs: pylance 0.38 to 1.0.
+Source: behavior of pylance 14.0.2; for runs past the end of a chunk, behavior of pylance 0.38 to 1.0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def find_runs(
 
     Args:
         values: (num_values,) words.
-        chunk_bounds: (num_chunks + 1,) value at which each chunk starts, including the end; chunks may be empty.
+        chunk_bounds: (num_chunks + 1,) index of the first value of each chunk, and the end; chunks may be empty.
 
     Returns:
         One value per run, the length of each run, and the number of runs in each chunk.

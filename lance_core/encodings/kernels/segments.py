@@ -1,4 +1,4 @@
-"""Byte segments: selecting many byte ranges from one array, and interleaving several such lists.
+"""Byte segments: selecting many byte ranges from one array, and interleaving several lists of ranges.
 
 Two operations move almost every byte of a page, and both run inside one Arrow kernel, without a Python loop::
 
@@ -34,15 +34,15 @@ _FEW_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Many byte strings in one array: number i is ``data[starts[i] : starts[i] + sizes[i]]``.
+    """Many byte strings in one array; segment i is ``data[starts[i] : starts[i] + sizes[i]]``.
 
-    Starts ascend and segments do not overlap. Code that creates a record from untrusted positions must first check that
-    they are inside ``data``.
+    Starts ascend, and segments do not overlap. Code that creates segments from untrusted positions must first check
+    that the positions are inside ``data``.
 
     Attributes:
         data: (num_bytes,) uint8.
-        starts: (num_segments,) int64, in bytes.
-        sizes: (num_segments,) int64, in bytes.
+        starts: (num_segments,) int64, start of each segment in bytes.
+        sizes: (num_segments,) int64, size of each segment in bytes.
     """
 
     data: NDArray[np.uint8]
@@ -56,7 +56,7 @@ class Segments:
 
     @classmethod
     def evenly(cls, data: NDArray[np.uint8], num_segments: int, segment_bytes: int) -> Self:
-        """Split ``data`` into segments of ``segment_bytes`` each; the last one contains the remainder."""
+        """Split ``data`` into segments of ``segment_bytes`` bytes; the last segment contains the remainder."""
         starts = np.arange(num_segments, dtype=np.int64) * segment_bytes
         return cls(data, starts, np.minimum(len(data) - starts, segment_bytes))
 
@@ -67,11 +67,11 @@ class Segments:
 
     @property
     def num_bytes(self) -> int:
-        """Sum of the sizes."""
+        """Total size of the segments in bytes."""
         return int(self.sizes.sum())
 
     def select(self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64]) -> Self:
-        """Return the chosen segments of the same data."""
+        """Return the selected segments; they share ``data``."""
         return type(self)(self.data, self.starts[chosen], self.sizes[chosen])
 
     def skip(self, num_bytes: int) -> Self:
@@ -145,7 +145,8 @@ def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[
         columns: lists of segments, at least one; all must have the same number of segments.
 
     Returns:
-        The joined bytes, and the (num_segments + 1,) int64 start positions of the groups, including the end.
+        The joined bytes, and (num_segments + 1,) int64 positions: the start of each group of segments with the same
+        index, and the end.
     """
     num_segments = columns[0].num_segments
     if num_segments == 0:

@@ -45,11 +45,11 @@ __all__ = ["FixedSizeListSlots", "ItemSlots", "Levels", "ListSlots", "Slots", "s
 
 @dataclass(frozen=True, slots=True)
 class ItemSlots:
-    """A struct layer, or the leaf.
+    """A struct layer, or the leaf layer.
 
     Attributes:
-        validity: (num_slots,) bool, True = valid; None = all valid. With an all-True mask, the layer is declared
-            nullable nevertheless, which some readers need.
+        validity: (num_slots,) bool, True = valid; None = all valid. With an all-True mask, the layer is still declared
+            nullable, which some readers need.
         num_slots: number of entries in the layer.
     """
 
@@ -59,7 +59,7 @@ class ItemSlots:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeListSlots:
-    """A fixed-size list of structs: every slot, null or not, is followed by ``dimension`` slots of the next layer."""
+    """A fixed-size list of structs: every slot, null or not, has ``dimension`` slots in the next layer."""
 
     validity: NDArray[np.bool_] | None
     num_slots: int
@@ -104,7 +104,7 @@ class Levels:
     num_levels: int
 
     def visible(self) -> NDArray[np.bool_] | None:
-        """Return a (num_levels,) mask of the levels that own a value slot; None = all of them."""
+        """Return a (num_levels,) mask of the levels that own a value slot; None = all levels."""
         if self.definition is None or not self.layers.has_invisible:
             return None
         visible = self.definition <= self.layers.max_visible

@@ -26,7 +26,7 @@ def keep_slots(array: pa.Array, mask: NDArray[np.bool_]) -> pa.Array:
 
     Args:
         array: an array of any type and any offset.
-        mask: (len(array),) bool.
+        mask: (len(array),) bool, True for the slots to keep.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage

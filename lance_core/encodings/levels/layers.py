@@ -7,16 +7,16 @@ slots are lists, and whether slots may be null or empty, which takes one *defini
 Code  Layer                               Definition levels  Meaning
 ====  ==================================  =================  ====================================================
 1     ``ALL_VALID_ITEM``                  0                  leaf, struct or fixed-size list without nulls
-2     ``ALL_VALID_LIST``                  0                  list without nulls and empty lists
+2     ``ALL_VALID_LIST``                  0                  list without nulls or empty lists
 3     ``NULLABLE_ITEM``                   1                  leaf, struct or fixed-size list with nulls
 4     ``NULLABLE_LIST``                   1                  list with nulls
 5     ``EMPTYABLE_LIST``                  1                  list with empty lists
-6     ``NULL_AND_EMPTY_LIST``             2                  list with both; null is the lower of the two
+6     ``NULL_AND_EMPTY_LIST``             2                  list with nulls and empty lists; null level is lower
 ====  ==================================  =================  ====================================================
 
-Definition levels are numbered from 1, layer by layer from the leaf outward; level 0 is a value. A repetition level k
-means that a new entry of the k-th list from the inside starts; at the start of a row, k equals the number of lists.
-(Parquet counts both from the outside.)
+Definition levels are numbered from 1, layer by layer from the leaf outward; level 0 represents a value. A repetition
+level k means that a new entry of the k-th list from the inside starts; at the start of a row, k equals the number of
+lists. (Parquet counts both from the outside.)
 
 Levels higher than those of the layers inside the innermost list represent null and empty lists. They are *invisible*:
 they do not own a value slot.
@@ -62,10 +62,10 @@ DEFINITION_LEVELS: Final = {
     EMPTYABLE_LIST: 1,
     NULL_AND_EMPTY_LIST: 2,
 }
-"""Number of definition levels of each layer."""
+"""Number of definition levels of each type of layer."""
 
 LIST_LAYERS: Final = frozenset({ALL_VALID_LIST, NULLABLE_LIST, EMPTYABLE_LIST, NULL_AND_EMPTY_LIST})
-"""Layers that also have a repetition level."""
+"""Types of layers that also have a repetition level."""
 
 _MAX_LAYERS: Final = 128
 
@@ -97,7 +97,7 @@ class Layers:
 
     @property
     def max_repetition(self) -> int:
-        """The repetition level that starts a row; 0 without lists."""
+        """The repetition level that starts a row; 0 if there are no lists."""
         return sum(code in LIST_LAYERS for code in self.codes)
 
     @property

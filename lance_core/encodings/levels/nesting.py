@@ -53,7 +53,7 @@ class NestedLeaf:
 
     @property
     def num_page_rows(self) -> int:
-        """``Page.length``: number of rows, or number of slots inside fixed-size lists of structs."""
+        """Value of ``Page.length``: number of rows, or number of slots inside fixed-size lists of structs."""
         dimensions = (layer.dimension for layer in self.slots if isinstance(layer, FixedSizeListSlots))
         return self.slots[0].num_slots * prod(dimensions)
 
@@ -96,12 +96,12 @@ def leaves_of(field: Field, array: pa.Array, *, keep_nullable: bool) -> list[Nes
 
     Args:
         field: the column's field.
-        array: the values of the column; any offset, and any values under nulls.
+        array: the values of the column; the array may have any offset and any values under nulls.
         keep_nullable: see the module docstring.
 
     Raises:
-        SchemaMismatchError: the nesting of the array differs from that of the field.
-        NotSupportedError: a nesting that pylance 14.0.2 cannot read back.
+        SchemaMismatchError: the array and the field have different nesting.
+        NotSupportedError: pylance 14.0.2 could not read back this nesting.
     """
     return _walk(field, array, _Place(keep_nullable=keep_nullable))
 

@@ -1,8 +1,8 @@
 """Unraveling: converts the levels of a page back to validity and list offsets, layer by layer from the leaf outward.
 
 ``Unraveler`` walks the layers of one page. For every layer, the caller calls the method that matches the schema:
-``validity()`` for the leaf, a struct or a fixed-size list, ``offsets()`` for a list. After a list is peeled off, only
-the levels that start an entry of the list remain.
+``validity()`` for the leaf, a struct, or a fixed-size list, and ``offsets()`` for a list. After a list is peeled off,
+only the levels that start an entry of the list remain.
 
 Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
@@ -37,7 +37,7 @@ class Unraveler:
     """Walks the layers of one page from the leaf outward.
 
     Args:
-        levels: levels of whole rows; if there are repetition levels, the first starts a row.
+        levels: levels of whole rows; the first repetition level, if any, starts a row.
         what: name of the column, for messages.
     """
 
@@ -77,7 +77,7 @@ class Unraveler:
         return self._num_slots if self._repetition is None else len(self._repetition)
 
     def validity(self) -> NDArray[np.bool_] | None:
-        """Peel off a leaf, struct or fixed-size list layer: (num_slots,) mask, True = valid; None = all valid.
+        """Peel off a leaf, struct, or fixed-size list layer, and return its (num_slots,) mask; None = all valid.
 
         Raises:
             CorruptDataError: the next layer of the page is a list, or there are no more layers.
@@ -96,8 +96,8 @@ class Unraveler:
         """Peel off a list layer.
 
         Returns:
-            (num_slots + 1,) int32 or int64 offsets from 0 into the slots of the inner layer, and the validity as in
-            :meth:`validity`.
+            (num_slots + 1,) int32 or int64 offsets into the slots of the inner layer, starting at 0, and the validity
+            as returned by :meth:`validity`.
 
         Raises:
             CorruptDataError: the next layer of the page is not a list, or its repetition levels are missing.
@@ -120,7 +120,7 @@ class Unraveler:
         return peeled.offsets, peeled.validity
 
     def keep_first_of(self, dimension: int) -> None:
-        """Keep the first of every ``dimension`` levels; called before ``validity()`` of a fixed-size list of structs.
+        """Keep the first of every ``dimension`` levels; call before ``validity()`` for a fixed-size list of structs.
 
         Raises:
             CorruptDataError: the number of levels is not a multiple of the dimension, or a list encloses this layer.

@@ -1,6 +1,6 @@
 """Write policy: the rules that decide how pages are encoded.
 
-The modules answer single questions (is a page constant, does a dictionary pay, which compression), and encode nothing.
-``…_pages`` of the parent package, for example ``string_pages``, ask them in order and encode what they choose.
-Format 2.0 has its own rules: ``v2_0/page_encoder``.
+Each module answers one question (whether a page is constant, whether a dictionary makes it smaller, which compression
+to use) and does not encode anything. The ``…_pages`` modules of the parent package, such as ``string_pages``, ask these
+questions in order and encode the page accordingly. Format 2.0 has its own rules; see ``v2_0/page_encoder.py``.
 """

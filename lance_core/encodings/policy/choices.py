@@ -1,4 +1,4 @@
-"""The decisions of the policy as records, and the constants that all decisions share."""
+"""Records for the decisions of the policy, and the constants shared by all decisions."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
 ]
 
 TARGET_CHUNK_BYTES: Final = 8 << 10
-"""Target size of the values of a chunk: a random read decodes one chunk, and larger chunks save little."""
+"""Target size in bytes of the values of a chunk: a random read decodes one chunk; larger chunks save little space."""
 
 MAX_CHUNK_VALUES: Final = 4096
-"""Maximum number of values in a chunk, as in the reference."""
+"""Maximum number of values in a chunk, as in the reference implementation."""
 
 MIN_CHUNK_VALUES: Final = 2
 """Minimum number of values in every chunk except the last."""
 
 _MIN_BITMAP_VALUES: Final = 8
 _ASKED_LEVEL: Final = 3
-"""Default zstd level if compression is requested: the default of zstd, and thus of the reference."""
+"""Zstd level if compression is requested without a level: the default of zstd and of the reference implementation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class MiniBlockChoice:
 
     Attributes:
         arm: encoding of the values.
-        values_per_chunk: number of values in each chunk, a power of two; the last chunk has the remainder.
-        compression: compression around the encoding; None = not compressed.
+        values_per_chunk: number of values in each chunk, a power of two; the last chunk contains the remaining values.
+        compression: compression around the encoding; None = no compression.
     """
 
     arm: str
@@ -93,7 +93,7 @@ def with_room_for_levels(choice: MiniBlockChoice, block: DataBlock, levels: Leve
 
 
 def asked_compression(options: FieldOptions) -> Compression | None:
-    """Return the compression that the metadata requests, by default with the level of the reference."""
+    """Return the compression that the metadata requests, with the default level if the metadata specifies none."""
     if options.general is None:
         return None
     level = options.compression_level or _ASKED_LEVEL

@@ -23,7 +23,7 @@ _SAMPLES: Final = 64
 
 
 def common_value(block: DataBlock, validity: NDArray[np.bool_] | None) -> FixedWidthBlock | VariableWidthBlock | None:
-    """Return the common value of all valid slots as a block of one value (booleans as a byte); None if they differ.
+    """Return the common value of all valid slots as a block of one value (a boolean as a byte); None if values differ.
 
     Values are compared by their bytes: 0.0 and -0.0 differ, and a NaN equals itself.
 

@@ -1,8 +1,7 @@
 """Decides whether a page is stored as a dictionary and indices.
 
-The number of distinct values is estimated from a sample, by how often values occur in it. Only if the page would be
-smaller according to the estimate, the values are counted, and the result is compared with the page without a
-dictionary.
+The number of distinct values is estimated from how often values occur in a sample. If the estimate predicts a smaller
+page, the distinct values are counted, and the resulting size is compared with that of the page without a dictionary.
 
 Source: our own policy; limits of pylance 14.0.2 if the metadata requests them.
 """
@@ -31,14 +30,14 @@ _RUN_BYTES: Final = 5
 def may_have_few_distinct(
     array: pa.Array, item_bytes: float, plain_bytes: float, options: FieldOptions, *, runs: float = 1.0
 ) -> bool:
-    """Return whether counting distinct values is worth the time.
+    """Return whether the page may become smaller with a dictionary, so that distinct values should be counted.
 
     Args:
         array: the values of a page.
-        item_bytes: minimum size of one value in a dictionary.
-        plain_bytes: estimated size of the page without a dictionary.
-        options: options of the field.
-        runs: number of runs of equal values divided by the number of values; also that of the indices.
+        item_bytes: minimum size in bytes of one value in a dictionary.
+        plain_bytes: estimated size in bytes of the page without a dictionary.
+        options: encoding options of the field.
+        runs: number of runs of equal values divided by the number of values; the ratio is the same for the indices.
     """
     num_values: int = len(array) - array.null_count
     if num_values < _MIN_VALUES:
@@ -56,12 +55,12 @@ def dictionary_fits(num_items: int, num_values: int, options: FieldOptions) -> b
 
 
 def dictionary_pays(dictionary_bytes: float, plain_bytes: float, options: FieldOptions) -> bool:
-    """Return whether indices and encoded items make the page small enough.
+    """Return whether the page is small enough if it is stored as indices and encoded items.
 
     Args:
-        dictionary_bytes: total size of the indices and the items.
-        plain_bytes: estimated size of the page without a dictionary.
-        options: options of the field.
+        dictionary_bytes: total size of the indices and the items in bytes.
+        plain_bytes: estimated size in bytes of the page without a dictionary.
+        options: encoding options of the field.
     """
     return dictionary_bytes < _gain(options) * plain_bytes
 

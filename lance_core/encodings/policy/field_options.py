@@ -5,8 +5,8 @@ Key (after ``lance-encoding:``)                 Value
 ==============================================  ===================================================================
 ``compression``                                 ``none``, ``zstd``, ``lz4``, ``fsst`` (strings)
 ``compression-level``                           level of zstd, 1 to 22
-``rle-threshold``                               maximum number of runs per value for using runs
-``bss``                                         ``auto``, ``on``, ``off``: split the bytes of floats before compression
+``rle-threshold``                               maximum number of runs per value for run-length encoding
+``bss``                                         ``auto``, ``on``, ``off``: split the bytes of words before compression
 ``dict-divisor``                                minimum number of values per item of a dictionary
 ``dict-size-ratio``                             maximum size of a dictionary page relative to a plain page
 ``dict-values-compression``                     ``none``, ``zstd``, ``lz4``: compression of the items of a dictionary
@@ -21,7 +21,7 @@ of zstd.
 
 Only ``compression`` must be exactly one of its four values: ``ZSTD``, `` zstd`` and the empty string are rejected for
 every column of 2.1 and 2.2. pylance also rejects them, but only when it stores values in chunks that it compresses; it
-ignores the key for columns that it stores in another way (long values, vectors, blobs, packed structs, constants, only
+ignores the key for columns that it stores in other ways (long values, vectors, blobs, packed structs, constants, only
 nulls) and for the lists, structs and maps around a leaf, so that the result depends on the data. 2.0 supports two of
 these keys for strings and ignores unknown values; see ``v2_0/page_encoder.py``.
 
@@ -46,10 +46,10 @@ __all__ = ["COMPRESSION_KEY", "COMPRESSION_LEVEL_KEY", "FieldOptions", "options_
 _PREFIX: Final = "lance-encoding:"
 
 COMPRESSION_KEY: Final = _PREFIX + "compression"
-"""Field metadata: general-purpose compression of the field's values."""
+"""Field metadata key: general-purpose compression of the field's values."""
 
 COMPRESSION_LEVEL_KEY: Final = _PREFIX + "compression-level"
-"""Field metadata: level of general-purpose compression."""
+"""Field metadata key: level of general-purpose compression."""
 
 _COMPRESSIONS: Final = ("none", "zstd", "lz4", "fsst")
 _MAX_DIGITS: Final = 18
@@ -64,13 +64,13 @@ class FieldOptions:
     Attributes:
         compression: ``none``, ``zstd``, ``lz4`` or ``fsst``.
         compression_level: level of zstd.
-        rle_threshold: maximum number of runs per value.
-        bss: whether to split the bytes of floats: True = always, False = never.
-        dict_divisor: minimum number of values per dictionary item.
+        rle_threshold: maximum number of runs per value for run-length encoding.
+        bss: whether to split the bytes of words: True = always, False = never, None = if this reduces the size.
+        dict_divisor: minimum number of values per item of a dictionary.
         dict_size_ratio: maximum size of a dictionary page relative to a plain page.
         dict_compression: compression of dictionary items: ``none``, ``zstd`` or ``lz4``.
         dict_level: zstd level for dictionary items.
-        minichunk_bytes: target size of a chunk.
+        minichunk_bytes: target size of the values of a chunk in bytes.
         structure: ``miniblock`` or ``fullzip``.
     """
 
@@ -87,7 +87,7 @@ class FieldOptions:
 
     @property
     def general(self) -> str | None:
-        """``zstd`` or ``lz4`` if requested; otherwise None."""
+        """The general-purpose compression, ``zstd`` or ``lz4``, if the metadata requests one; otherwise None."""
         return self.compression if self.compression in ("zstd", "lz4") else None
 
 

@@ -1,12 +1,12 @@
 """Words in mini-block pages: choice of the encoding and of the number of values per chunk.
 
-In this order, for words of 8, 16, 32 or 64 bits:
+For words of 8, 16, 32, or 64 bits, the first rule that applies determines the encoding:
 
 1. ``compression`` = ``none``: flat;
-2. ``compression`` = ``zstd`` or ``lz4``: of flat, split by bytes, runs and bit-packed, the form whose compressed sample
-   is smallest; ``bss`` = ``on`` or ``off`` determines whether bytes are split;
+2. ``compression`` = ``zstd`` or ``lz4``: the form with the smallest compressed sample among flat, split by bytes, runs,
+   and bit-packed; ``bss`` = ``on`` or ``off`` determines whether bytes are split;
 3. runs, if they are smaller than packed words and 5 % smaller than flat words;
-4. bit-packed, if that saves 5 % or more: reading flat words is a copy, but reading packed words needs computation;
+4. bit-packed, if that saves 5 % or more: reading flat words is a copy, but reading packed words requires computation;
 5. flat.
 
 Words of other widths are flat. Estimates are based on samples.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FIXED_BYTES", "bits_per_word", "choose_lists", "choose_rows", "choose_words", "plain_bytes"]
 
 MAX_FIXED_BYTES: Final = 256
-"""Values of at least this size are zipped, because only a few would fit into a chunk."""
+"""Minimum size in bytes of values that are zipped; only a few of them would fit into a chunk."""
 
 _MAX_MINICHUNK_BYTES: Final = 16 << 10
 _GAIN: Final = 0.955
@@ -56,7 +56,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """Return the choice for one page; None for full zip, if the values are too wide or full zip is requested."""
+    """Choose how to encode one page. Return None for full zip: values are too wide, or the metadata requests it."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value
@@ -90,17 +90,17 @@ def bits_per_word(words: NDArray[Any]) -> float:
 
 
 def choose_rows(row_bytes: int, options: FieldOptions) -> MiniBlockChoice | None:
-    """Return the choice for fixed-width packed structs; None if a row is too wide for a chunk."""
+    """Choose how to encode fixed-width packed structs; return None if a row is too wide for a chunk."""
     if row_bytes >= MAX_FIXED_BYTES:
         return None
     return MiniBlockChoice("packed_struct", _flat_values(row_bytes * 8, options))
 
 
 def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels: bool) -> MiniBlockChoice | None:
-    """Return the choice for fixed-size lists of primitives; None for full zip.
+    """Choose how to encode fixed-size lists of primitives; return None for full zip.
 
-    Zipped lists without nulls use the column's own memory. Lists with nulls are smaller in chunks. The reference also
-    zips lists that contain only nulls.
+    Zipped lists without nulls use the column's own memory. Lists with nulls are smaller in chunks. The reference
+    implementation also zips lists that contain only nulls.
     """
     num_items, items, has_nulls = block.dimension, block.items, block.validity is not None
     while isinstance(items, FixedSizeListBlock):
@@ -147,7 +147,7 @@ def _runs_pay(words: NDArray[Any], best_bits: float, options: FieldOptions) -> b
 
 
 def _smallest_compressed(words: NDArray[Any], packed_bits: float, options: FieldOptions) -> str:
-    """Return the encoding with the smallest compressed size, measured with samples of the size of a chunk."""
+    """Return the encoding with the smallest compressed size, measured on samples that are as large as a chunk."""
     can_split = words.itemsize * 8 in _SPLIT_BITS
     if options.bss and can_split:
         return "byte_stream_split"
@@ -169,7 +169,7 @@ def _smallest_compressed(words: NDArray[Any], packed_bits: float, options: Field
 
 
 def plain_bytes(block: FixedWidthBlock, choice: MiniBlockChoice) -> float:
-    """Estimate the size of a page with this choice, before compression."""
+    """Estimate the size in bytes of a page with this choice, before compression."""
     num_bytes = float(len(block.data))
     if choice.arm == "inline_bitpacking":
         return num_bytes * bits_per_word(block.data.view(UNSIGNED_DTYPES[block.bits_per_value])) / block.bits_per_value

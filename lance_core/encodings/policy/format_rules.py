@@ -23,18 +23,18 @@ class FormatRules:
     """The differences between 2.1 and 2.2 that affect a page encoder.
 
     Attributes:
-        version: the version that the rules belong to, for messages.
+        version: the version to which the rules apply, for messages.
         large_chunks: whether the words and value sizes of mini-block chunks have 32 bits instead of 16.
-        scalar_pages: whether a page whose values are all equal may store the value once.
+        scalar_pages: whether a page whose values are all equal may store the value only once.
         encoded_constant_levels: whether levels of pages without values may be encoded; otherwise they are raw words.
         run_levels: whether levels may be run-length encoded.
         word_dictionaries: whether 64-bit words may have a dictionary.
         compressed_dictionaries: whether the items of a dictionary may be compressed.
         structs_in_lists: whether maps, fixed-size lists of structs, and packed structs with variable-width members are
             allowed.
-        max_chunk_bytes: maximum size of a mini-block chunk, including the header.
-        max_string_chunk_bytes: maximum size that this library uses for a chunk of strings; larger chunks have no
-            benefit for readers.
+        max_chunk_bytes: maximum size of a mini-block chunk in bytes, including the header.
+        max_string_chunk_bytes: maximum size in bytes that this library uses for a chunk of strings; larger chunks do
+            not benefit readers.
     """
 
     version: LanceFileVersion

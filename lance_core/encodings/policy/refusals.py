@@ -1,11 +1,11 @@
-"""Rejects fields that readers could not read back, before any bytes are written.
+"""Before any bytes are written, rejects fields that readers could not read back.
 
 * A fixed-size list of structs must not be in a list or contain one. In a struct, its siblings must all be lists of the
   same size. pylance 14.0.2 fails to write the former; it writes structs with other siblings but cannot read them,
   because it treats the slots of a member as rows. Members inside a fixed-size list of structs may have any types.
 * A struct without fields must be a top-level field.
-* The members of a packed struct are fixed-width in whole bytes, strings, binaries or fixed-size lists; if all members
-  are fixed-width, its rows have fewer than 256 bytes.
+* The members of a packed struct must be fixed-width values of whole bytes, strings, binaries, or fixed-size lists. If
+  all members are fixed-width, a row must have fewer than 256 bytes.
 
 For types that a version does not support at all, see :mod:`lance_core.schema.storable`.
 
@@ -36,7 +36,7 @@ def require_writable_field(top: Field) -> None:
     """Check a top-level field of a structural file.
 
     Raises:
-        NotSupportedError: a nesting or member cannot be read back.
+        NotSupportedError: readers could not read back the nesting of the field, or a member of a packed struct.
         InvalidInputError: the metadata requests an unknown compression.
     """
     for leaf in top.leaves():
@@ -87,7 +87,10 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
 
     below = [node for child in field.children[0].children for node in child.walk()]
     if any(node.is_list or node.is_map for node in (*above, *below)):
-        refuse("cannot be nested in a list, and cannot contain lists or maps: the reference cannot read such fields")
+        refuse(
+            "cannot be nested in a list, and cannot contain lists or maps: the reference implementation "
+            "cannot read such fields"
+        )
     if any(node.is_packed for node in below):
         refuse("cannot contain packed structs")
     if any(node.is_structural_fixed_size_list for node in above):
@@ -96,8 +99,8 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
         # spec: the reference uses the slots of a member's first leaf as its number of rows.
         if len({_first_slots_per_row(child) for child in struct.children}) > 1:
             refuse(
-                f"must be the only member of struct {struct.name!r}, unless all members are lists of equal size: the "
-                "reference cannot read other members"
+                f"must be the only member of struct {struct.name!r}, unless all members are lists of equal size: "
+                "the reference implementation cannot read other members"
             )
 
 

@@ -1,7 +1,7 @@
-"""Strings and binaries: stored in chunks or one by one, and how they are compressed.
+"""Strings and binaries: whether they are stored in chunks or one by one, and how they are compressed.
 
-``encodings/string_pages.py: encode_strings`` applies these rules in order, after those for pages of one value
-(``policy/constants.py``) and of few distinct values (``policy/dictionary.py``).
+``encodings/string_pages.py: encode_strings`` applies these rules in order, after the rules for pages with a
+single value (``policy/constants.py``) and for pages with few distinct values (``policy/dictionary.py``).
 
 * Short strings are stored in chunks, which are compressed with zstd if this reduces the size of a sample by at least
   10 %.
@@ -50,10 +50,10 @@ __all__ = [
 ]
 
 FASTEST_LEVEL: Final = 1
-"""Level of zstd if no level is requested."""
+"""Zstd level if no level is requested."""
 
 SMALL_PAGE_LEVEL: Final = 9
-"""Level of zstd in text pages that are too small for finding symbols."""
+"""Zstd level for text pages that are too small for finding symbols."""
 
 _MAX_MEAN_BYTES: Final = 4 << 10
 _MAX_PLAIN_MEAN_BYTES: Final = 256
@@ -71,7 +71,7 @@ _OFFSETS_RATIO: Final = 0.75
 _MIN_SYMBOL_STRING: Final = 5
 _MIN_ASKED_BYTES: Final = 32 << 10
 _MIN_SYMBOL_BYTES: Final = 1 << 20
-"""Minimum size for finding symbols: loading the compiled kernel takes half a second, too long for small files."""
+"""Minimum size in bytes for finding symbols: loading the compiled kernel takes half a second."""
 
 
 def string_bytes(block: VariableWidthBlock) -> int:
@@ -88,12 +88,12 @@ def is_small(block: VariableWidthBlock, ratio: float) -> bool:
 
 
 def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
-    """Return whether to find FSST symbols: if they are requested or might be better than zstd, and the data is large.
+    """Return whether to find FSST symbols: they are requested or might be better than zstd, and the data is large.
 
     Args:
         block: the strings.
         ratio: result of :func:`compressed_ratio`.
-        options: options of the field.
+        options: encoding options of the field.
     """
     if options.compression == "fsst":
         smallest = _MIN_ASKED_BYTES
@@ -107,14 +107,14 @@ def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOpti
 
 
 def symbols_pay(block: VariableWidthBlock, symbols_ratio: float, ratio: float) -> bool:
-    """Return whether symbols make the page smaller: zstd also compresses offsets, FSST does not."""
+    """Return whether symbols make the page smaller: zstd also compresses offsets, but FSST does not."""
     offset_bytes = block.offsets.itemsize * block.num_values
     as_symbols = symbols_ratio * string_bytes(block) + offset_bytes
     return as_symbols < plain_bytes(block, ratio) and symbols_ratio < _COMPRESSION_GAIN
 
 
 def plain_bytes(block: VariableWidthBlock, ratio: float) -> float:
-    """Estimate the size of the page without a dictionary or symbols."""
+    """Estimate the size in bytes of the page without a dictionary or symbols."""
     offsets_ratio = 1.0 if ratio > _COMPRESSION_GAIN else _OFFSETS_RATIO
     return ratio * string_bytes(block) + offsets_ratio * block.offsets.itemsize * block.num_values
 
@@ -138,7 +138,7 @@ def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
 
 
 def choose_compression(ratio: float, options: FieldOptions, *, is_small: bool = False) -> Compression | None:
-    """Choose the compression of strings with the compressed size ``ratio``, with a higher level for small pages."""
+    """Choose the compression of strings, given their :func:`compressed_ratio`; small pages use a higher level."""
     if options.general is not None:
         return asked_compression(options)
     if options.compression is not None or ratio > _COMPRESSION_GAIN:
@@ -162,7 +162,7 @@ def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptio
 def choose_chunks(
     block: VariableWidthBlock, compression: Compression | None, options: FieldOptions, rules: FormatRules
 ) -> MiniBlockChoice | None:
-    """Choose how to cut strings into chunks; None for full zip."""
+    """Choose how to cut strings into chunks; return None for full zip."""
     if options.structure == "fullzip":
         return None
     mean_bytes = string_bytes(block) / block.num_values

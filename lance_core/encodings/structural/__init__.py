@@ -1,1 +1,1 @@
-"""One module per arm of ``PageLayout``, and shared code."""
+"""Page layouts: one module per arm of ``PageLayout``, and shared code."""

@@ -1,6 +1,6 @@
 """blob: pages of columns whose values are outside the pages, anywhere in the data region of the file.
 
-The page wraps a page with a different layout that contains one descriptor per row, without levels of its own::
+The page wraps a page with a different layout, which contains one descriptor per row and has no levels of its own::
 
     descriptor   u64 position | u64 size       absolute position in the file
 
@@ -64,10 +64,10 @@ def encode(
     """Encode one page of descriptors.
 
     Args:
-        levels: levels of the column; none of its layers is a list.
-        descriptors: position and size of every slot, uint64; the contents of null slots are ignored.
+        levels: levels of the column; no layer of the column is a list.
+        descriptors: position and size of every slot, as uint64; the contents of null slots are ignored.
         num_rows: value of ``Page.length``.
-        encoder: encodes the rows of descriptors.
+        encoder: encodes the descriptors.
         version: format version of the file.
 
     Raises:
@@ -100,7 +100,7 @@ def open_page(layout: pb21.BlobLayout, sizes: Sequence[int], num_rows: int, deco
         layout: description of the page.
         sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
-        decoder: decodes children.
+        decoder: decodes child encodings.
 
     Raises:
         CorruptDataError: the bytes are inconsistent or do not match the layout.

@@ -39,7 +39,7 @@ _MAX_SMALL_CHUNK_BYTES: Final = 1 << (16 - _LOG2_BITS + 3)
 
 @dataclass(frozen=True, slots=True)
 class ChunkTable:
-    """Locations of the chunks of a page, from the chunk words alone.
+    """Locations of the chunks of a page, derived from the chunk words alone.
 
     Attributes:
         starts: (num_chunks,) int64, in bytes from the start of page buffer 1.
@@ -106,7 +106,7 @@ class ChunkDirectory:
         Args:
             layout: description of the page.
             table: all chunks of the page.
-            chosen: the chunks that are available, ascending.
+            chosen: indices of the chunks that ``data`` contains, ascending.
             data: the bytes that contain the chosen chunks.
             starts: (num_chosen,) int64, start of each chosen chunk in ``data``.
 
@@ -145,7 +145,7 @@ def _word_bytes(layout: pb21.MiniBlockLayout) -> int:
 def chunk_words(
     chunk_bytes: NDArray[np.int64], num_values: NDArray[np.int64], *, is_large: bool
 ) -> NDArray[np.unsignedinteger] | None:
-    """Build page buffer 0; None if a chunk is too large for its word. ``is_large``: 32-bit words, as in 2.2."""
+    """Build page buffer 0; return None if a chunk is too large for its word. ``is_large`` selects 32-bit words."""
     if int(chunk_bytes.max(initial=0)) > (_MAX_CHUNK_BYTES if is_large else _MAX_SMALL_CHUNK_BYTES):
         return None
     words = (chunk_bytes // CHUNK_ALIGNMENT - 1) << _LOG2_BITS
@@ -160,7 +160,7 @@ def chunk_headers(
     *,
     is_large: bool,
 ) -> NDArray[np.uint8] | None:
-    """Build the padded chunk headers, (num_chunks, header_bytes) uint8; None if a number does not fit."""
+    """Build the padded chunk headers, (num_chunks, header_bytes) uint8; return None if a number does not fit."""
     limit = (1 << 16) - 1
     if any(int(numbers.max(initial=0)) > limit for numbers in (num_levels, *level_sizes)):
         return None
@@ -193,14 +193,15 @@ def _parse_words(
     chunk_bytes = ((numbers >> _LOG2_BITS) + 1) * CHUNK_ALIGNMENT
     if int(chunk_bytes.sum()) != data_bytes:
         raise CorruptDataError(
-            f"the mini-block chunks take {int(chunk_bytes.sum())} bytes, but their buffer has {data_bytes}"
+            f"the mini-block chunks take {int(chunk_bytes.sum())} bytes, but their buffer has {data_bytes} bytes"
         )
     num_values = np.left_shift(1, numbers & ((1 << _LOG2_BITS) - 1))
     num_values[-1] = 0
     num_last = num_items - int(num_values.sum())
     if not 0 <= num_last <= _MAX_CHUNK_VALUES:
         raise CorruptDataError(
-            f"the page declares {num_items} items, so its last mini-block chunk would have {num_last}"
+            f"the page declares {num_items} items, so its last mini-block chunk would have {num_last}; "
+            f"expected 0 to {_MAX_CHUNK_VALUES}"
         )
     num_values[-1] = num_last
     return np.cumsum(chunk_bytes) - chunk_bytes, chunk_bytes, num_values

@@ -9,8 +9,8 @@ scalar of up to 32 bytes    none, or rep, def                      present, poss
 other scalar                value, or value, rep, def              absent
 ==========================  =====================================  =============================
 
-If levels of one kind are missing, their buffer is empty. Levels of all-null pages are encoded as the layout specifies,
-or raw if it specifies no encoding; levels of scalar pages are always raw::
+If repetition or definition levels are missing, their buffer is empty. Levels of all-null pages are encoded as the
+layout specifies, or raw if it specifies no encoding; levels of scalar pages are always raw::
 
     value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, without validity
 
@@ -85,7 +85,7 @@ def encode_all_null(
 
 
 def encode_scalar(levels: Levels, value: FixedWidthBlock | VariableWidthBlock, *, num_rows: int) -> EncodedPage:
-    """Encode a page whose valid values are all equal to ``value``, a block of one value; a boolean takes one byte."""
+    """Encode a page whose valid values are all equal to ``value``, a block with one value; a boolean takes one byte."""
     if value.num_values != 1:
         raise InternalError(f"a constant page must have one value, found {value.num_values}")
     layout = pb21.ConstantLayout(layers=levels.layers.codes)
@@ -132,7 +132,9 @@ def open_page(
     layers = Layers.parse(layout.layers, "constant page")
     is_inline = layout.HasField("inline_value")
     if len(sizes) > 3 or (is_inline and len(sizes) % 2):
-        raise CorruptDataError(f"a constant page has {len(sizes)} buffers")
+        raise CorruptDataError(
+            f"a constant page has {len(sizes)} buffers, expected 0 or 2 with an inline value and at most 3 otherwise"
+        )
     buffers: list[NDArray[np.uint8]] = []
     if sizes:
         found = yield [Wanted.span(buffer, 0, size) for buffer, size in enumerate(sizes)]
@@ -153,8 +155,8 @@ class ConstantState:
     Attributes:
         layers: layers of the page.
         num_rows: value of ``Page.length``.
-        scalar: a block of one value; None = all null.
-        levels: levels of the whole page; None if every row is one value slot, so that reading a few rows is cheap.
+        scalar: a block with one value; None = all values are null.
+        levels: levels of the whole page; None if every row is one value slot, which makes reading a few rows cheap.
         encoded_bytes: size of the page in bytes.
     """
 
@@ -170,7 +172,7 @@ class ConstantState:
         return 256 + self.encoded_bytes + (0 if self.levels is None else 4 * self.levels.num_levels)
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Read rows of the page."""
+        """Decode rows of the page."""
         yield from ()
         if self.levels is None:
             num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
@@ -233,7 +235,9 @@ def _parse_scalar(data: NDArray[np.uint8]) -> FixedWidthBlock | VariableWidthBlo
         raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, fewer than its header")
     sizes = [int(size) for size in data[_U32_BYTES:header_bytes].view("<u4")]
     if header_bytes + sum(sizes) != len(data):
-        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, but its parts have {sizes}")
+        raise CorruptDataError(
+            f"the value of a constant page takes {len(data)} bytes, but the sizes of its parts are {sizes}"
+        )
     body = data[header_bytes:]
     if num_parts == 1:
         return FixedWidthBlock(1, sizes[0] * 8, body)
@@ -245,7 +249,7 @@ def _parse_string(offsets_bytes: NDArray[np.uint8], data: NDArray[np.uint8]) -> 
         raise CorruptDataError(f"the offsets of a constant page take {len(offsets_bytes)} bytes, expected 8 or 16")
     offsets: NDArray[Any] = offsets_bytes.view(f"<i{len(offsets_bytes) // 2}")
     if int(offsets[0]) != 0 or int(offsets[1]) != len(data):
-        raise CorruptDataError(f"the offsets of a constant page are {offsets.tolist()} for {len(data)} bytes")
+        raise CorruptDataError(f"the offsets of a constant page are {offsets.tolist()}, expected {[0, len(data)]}")
     return VariableWidthBlock(offsets.astype(np.int64), data)
 
 

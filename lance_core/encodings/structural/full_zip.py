@@ -7,7 +7,7 @@
 
     control word     rep << bits_def | def in 0, 1, 2 or 4 bytes
     fixed width      value bytes after every visible level; for nulls, arbitrary bytes (this library writes 0)
-    variable width   length (4 or 8 bytes) | bytes after every level 0, nothing after others
+    variable width   length (4 or 8 bytes) | bytes after every level 0; nothing after other levels
 
 Fixed-width values without levels are the plain array of values, which is not copied when writing or reading.
 
@@ -49,7 +49,7 @@ def encode(
 
     Args:
         levels: levels of the page.
-        encoding: describes the values.
+        encoding: description of how the values are encoded.
         values: the values, one per visible level; null values of variable width are empty.
         num_rows: value of ``Page.length``.
     """

@@ -1,7 +1,7 @@
 """Reading full-zip pages: locates the requested rows, and their levels and values.
 
-Fixed-width rows without lists are evenly spaced. All other rows are located through the repetition index; only the
-index entries of the requested rows are read.
+Fixed-width rows without lists are evenly spaced. All other rows are located through the repetition index, of which only
+the entries for the requested rows are read.
 
 Source: page layout in ``full_zip.py``; checked against pylance 14.0.2.
 """
@@ -38,13 +38,13 @@ _INDEX_BYTES: Final = (1, 2, 4, 8)
 def open_page(
     layout: pb21.FullZipLayout, sizes: Sequence[int], num_rows: int, decoder: Decoder
 ) -> PageSteps[FullZipState]:
-    """Check the metadata of a page before its rows are read. This function does not read anything.
+    """Check the metadata of a page before its rows are read. This function does not request any bytes.
 
     Args:
         layout: description of the page.
         sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
-        decoder: decodes children.
+        decoder: decodes child encodings.
 
     Raises:
         CorruptDataError: the layout is inconsistent.
@@ -77,7 +77,7 @@ class FullZipState:
         num_rows: value of ``Page.length``.
         data_bytes: size of page buffer 0.
         index_width: size of an entry of the repetition index in bytes; 0 = there is no index.
-        decoder: decodes children.
+        decoder: decodes child encodings.
     """
 
     layout: pb21.FullZipLayout
@@ -93,7 +93,7 @@ class FullZipState:
         return 256
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows; only the bytes of these rows are requested."""
+        """Decode rows. Only the bytes of these rows are requested."""
         num_rows = rows[1] - rows[0] if isinstance(rows, tuple) else len(rows)
         if self.index_width == 0:
             return (yield from self._read_even(rows, num_rows))
@@ -160,7 +160,9 @@ class FullZipState:
         chosen = Segments(data, starts, stops - starts).gather()
         entry = self.form.fixed_bytes
         if entry == 0 or len(chosen) % entry:
-            raise CorruptDataError(f"rows of {len(chosen)} bytes do not consist of values of {entry} bytes")
+            raise CorruptDataError(
+                f"rows of {len(chosen)} bytes in total cannot be divided into entries of {entry} bytes"
+            )
         return self._split_even(chosen.reshape(-1, entry))
 
     def _split_uneven(
@@ -218,6 +220,6 @@ def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
     if levels.repetition is not None:
         starts = levels.repetition == levels.layers.max_repetition
         if int(starts.sum()) != num_rows or not bool(starts[:1].all()):
-            raise CorruptDataError(f"a full-zip page starts {int(starts.sum())} rows, expected {num_rows}")
+            raise CorruptDataError(f"the levels of a full-zip page start {int(starts.sum())} rows, expected {num_rows}")
     if num_visible != block.num_values:
         raise CorruptDataError(f"{block.num_values} values do not match {num_visible} visible levels")

@@ -49,7 +49,7 @@ def encode_levels(
         allow_runs: whether to run-length encode levels if that is clearly smaller.
 
     Returns:
-        The description, and one segment for each chunk.
+        The encoding, and one segment of encoded bytes for each chunk.
     """
     packed_bits = int(levels.max(initial=0)).bit_length()
     packed_bytes = len(levels) * packed_bits // 8
@@ -79,17 +79,17 @@ def decode_levels(
     """
     block = decoder.block(encoding, Chunks(num_levels, (buffer,)))
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
-        raise CorruptDataError("levels are not 16-bit words")
+        raise CorruptDataError("levels are not encoded as 16-bit words")
     return block.data.view(np.uint16)
 
 
 def pick_levels(
     encoding: pb21.CompressiveEncoding, buffer: Segments, num_levels: NDArray[np.int64], picks: Picks, decoder: Decoder
 ) -> NDArray[np.uint16]:
-    """Like :func:`decode_levels`, but decode only individual levels of the chunks: (num_picks,) levels."""
+    """Decode individual levels of many chunks: (num_picks,) levels. For errors, see :func:`decode_levels`."""
     block = decoder.pick_blocks(encoding, Chunks(num_levels, (buffer,)), picks)
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != _LEVEL_BITS:
-        raise CorruptDataError("levels are not 16-bit words")
+        raise CorruptDataError("levels are not encoded as 16-bit words")
     return block.data.view(np.uint16)
 
 
@@ -97,13 +97,16 @@ def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definiti
     """Check that levels are valid for the layers of their page.
 
     Raises:
-        CorruptDataError: a level is too high, or repetition levels are present without lists or absent with lists.
+        CorruptDataError: a level is too high, repetition levels do not match the layers, or the numbers of repetition
+            and definition levels differ.
     """
     if (repetition is None) != (layers.max_repetition == 0):
         raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")
     if repetition is not None and int(repetition.max(initial=0)) > layers.max_repetition:
         raise CorruptDataError(f"a repetition level is greater than {layers.max_repetition}, the number of lists")
     if definition is not None and int(definition.max(initial=0)) > layers.max_definition:
-        raise CorruptDataError(f"a definition level is greater than {layers.max_definition}, the maximum of the layers")
+        raise CorruptDataError(
+            f"a definition level is greater than {layers.max_definition}, the maximum for the layers"
+        )
     if repetition is not None and definition is not None and len(repetition) != len(definition):
-        raise CorruptDataError(f"{len(repetition)} repetition levels but {len(definition)} definition levels")
+        raise CorruptDataError(f"found {len(repetition)} repetition levels, but {len(definition)} definition levels")

@@ -45,7 +45,7 @@ __all__ = ["encode", "level_bounds"]
 
 
 def level_bounds(levels: Levels, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the start of the levels of each chunk, including the end: (num_chunks + 1,) int64.
+    """Return the index of the first level of each chunk, and the end: (num_chunks + 1,) int64.
 
     Args:
         levels: levels of the page.
@@ -75,7 +75,7 @@ def encode(
         levels: levels of the page.
         values: the values of the page, or their indices in the dictionary.
         num_rows: value of ``Page.length``.
-        dictionary: encoding, bytes and number of items of the dictionary.
+        dictionary: encoding, bytes, and number of items of the dictionary.
         is_large: whether chunk words and value sizes have 32 bits, as in 2.2, instead of 16.
         run_levels: whether levels may be run-length encoded, as in 2.2.
     """

@@ -1,7 +1,8 @@
 """Reading mini-block pages: locates the chunks of the requested rows, and their levels and values.
 
-For a range of rows, all chunks that contain them are decoded, and then the range is extracted. For scattered rows, the
-repetition levels of the chunks are decoded completely, but only the requested definition levels and values.
+For a range of rows, all chunks that contain the rows are decoded, and then the range is extracted. For scattered rows,
+the repetition levels of the chunks are decoded completely; definition levels and values are decoded only for the
+requested rows.
 
 Source: page layout in ``mini_block.py``; checked against pylance 14.0.2.
 """
@@ -48,7 +49,7 @@ def open_page(
         layout: description of the page.
         sizes: size of each buffer of the page in bytes.
         num_rows: value of ``Page.length``.
-        decoder: decodes children.
+        decoder: decodes child encodings.
 
     Raises:
         CorruptDataError: the bytes are inconsistent or do not match the layout.
@@ -76,7 +77,7 @@ def open_page(
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
-    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = not at all."""
+    """Return the merge key of a page, or None: pages of a column with equal keys can be read as one page."""
     if layout.HasField("dictionary"):
         return None
     common = pb21.MiniBlockLayout()
@@ -129,10 +130,10 @@ class MiniBlockState:
         layers: layers of the page.
         num_rows: value of ``Page.length``.
         table: locations of the chunks.
-        index: the rows in each chunk; None = each value slot is a row, or there is no index.
-        items: the dictionary items.
+        index: the rows in each chunk; None if each value slot is a row, or if the page has no index.
+        items: the dictionary items; None if the page has no dictionary.
         encoded_bytes: total size of the chunk words and the repetition index in bytes.
-        decoder: decodes children.
+        decoder: decodes child encodings.
     """
 
     layout: pb21.MiniBlockLayout
@@ -146,7 +147,7 @@ class MiniBlockState:
 
     @property
     def num_bytes(self) -> int:
-        """Approximate memory use in bytes: words of 2 or 4 bytes are stored as 8-byte numbers; items are included."""
+        """Approximate memory use in bytes, including the dictionary items. Chunk words take 8 bytes each in memory."""
         items_bytes = 0
         if isinstance(self.items, FixedWidthBlock | VariableWidthBlock):
             items_bytes = self.items.data.nbytes
@@ -155,7 +156,7 @@ class MiniBlockState:
         return 16 * self.encoded_bytes + items_bytes + 1024
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
-        """Decode rows; only the chunks that contain them are decoded."""
+        """Decode rows. Only the chunks that contain these rows are decoded."""
         if isinstance(rows, tuple):
             return (yield from self._read_range(*rows))
         if self.layers.max_repetition == 0:
@@ -199,7 +200,7 @@ class MiniBlockState:
         if self.items is None:
             return block
         if not isinstance(block, FixedWidthBlock) or block.bits_per_value not in UNSIGNED_DTYPES:
-            raise CorruptDataError("dictionary indices are not whole words")
+            raise CorruptDataError("dictionary indices are not words of 8, 16, 32 or 64 bits")
         indices = block.data.view(UNSIGNED_DTYPES[block.bits_per_value])
         num_items = self.layout.num_dictionary_items
         if len(indices) and int(indices.max()) >= num_items:

@@ -7,7 +7,7 @@ together::
     open     parts needed to locate the others: chunk words, repetition index, dictionary      →  PageState, cacheable
     read     parts that contain the wanted rows, in one or two steps                           →  levels and values
 
-Source: design, see ``docs/decisions/0009-reading-data-files.md``.
+Source: our own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ __all__ = ["Fetched", "PageState", "PageSteps", "Rows", "Wanted", "run_in_memory
 T = TypeVar("T")
 
 Rows: TypeAlias = "tuple[int, int] | NDArray[np.int64]"
-"""Rows of a page: a half-open range that is not empty, or (num_rows,) ascending numbers without duplicates."""
+"""Rows of a page: a nonempty half-open range, or (num_rows,) ascending row numbers without duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Parts of one buffer of a page.
+    """Parts of one buffer of a page that are needed next.
 
     Attributes:
         buffer: index of the buffer.
-        starts: (num_parts,) int64, ascending; the caller has checked that all parts are inside the buffer.
+        starts: (num_parts,) int64, ascending; start of each part. The caller has checked that all parts are inside the
+            buffer.
         stops: (num_parts,) int64, ascending; end of each part.
     """
 
@@ -54,7 +55,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The bytes of the parts of one ``Wanted``.
+    """The bytes that were fetched for one ``Wanted``.
 
     Attributes:
         data: bytes that contain all parts, possibly with other bytes between them.
@@ -65,17 +66,17 @@ class Fetched:
     starts: NDArray[np.int64]
 
     def only(self, num_bytes: int) -> NDArray[np.uint8]:
-        """Return the bytes of the first part."""
+        """Return the first ``num_bytes`` bytes of the first part."""
         start = int(self.starts[0])
         return self.data[start : start + num_bytes]
 
 
 PageSteps: TypeAlias = Generator[Sequence[Wanted], Sequence[Fetched], T]
-"""Yields the parts that are needed, is sent their bytes, and returns a ``T``."""
+"""A generator that yields the parts that it needs, is sent their bytes, and returns a ``T``."""
 
 
 class PageState(Protocol):
-    """The metadata of a page, read before its rows. Immutable and cacheable."""
+    """The metadata of a page, read before its rows. It is immutable and can be cached."""
 
     @property
     def num_bytes(self) -> int:

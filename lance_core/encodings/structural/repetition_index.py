@@ -2,7 +2,8 @@
 
 ::
 
-    per chunk   u64 number of rows that end in it | u64 number of its levels of a row that continues in the next chunk
+    per chunk   u64 number of rows that end in the chunk
+                u64 number of levels in the chunk that belong to a row that continues in the next chunk
 
 A row that ends exactly at the end of a chunk, such as the last row of the page, is counted as ending in the chunk; the
 second number is then 0. The sum of the first numbers of all chunks is the number of rows in the page.
@@ -30,7 +31,7 @@ _ENTRY_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RepetitionIndex:
-    """A parsed index.
+    """A parsed repetition index.
 
     Attributes:
         rows_ended: (num_chunks,) int64 number of rows that end before or at the end of each chunk.
@@ -56,7 +57,9 @@ class RepetitionIndex:
             raise CorruptDataError(f"the repetition index counts more than the {num_rows} rows of the page")
         rows_ended = np.cumsum(entries[:, 0].astype(np.int64))
         if int(rows_ended[-1]) != num_rows:
-            raise CorruptDataError(f"the repetition index has {int(rows_ended[-1])} rows, but the page has {num_rows}")
+            raise CorruptDataError(
+                f"the repetition index counts {int(rows_ended[-1])} rows, but the page has {num_rows}"
+            )
         return cls(rows_ended, entries[:, 1] > 0)
 
     @property
@@ -70,10 +73,10 @@ class RepetitionIndex:
         return first, np.searchsorted(self.rows_ended, rows, side="right")
 
     def chunks_of(self, start: int, stop: int) -> tuple[int, int, int]:
-        """Return the chunks that contain rows ``[start, stop)``, which must be at least one row.
+        """Return the chunks that contain rows ``[start, stop)``; the range must not be empty.
 
         Returns:
-            First chunk, the chunk after the last one, and the first row that *starts* in the first chunk.
+            The first chunk, the chunk after the last one, and the first row that *starts* in the first chunk.
         """
         first = int(np.searchsorted(self.rows_ended, start, side="left"))
         if start and self.rows_ended[first] == start and not self.continues[first]:
@@ -94,6 +97,6 @@ def build_repetition_index(
     Args:
         repetition: (num_levels,) levels of the page.
         max_repetition: the level that starts a row.
-        level_bounds: (num_chunks + 1,) level at which each chunk starts, including the end.
+        level_bounds: (num_chunks + 1,) index of the first level of each chunk, and the end.
     """
     return chunk_rows(repetition, max_repetition, level_bounds).astype("<u8", copy=False).reshape(-1).view(np.uint8)

@@ -1,6 +1,6 @@
 """Extracting whole rows from decoded levels and values.
 
-Source: a row starts at every level whose repetition is the number of lists; without lists, every level is a row.
+Source: a row starts at every repetition level that equals the number of lists; without lists, every level is a row.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def cut_rows(levels: Levels, block: DataBlock, start: int, stop: int, num_rows: 
         levels: decoded levels; they may start and end in the middle of a row.
         block: one value per visible level.
         start: first row.
-        stop: end of the rows; the row at ``stop`` may start after the levels.
-        num_rows: number of rows if the levels are those of a whole page; None otherwise.
+        stop: end of the range; row ``stop`` may start after the end of the levels.
+        num_rows: number of rows in the page if the levels are from a whole page; otherwise None.
 
     Raises:
         CorruptDataError: the rows or the number of values do not match the page.

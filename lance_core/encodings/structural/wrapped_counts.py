@@ -1,7 +1,7 @@
-"""Corrects level counts of chunks that early releases stored modulo 65,536.
+"""Corrects the level counts of chunks, which early releases stored modulo 65,536.
 
-A mini-block chunk records its number of levels in 16 bits. Releases before 4.0 put any number of empty lists into
-a chunk, so that the number could wrap around; the size of the repetition levels determines how often it did.
+A mini-block chunk records its number of levels in 16 bits. Releases before 4.0 put any number of empty lists into a
+chunk, so that the number could wrap around; the size of the repetition levels determines how many times this happened.
 
 Source: files of pylance 0.38 to 2.0, which pylance 14.0.2 does not read.
 """
@@ -54,7 +54,7 @@ def unwrapped_counts(
 
 
 def _by_packed_size(sizes: NDArray[np.int64], num_levels: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """Return the smallest number congruent to the recorded number whose packed size is that of the chunk's levels."""
+    """Return the smallest number congruent to the recorded number that matches the packed size of a chunk's levels."""
     block_bytes = BLOCK_VALUES * bits // 8
     found = num_levels.copy()
     open_chunks = np.ones(len(found), np.bool_)

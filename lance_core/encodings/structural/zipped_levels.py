@@ -1,7 +1,7 @@
 """Reading the control words of full-zip pages, and locating the levels of a row.
 
 The size of an entry depends on its own definition level, so the levels of a row can only be located one after another.
-All rows are walked in parallel, one level per step, while many rows are left; the last few rows are walked separately.
+All rows are walked in parallel, one level per step, while many rows remain; the last few rows are walked separately.
 
 Source: ``lance.encodings21.FullZipLayout``; checked against pylance 14.0.2.
 """
@@ -39,8 +39,8 @@ class ZippedForm:
         bits_rep: number of bits of the repetition level in a control word.
         bits_def: number of bits of the definition level in a control word.
         value_bytes: size of a fixed-width value in bytes; 0 for variable width.
-        length_bytes: size of the length before a variable-width value in bytes; 0 for fixed width.
-        is_variable: whether values have a length.
+        length_bytes: size in bytes of the length prefix of a variable-width value; 0 for fixed width.
+        is_variable: whether values have a length prefix.
     """
 
     layers: Layers
@@ -60,7 +60,10 @@ class ZippedForm:
         layers = Layers.parse(layout.layers, "full-zip page")
         details = layout.WhichOneof("details")
         if max(layout.bits_rep, layout.bits_def) > _MAX_LEVEL_BITS:
-            raise CorruptDataError(f"found levels of {layout.bits_rep} and {layout.bits_def} bits, expected at most 16")
+            raise CorruptDataError(
+                f"found repetition levels of {layout.bits_rep} bits and definition levels of {layout.bits_def} bits, "
+                "expected at most 16"
+            )
         if (layout.bits_rep > 0) != (layers.max_repetition > 0):
             raise CorruptDataError(f"{layout.bits_rep}-bit repetition levels do not match layers {list(layers.codes)}")
         if details == "bits_per_value" and layout.bits_per_value % 8 == 0:
@@ -104,7 +107,7 @@ class ZippedForm:
         return Levels(self.layers, repetition, definition, len(words))
 
     def is_valid(self, levels: Levels) -> NDArray[np.bool_]:
-        """Return a mask of the levels that represent values; only these have a length."""
+        """Return a mask of the levels that represent values; only these levels are followed by a length prefix."""
         return np.ones(levels.num_levels, np.bool_) if levels.definition is None else levels.definition == 0
 
     def value_lengths(
@@ -113,7 +116,7 @@ class ZippedForm:
         """Read the sizes of variable-width values in bytes, (num_levels,); 0 for levels without a value.
 
         Raises:
-            CorruptDataError: a length is outside the page, or is larger than the page.
+            CorruptDataError: a length prefix is outside the page, or a length is larger than the page.
         """
         valid = self.is_valid(levels)
         lengths = np.zeros(levels.num_levels, np.int64)
@@ -125,10 +128,12 @@ def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -
     """Read little-endian numbers of ``width`` bytes at many positions.
 
     Raises:
-        CorruptDataError: a number is outside the data, or is larger than the size of the data.
+        CorruptDataError: a position is outside the data, or a number is larger than the size of the data.
     """
     if len(starts) and int(starts[-1]) + width > len(data):
-        raise CorruptDataError(f"the length prefix at byte {int(starts[-1])} exceeds its page of {len(data)} bytes")
+        raise CorruptDataError(
+            f"the length prefix at byte {int(starts[-1])} extends past the end of its page of {len(data)} bytes"
+        )
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     if int(numbers.max(initial=0)) > len(data):
@@ -144,8 +149,8 @@ def find_levels(
     Args:
         form: layout of the entries.
         data: bytes of page buffer 0.
-        starts: (num_rows,) start of each row in the bytes.
-        stops: (num_rows,) end of each row.
+        starts: (num_rows,) start of each row in ``data``.
+        stops: (num_rows,) end of each row in ``data``.
 
     Raises:
         CorruptDataError: an entry extends past the end of its row.
@@ -175,7 +180,7 @@ def _entry_sizes(form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.i
 
 
 def read_control_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Read control words at many positions. Positions are checked as in :func:`read_words`; values are not checked."""
+    """Read control words at many positions. Only the positions are checked, as in :func:`read_words`."""
     if len(starts) and int(starts.max()) + width > len(data):
         raise CorruptDataError("a control word extends past the end of its page")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)

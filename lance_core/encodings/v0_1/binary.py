@@ -32,7 +32,7 @@ OFFSET_BYTES: Final = 8
 def split_offsets(
     words: NDArray[np.int64], num_rows: NDArray[np.int64], file_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split the offsets of several runs of rows.
+    """Convert the stored offsets of several runs of rows to lengths and byte ranges.
 
     Args:
         words: ``num_rows[i] + 1`` offsets of each run, back to back.
@@ -40,23 +40,25 @@ def split_offsets(
         file_bytes: size of the file in bytes.
 
     Returns:
-        The length of each value, the first byte of each run, and the end of each run.
+        The length of each value, and the start and the end of the bytes of each run, as positions in the file.
 
     Raises:
-        CorruptDataError: offsets decrease or are outside the file, or the values together are larger than the file.
+        CorruptDataError: offsets decrease or point outside the file, or the values together are larger than the file.
     """
     ends = np.cumsum(num_rows + 1)
     firsts, lasts = words[ends - num_rows - 1], words[ends - 1]
     # Check every offset, not only the ends: differences of arbitrary words may wrap around and appear to ascend.
     if len(words) and not 0 <= int(words.min()) <= int(words.max()) <= file_bytes:
-        raise CorruptDataError(f"the offsets of a binary page are outside the file of {file_bytes} bytes")
+        raise CorruptDataError(f"the offsets of a binary page point outside the file of {file_bytes} bytes")
     lengths = np.diff(words)
     if len(num_rows) > 1:
         lengths = np.delete(lengths, ends[:-1] - 1)
     if len(lengths) and int(lengths.min()) < 0:
         raise CorruptDataError("the offsets of a binary page are not in ascending order")
     if int((lasts - firsts).sum()) > file_bytes:
-        raise CorruptDataError(f"values of a binary column overlap: they exceed the file size of {file_bytes} bytes")
+        raise CorruptDataError(
+            f"values of a binary column overlap: they are larger than the file of {file_bytes} bytes"
+        )
     return lengths, firsts, lasts
 
 
@@ -64,7 +66,7 @@ def decode_binary(dtype: pa.DataType, nullable: bool, lengths: NDArray[np.int64]
     """Build an array of the values.
 
     Args:
-        dtype: one of the four variable-width types.
+        dtype: a string or binary type with 32-bit or 64-bit offsets.
         nullable: whether empty values are nulls.
         lengths: size of each value in bytes, shape (num_rows,).
         data: the bytes of all values.
@@ -88,8 +90,8 @@ def encode_binary(
     """Encode the bytes and the offsets of a page; the bytes are a view of the array's memory if nulls have no bytes.
 
     Args:
-        array: an array of one of the four variable-width types; any offset.
-        validity: (len(array),) mask of the rows to keep; it must mask at least the array's own nulls.
+        array: strings or binaries with 32-bit or 64-bit offsets; the array may have any offset.
+        validity: (len(array),) mask of the rows to keep; it must be False for at least the array's own nulls.
         position: position of the bytes in the file.
     """
     block = block_from_array(array, validity)

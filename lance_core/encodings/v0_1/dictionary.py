@@ -45,13 +45,13 @@ def decode_dictionary(dtype: pa.DictionaryType, keys: pa.Array, values: pa.Array
 
 
 class DictionaryUnion:
-    """The dictionary of one column, growing batch by batch.
+    """The dictionary of one column, which grows batch by batch.
 
     Args:
         dtype: type of the column.
         where: path of the column, for messages.
         values: initial values of the dictionary; empty by default.
-        is_fixed: whether no values may be added.
+        is_fixed: whether adding values is forbidden.
     """
 
     __slots__ = ("_dtype", "_is_fixed", "_where", "values")
@@ -66,11 +66,11 @@ class DictionaryUnion:
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
-        """Return the rows as keys into :attr:`values`, which grows as needed; a view if the dictionary is unchanged.
+        """Return the rows as keys into :attr:`values`, to which new values are added; a view if no keys change.
 
         Args:
-            array: some rows.
-            visible: mask of the rows that are not below a null struct, shape (len(array),); None for all.
+            array: rows of the column.
+            visible: mask of the rows that are not below a null struct, shape (len(array),); None = all rows.
 
         Raises:
             SchemaMismatchError: a row is null or refers to a null value.

@@ -32,12 +32,12 @@ __all__ = ["grouped_statistics"]
 def grouped_statistics(
     array: pa.Array, validity: NDArray[np.bool_] | None, bounds: NDArray[np.int64]
 ) -> list[PageStatistics]:
-    """Return the statistics of the pages, where page i has the rows ``[bounds[i], bounds[i + 1])``.
+    """Return the statistics of each page; page i contains rows ``[bounds[i], bounds[i + 1])``.
 
     Args:
-        array: the rows of all pages, of a type that has statistics; any offset.
-        validity: (len(array),) mask of the non-null rows; None for all.
-        bounds: (num_pages + 1,) ascending from 0 to len(array); no page is empty.
+        array: the rows of all pages, of a type that has statistics; the array may have any offset.
+        validity: (len(array),) mask of the non-null rows; None = no nulls.
+        bounds: (num_pages + 1,) first row of each page, and the end: ascending from 0 to len(array); no page is empty.
     """
     dtype = array.type
     if is_variable_width(dtype):

@@ -1,7 +1,7 @@
-"""List pages: the start of each list in the page of the items.
+"""List pages: the position of the first item of each list.
 
-``list``: (num_rows + 1) x i32, ``large_list``: i64; relative to the first item of the same batch, starting at 0. Nulls
-are not marked: a null is written as an empty list.
+A ``list`` page contains (num_rows + 1) x i32, a ``large_list`` page i64. The offsets are relative to the first item of
+the same batch and start at 0. Nulls are not marked: a null is written as an empty list.
 
 **Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -32,14 +32,14 @@ def offset_dtype(dtype: pa.DataType) -> np.dtype[Any]:
 def split_list_offsets(
     words: NDArray[Any], num_rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split the offsets of several runs of rows.
+    """Convert the stored offsets of several runs of rows to lengths and item ranges.
 
     Args:
         words: ``num_rows[i] + 1`` offsets of each run, back to back.
         num_rows: number of rows of each run, shape (num_runs,).
 
     Returns:
-        The number of items in each list, the first item of each run, and the end of each run.
+        The number of items in each list, and the first item and the end of the items of each run.
 
     Raises:
         CorruptDataError: offsets decrease or are negative.
@@ -84,8 +84,8 @@ def encode_lists(array: pa.Array, validity: NDArray[np.bool_] | None) -> tuple[N
     """Encode the offsets of a page, and return them with the items that they refer to.
 
     Args:
-        array: lists of either width; any offset.
-        validity: (len(array),) mask of the lists to keep; it must mask at least the array's own nulls.
+        array: lists with 32-bit or 64-bit offsets; the array may have any offset.
+        validity: (len(array),) mask of the lists to keep; it must be False for at least the array's own nulls.
     """
     words = offset_dtype(array.type)
     if not len(array):

@@ -38,7 +38,7 @@ class PlainLayout:
     """Layout of the rows of a plain page.
 
     Attributes:
-        dtype: type of a row.
+        dtype: type of the column.
         item_type: type of the innermost items; ``dtype`` itself unless it is a fixed-size list.
         items_per_row: number of innermost items per row.
         bits_per_item: width of an item in bits.
@@ -61,7 +61,7 @@ class PlainLayout:
         return num_bytes if num_bytes in (2, 4, 8, 16) else 8 if num_bytes == 32 else 1
 
     def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the ranges of bytes that contain rows ``[starts[i], stops[i])``, relative to the start of their page.
+        """Return the byte ranges that contain rows ``[starts[i], stops[i])``, relative to the start of their page.
 
         The caller must first check the row counts against the size of the file, so that the products cannot overflow.
         """
@@ -100,7 +100,7 @@ def decode_plain(
         layout: layout of the rows.
         data: the bytes of :meth:`PlainLayout.spans`, back to back.
         starts: first row of each run, shape (num_runs,).
-        stops: end of each run.
+        stops: row after the last row of each run, shape (num_runs,).
 
     Raises:
         CorruptDataError: the bytes are not valid for the type.
@@ -117,8 +117,8 @@ def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray
     """Return the bytes of a page; a view of the array's memory if nothing has to be zeroed.
 
     Args:
-        array: an array of a type supported by :func:`plain_layout`; any offset.
-        validity: (len(array),) mask of the rows to keep; it must mask at least the array's own nulls.
+        array: an array of a type supported by :func:`plain_layout`; the array may have any offset.
+        validity: (len(array),) mask of the rows to keep; it must be False for at least the array's own nulls.
     """
     while pa.types.is_fixed_size_list(array.type):
         dimension = array.type.list_size

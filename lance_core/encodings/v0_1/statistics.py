@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAX_BOUND_BYTES: Final = 64
-"""Longer values are truncated before they are compared."""
+"""Maximum length of a bound in bytes; longer values are truncated before they are compared."""
 
 _MAX_CHARACTER_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16
@@ -85,8 +85,8 @@ def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> Page
     """Return the statistics of the rows of a page.
 
     Args:
-        array: an array of a type with statistics (:func:`has_statistics`); any offset.
-        validity: (len(array),) mask of the non-null rows; None for all.
+        array: an array of a type with statistics (:func:`has_statistics`); the array may have any offset.
+        validity: (len(array),) mask of the non-null rows; None = no nulls.
     """
     null_count = 0 if validity is None else len(array) - int(np.count_nonzero(validity))
     dtype = array.type
@@ -111,7 +111,7 @@ def page_statistics(array: pa.Array, validity: NDArray[np.bool_] | None) -> Page
 
 
 def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return the null counts, minimum and maximum values of several pages, one row each.
+    """Return the null counts, minimums, and maximums of several pages, with one row per page.
 
     Args:
         dtype: type of the values.
@@ -129,7 +129,7 @@ def decimal_bounds(dtype: pa.DataType, words: pa.FixedSizeBinaryArray) -> pa.Arr
 
     Args:
         dtype: a decimal128 type.
-        words: the bounds as 16 bytes for each page, without nulls; any offset.
+        words: the bounds, 16 bytes for each page, without nulls; the array may have any offset.
     """
     start, stop = (row * _DECIMAL_BYTES for row in (words.offset, words.offset + len(words)))
     halves = bytes_of(words.buffers()[1])[start:stop].view("<u8").reshape(-1, 2)
@@ -218,7 +218,7 @@ def next_text(value: bytes) -> bytes | None:
 
 
 def next_binary(value: bytes) -> bytes | None:
-    """Return the value plus one, interpreted as a number with the same number of bytes."""
+    """Return the value plus one, where the value is interpreted as a number; the number of bytes stays the same."""
     number = int.from_bytes(value, "big") + 1
     return None if number >> (8 * len(value)) else number.to_bytes(len(value), "big")
 

@@ -1,1 +1,1 @@
-"""Page encodings of format 2.0: the arms of ``lance.encodings.ArrayEncoding``, one module each."""
+"""Page encodings of format 2.0: one module per arm of ``lance.encodings.ArrayEncoding``."""

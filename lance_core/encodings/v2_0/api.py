@@ -7,8 +7,8 @@ A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A 
     …                                                         until the array is complete
 
 Most arms need one round; strings whose offsets must be read first need two. :func:`together` runs several decoders in
-parallel, so that a page takes as many rounds as the part that needs the most. The first round requests
-all bytes whose location is known without reading.
+parallel, so that a page takes as many rounds as the part that needs the most rounds. The first round requests all bytes
+whose location is known without reading.
 
 Source: ``lance.encodings.ArrayEncoding``; behavior of pylance 14.0.2.
 """
@@ -48,7 +48,7 @@ __all__ = [
 T = TypeVar("T")
 
 Steps: TypeAlias = "Generator[list[Spans], list[pa.Buffer], T]"
-"""Decoding in rounds: yields spans of the file's bytes, is sent one buffer for each, and returns the result."""
+"""A decoder that works in rounds: it yields spans of the file, is sent one buffer for each, and returns the result."""
 
 MAX_INT32: Final = (1 << 31) - 1
 
@@ -57,7 +57,7 @@ _TYPE_BYTES_LIMIT: Final = 1 << 40
 
 
 class Decode(Protocol):
-    """Decodes any arm; passed to the arms for decoding their children."""
+    """Decodes any arm; it is passed to the arms for decoding their child encodings."""
 
     def __call__(
         self, encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, page: PageBuffers
@@ -80,7 +80,7 @@ class Arm:
 
 
 class PageBuffers:
-    """Locations of the buffers of one page. Also caches dictionary items for reuse by the decoders of the page.
+    """Locations of the buffers of one page, and a cache of its dictionary items for the decoders of the page.
 
     Args:
         page: (offset in the file, size) of each buffer of the page, in bytes.
@@ -113,8 +113,8 @@ class PageBuffers:
         offset, size = self._place(buffer)
         if wanted.stop > size:
             raise CorruptDataError(
-                f"bytes [{wanted.start}, {wanted.stop}) of buffer {buffer.buffer_index} were requested, but it has "
-                f"{size} bytes",
+                f"bytes [{wanted.start}, {wanted.stop}) of buffer {buffer.buffer_index} were requested, but the "
+                f"buffer has {size} bytes",
                 expected=wanted.stop,
                 found=size,
             )
@@ -125,21 +125,21 @@ class PageBuffers:
         if table is None:
             raise UnsupportedEncodingError("pages that refer to buffers of the whole file are not supported")
         if buffer.buffer_index >= len(table):
-            raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; there are {len(table)} buffers")
+            raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; number of buffers: {len(table)}")
         return table[buffer.buffer_index]
 
 
 class PageBuilder:
-    """Buffers of a page that is being written, ordered by their numbers in the encoding."""
+    """The buffers of a page that is being written, ordered by their numbers in the encoding."""
 
     __slots__ = ("buffers",)
 
     def __init__(self) -> None:
-        """Start without buffers."""
+        """Create a builder without buffers."""
         self.buffers: list[pa.Buffer] = []
 
     def add(self, buffer: pa.Buffer) -> pb20.Buffer:
-        """Add a buffer and return the reference to it."""
+        """Add a buffer and return a reference to it."""
         self.buffers.append(buffer)
         return pb20.Buffer(buffer_index=len(self.buffers) - 1)
 
@@ -182,7 +182,7 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def may_be_invalid(dtype: pa.DataType) -> bool:
-    """Return whether, at any depth of the type, some byte strings of the right size are not valid values."""
+    """Return whether some byte strings of the right size are not valid values, at any nesting depth of the type."""
     if pa.types.is_dictionary(dtype):
         return may_be_invalid(dtype.value_type)
     if dtype.num_fields:
@@ -196,7 +196,7 @@ def checked_values(array: pa.Array) -> pa.Array:
     """Return the array after checking that its bytes are valid for its type.
 
     Raises:
-        CorruptDataError: the bytes are not text, a decimal has too many digits, or a time is longer than a day.
+        CorruptDataError: a string is not valid UTF-8, a decimal has too many digits, or a time or date is invalid.
     """
     try:
         array.validate(full=True)
@@ -206,7 +206,7 @@ def checked_values(array: pa.Array) -> pa.Array:
 
 
 def bits_per_row(dtype: pa.DataType) -> int:
-    """Return the number of bits per row in memory, without validity; for variable-width types, that of an offset."""
+    """Return the number of bits per row in memory, without validity; for variable-width types, the bits per offset."""
     if pa.types.is_fixed_size_list(dtype):
         return min(_TYPE_BYTES_LIMIT, int(dtype.list_size) * bits_per_row(dtype.value_type))
     if pa.types.is_struct(dtype):
@@ -228,7 +228,9 @@ def blank_array(dtype: pa.DataType, num_rows: int) -> pa.Array:
         NotSupportedError: there are more nulls than any page can represent.
     """
     if num_rows * (bits_per_row(dtype) + 1) > 8 * _MAX_BLANK_BYTES:
-        raise NotSupportedError(f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows")
+        raise NotSupportedError(
+            f"{num_rows} nulls are too many for one array of type {dtype}; read fewer rows at a time"
+        )
     return pa.nulls(num_rows, dtype)
 
 

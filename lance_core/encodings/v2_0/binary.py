@@ -7,7 +7,7 @@
     null      null_adjustment is added to the end of a null row; adjustment = number of bytes + 1
 
 A row whose stored end is at least the adjustment is null, but may have bytes. A row starts where the previous row ends,
-so reading a row takes two offsets. Offsets have 64 bits for every type.
+so reading a row requires two offsets. Offsets have 64 bits for every type.
 
 Source: ``lance.encodings.Binary``; behavior of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` into
 ``nullable{no_nulls}``.
@@ -45,10 +45,10 @@ _MOST_ZSTD_LEVEL: Final = 22
 def encode_binary(
     array: pa.Array, page: PageBuilder, compression: pb20.Compression | None = None
 ) -> pb20.ArrayEncoding:
-    """Encode the strings of an array; at the top level they are not wrapped in ``nullable``.
+    """Encode the strings of an array; at the top level, the encoding is not wrapped in ``nullable``.
 
     Args:
-        array: an array of one of the four variable-width types.
+        array: strings or binaries with 32-bit or 64-bit offsets.
         page: receives the buffers.
         compression: compression of the bytes: ``zstd``, ``lz4`` or ``none``; None = uncompressed.
     """
@@ -58,7 +58,7 @@ def encode_binary(
 def encode_strings(
     strings: Strings, page: PageBuilder, compression: pb20.Compression | None = None
 ) -> pb20.ArrayEncoding:
-    """Like :func:`encode_binary`. If all rows are null, the bytes under them are omitted."""
+    """Like :func:`encode_binary`. If all rows are null, no bytes are stored."""
     if strings.validity is not None and not strings.validity.any():
         strings = Strings(np.zeros_like(strings.offsets), pa.py_buffer(b""), strings.validity)
     first, last = int(strings.offsets[0]), int(strings.offsets[-1])

@@ -39,8 +39,8 @@ def unpack_words(
     """Unpack values of ``width`` bits to 64-bit words, shape (num_values,).
 
     Args:
-        packed: (num_bytes,) uint8; contains at least all bits of the last value.
-        first_bit: position of the first value.
+        packed: (num_bytes,) uint8; contains all bits of the values.
+        first_bit: position of the first bit of the first value.
         num_values: number of values.
         width: 1 to 64 bits.
         signed: whether to copy the highest bit of each value to all higher bits.
@@ -61,7 +61,7 @@ def _decode(
     if not pa.types.is_primitive(dtype) or pa.types.is_boolean(dtype):
         raise wrong_type("bitpacked", dtype)
     if full != bits_per_row(dtype) or not 1 <= width <= full:
-        raise CorruptDataError(f"{width} bits for {full}-bit values in a column of type {dtype}")
+        raise CorruptDataError(f"found {full}-bit values stored in {width} bits in a column of type {dtype}")
     all_rows = Spans.single(rows.start, rows.stop)
     covering = all_rows.scaled(width).covering(8)
     [packed] = yield [page.bytes(message.buffer, covering)]

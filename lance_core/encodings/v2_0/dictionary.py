@@ -3,7 +3,7 @@
 ::
 
     column of type dict:…       index i is item i; rows whose item is null are null
-    column of any other type    index 0 is null, index i is item i - 1 (the writer created the dictionary)
+    column of any other type    index 0 is null; index i is item i - 1 (the writer created the dictionary)
 
 Only the column's type distinguishes the two cases. An Arrow dictionary keeps its order and its unused items. Its null
 rows get their own item: the first null among the items, or an additional one.
@@ -135,7 +135,7 @@ def _read_indices(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers, 
         return blank_array(pa.uint8(), rows.total)
     bits = unwrapped(inner, "the indices of a dictionary").bits_per_value
     if bits not in _INDEX_TYPES:
-        raise CorruptDataError(f"the indices of a dictionary have {bits} bits")
+        raise CorruptDataError(f"the indices of a dictionary have {bits} bits, expected 8, 16, 32 or 64")
     return (yield from decode(encoding, _INDEX_TYPES[bits], rows, page))
 
 
@@ -146,7 +146,9 @@ def _read_items(
         return page.items
     num_items = message.num_dictionary_items
     if num_items > _MAX_BLANK_ITEMS and message.items.nullable.HasField("all_nulls"):
-        raise CorruptDataError(f"all {num_items} items of a dictionary are null")
+        raise CorruptDataError(
+            f"all {num_items} items of a dictionary are null, expected at most {_MAX_BLANK_ITEMS} items"
+        )
     items = yield from decode(message.items, value_type, Spans.single(0, num_items), page)
     page.items = items
     return items
@@ -155,7 +157,9 @@ def _read_items(
 def _explicit(dtype: pa.DictionaryType, indices: NDArray[Any], is_null: NDArray[np.bool_], items: pa.Array) -> pa.Array:
     """Build rows of an Arrow dictionary; ``is_null`` has one entry per row, or a single False."""
     if dtype.index_type.bit_width != indices.dtype.itemsize * 8 and not bool(is_null.all()):
-        raise CorruptDataError(f"indices of type {indices.dtype} in a column of type {dtype}", expected=str(dtype))
+        raise CorruptDataError(
+            f"found indices of type {indices.dtype} in a column of type {dtype}", expected=str(dtype)
+        )
     largest = min(len(items) - 1, int(np.iinfo(dtype.index_type.to_pandas_dtype()).max))
     _check_indices(indices, largest, is_null)
     words = indices.astype(dtype.index_type.to_pandas_dtype(), copy=False)

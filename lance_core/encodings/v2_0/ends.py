@@ -37,9 +37,9 @@ class Ends:
 
     Attributes:
         offsets: (num_rows + 1,) int32 or int64, starting with 0: positions of the rows in the joined ``wanted``. They
-                ascend if the file is valid; this is checked only for more than one run of rows.
+            ascend if the file is valid; this is checked only for more than one run of rows.
         validity: (num_rows,) mask, True = valid; None = no nulls.
-        wanted: the bytes or items of the rows.
+        wanted: positions of the bytes or items of the rows.
     """
 
     offsets: NDArray[Any]

@@ -1,4 +1,4 @@
-"""``fixed_size_binary``: a string or binary column whose values all have the same length; values are not null.
+"""``fixed_size_binary``: a string or binary column whose values all have the same length; there are no nulls.
 
 ::
 

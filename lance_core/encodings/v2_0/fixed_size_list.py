@@ -1,6 +1,6 @@
 """``fixed_size_list``: the items of all lists back to back, with their own nullability.
 
-Nulls of the lists are encoded by a surrounding ``nullable``; a null list also has items.
+Nulls of the lists are encoded by a surrounding ``nullable``; null lists also have items.
 
 Source: ``lance.encodings.FixedSizeList``; behavior of pylance 14.0.2.
 """

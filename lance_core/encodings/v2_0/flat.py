@@ -116,7 +116,7 @@ def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -
     """Read 64-bit numbers without nulls: the offsets of strings and lists, shape (rows.total,).
 
     Raises:
-        CorruptDataError: the encoding or the width differs.
+        CorruptDataError: the numbers are not encoded as flat, or do not have 64 bits.
     """
     message = unwrapped(encoding, "offsets")
     if message.bits_per_value != _OFFSET_BITS:
@@ -129,7 +129,7 @@ def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
     """Return the flat encoding of values without nulls, either inside ``nullable{no_nulls}`` or bare.
 
     Raises:
-        CorruptDataError: the values have another encoding.
+        CorruptDataError: the values are not encoded as flat.
     """
     arm = encoding.WhichOneof("array_encoding")
     if arm == "nullable" and encoding.nullable.WhichOneof("nullability") == "no_nulls":
@@ -141,7 +141,7 @@ def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
 
 
 def fixed_width_array(dtype: pa.DataType, num_rows: int, values: pa.Buffer) -> pa.Array:
-    """Build an array without nulls from the bytes of its values; a copy only if Arrow needs aligned words.
+    """Build an array without nulls from the bytes of its values. Bytes are copied only if Arrow needs aligned words.
 
     Raises:
         CorruptDataError: there are fewer bytes than the rows need.
@@ -180,7 +180,7 @@ def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint
     else:
         raise UnsupportedEncodingError(f"buffer compression {scheme!r} is not supported", scheme=scheme)
     if raw is None:
-        raise CorruptDataError(f"a buffer of {packed.size} bytes is not {scheme} data")
+        raise CorruptDataError(f"a buffer of {packed.size} bytes does not contain valid {scheme} data")
     return np.frombuffer(raw, np.uint8)
 
 

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 __all__ = ["ARM", "encode_fsst"]
 
 _MIN_BYTES: Final = 32 * 1024
-"""Minimum size of strings for compression; smaller pages contain uncompressed strings and a table that says so."""
+"""Minimum size of the strings in bytes for compression; smaller pages contain uncompressed strings."""
 
 
 def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Encode strings with their own symbol table, or as plain ``binary`` if the reference could not read the table.
+    """Encode strings with their own symbol table, or as plain ``binary`` if pylance could not read the table.
 
     Args:
-        array: an array of one of the four variable-width types.
+        array: strings or binaries with 32-bit or 64-bit offsets.
         page: receives the buffers.
     """
     strings = strings_from_array(array)
@@ -81,7 +81,9 @@ def _decode(
         raise CorruptDataError("the offsets of strings are not in ascending order")
     num_codes = int(offsets[-1])
     if num_codes > MAX_CODES:
-        raise NotSupportedError(f"{num_codes} bytes of encoded strings are too many for one read; read fewer rows")
+        raise NotSupportedError(
+            f"{num_codes} bytes of encoded strings are too many for one read; read fewer rows at a time"
+        )
     codes = np.frombuffer(strings.data, np.uint8)[:num_codes]
     expanded = expand_codes(table, codes, offsets)
     if expanded is None:

@@ -34,7 +34,7 @@ __all__ = ["ARM", "encode_nullable", "no_nulls", "with_validity"]
 def encode_nullable(
     array: pa.Array, page: PageBuilder, encode_values: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """Wrap the encoding of the values. The result depends on whether there are nulls; a bitmap may have no nulls."""
+    """Wrap the encoding of the values in ``nullable``, according to which rows are null; there may be no nulls."""
     nullable = pb20.Nullable()
     num_nulls = array.null_count
     if num_nulls == len(array):
@@ -55,10 +55,10 @@ def no_nulls(values: pb20.ArrayEncoding) -> pb20.ArrayEncoding:
 
 
 def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
-    """Make all rows null whose bit is 0, without copying the values.
+    """Make every row null whose bit is 0, without copying the values.
 
     Args:
-        array: an array without offset.
+        array: an array with offset 0.
         bitmap: one bit per row, starting at bit 0.
     """
     buffers = array.buffers()

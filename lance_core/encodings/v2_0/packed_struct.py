@@ -35,7 +35,7 @@ __all__ = ["ARM", "encode_packed", "is_packable"]
 
 
 def is_packable(dtype: pa.DataType) -> bool:
-    """Return whether a member of this type can be packed: types of whole bytes, and fixed-size lists of them."""
+    """Return whether a member of this type can be packed: values of whole bytes, or fixed-size lists of such values."""
     if pa.types.is_fixed_size_list(dtype):
         return is_packable(dtype.value_type)
     if pa.types.is_boolean(dtype) or pa.types.is_null(dtype) or pa.types.is_dictionary(dtype):

@@ -43,7 +43,7 @@ __all__ = ["ValueOptions", "encode_values"]
 _DICTIONARY_ROWS: Final = 100
 _DICTIONARY_ITEMS: Final = 100
 _SAMPLE_ROWS: Final = (1024, 32 * 1024)
-"""Rows that are sampled first: many distinct values usually occur early, and counting all of them is slow."""
+"""Number of rows sampled first: if there are many distinct values, the sample usually suffices to detect this."""
 
 _COMPRESSION_KEY: Final = "lance-encoding:compression"
 _LEVEL_KEY: Final = "lance-encoding:compression-level"
@@ -68,7 +68,7 @@ class ValueOptions:
     def of(cls, metadata: Mapping[str, bytes]) -> ValueOptions:
         """Read the metadata; unknown schemes and invalid levels are ignored.
 
-        The reference does the same, and records a level unchanged even if the scheme does not support it.
+        The reference implementation does the same, and records the level unchanged even if the scheme has no levels.
         """
         scheme = metadata.get(_COMPRESSION_KEY, b"").decode("utf-8", "replace")
         if scheme not in _BUFFER_SCHEMES:

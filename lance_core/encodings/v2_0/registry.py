@@ -61,7 +61,7 @@ STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Arms that represent whole columns, whose values are in the following columns."""
 
-_PREVIEW: Final = "belongs to previews of format 2.1 and occurs in no page of format 2.0"
+_PREVIEW: Final = "belongs to previews of format 2.1 and does not occur in pages of format 2.0"
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -77,7 +77,7 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "byte_stream_split": _PREVIEW,
     }
 )
-"""Maps arms that are known but rejected to the reason."""
+"""Maps each arm that is known but rejected to the reason for the rejection."""
 
 
 def selected_arm(encoding: pb20.ArrayEncoding) -> str:
@@ -85,20 +85,20 @@ def selected_arm(encoding: pb20.ArrayEncoding) -> str:
 
     Raises:
         CorruptDataError: no arm is set.
-        UnsupportedEncodingError: the arm is not in this library's version of the protocol, or is rejected.
+        UnsupportedEncodingError: the arm does not exist in this library's version of the protocol, or is rejected.
     """
     arm = encoding.WhichOneof("array_encoding")
     if arm is None:
         if len(UnknownFieldSet(encoding)):
-            raise UnsupportedEncodingError("an array encoding has a kind that this library does not know")
-        raise CorruptDataError("an array encoding has no kind")
+            raise UnsupportedEncodingError("an array encoding has an unknown type")
+        raise CorruptDataError("an array encoding has no type")
     if arm in REFUSED:
         raise UnsupportedEncodingError(f"encoding {arm!r} is not supported: it {REFUSED[arm]}", arm=arm)
     return str(arm)
 
 
 def is_packed(message: Message) -> bool:
-    """Return whether some buffer inside this message is compressed and must therefore be read as a whole."""
+    """Return whether any buffer inside this message is compressed and must therefore be read as a whole."""
     if isinstance(message, pb20.Flat):
         return flat.is_compressed(message)
     return any(

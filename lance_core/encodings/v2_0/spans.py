@@ -1,7 +1,7 @@
 """Spans: requested rows, items, bits or bytes.
 
-A scan requests one run of rows, a take requests many short ones; a decoder treats both alike. From level to level,
-spans change their unit (rows to items, items to bytes) but never their order.
+A scan requests one run of rows, and a take requests many short runs; a decoder treats both alike. From one level of
+nesting to the next, the unit of spans changes (rows to items, items to bytes), but never their order.
 
 Source: our own design.
 """
@@ -107,7 +107,7 @@ class Spans:
         return np.repeat(self.starts - before, lengths) + np.arange(self.total)
 
     def clipped(self, start: int, stop: int) -> Spans | None:
-        """Return the part inside ``[start, stop)``, relative to ``start``; None if it is empty."""
+        """Return the parts inside ``[start, stop)``, relative to ``start``; None if there are no such parts."""
         if start == 0 and self.total > 0 and self.stop <= stop:
             return self
         first = int(np.searchsorted(self.stops, start, side="right"))
@@ -119,7 +119,7 @@ class Spans:
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def covering(self, unit: int) -> Spans:
-        """Return the runs in a larger unit of ``unit`` positions, extended to whole units."""
+        """Return the runs in units of ``unit`` positions, extended to whole units."""
         starts, stops = self.starts // unit, -(-self.stops // unit)
         if len(starts) > 1:
             # Neighboring runs may be in the same unit.

@@ -55,7 +55,7 @@ def array_from_strings(strings: Strings, dtype: pa.DataType, arm: str) -> pa.Arr
     """Build an Arrow array from the bytes.
 
     Raises:
-        CorruptDataError: the type does not match, offsets do not ascend, or the bytes are not text.
+        CorruptDataError: the type does not match, offsets do not ascend, or a string is not valid UTF-8.
         NotSupportedError: a type with 32-bit offsets would need more than 2 GiB.
     """
     if not is_variable_width(dtype):

@@ -61,8 +61,8 @@ def test_errors_name_the_field():
     ("layout", "error", "message"),
     [
         (pb21.PageLayout(blob=pb21.BlobLayout(layers=[1])), UnsupportedEncodingError, "layout None is not supported"),
-        (pb21.PageLayout(), CorruptDataError, "has no kind"),
-        (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "that this library does not know"),
+        (pb21.PageLayout(), CorruptDataError, "has no type"),
+        (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "has an unknown type"),
     ],
 )
 def test_layouts_that_are_not_decoded(layout, error, message):

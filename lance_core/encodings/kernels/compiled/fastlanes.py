@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["RAW", "pack", "unpack"]
 
 RAW: Final = -1
-"""Width that stands for a block that is not packed: its values are stored unchanged."""
+"""Bit width that marks a block as not packed: its values are stored unchanged."""
 
 _WORD_BYTES: Final = 8
 _BLOCK_VALUES: Final = 1024
@@ -61,10 +61,11 @@ def pack(values: NDArray[np.uint64], value_bits: int, packed_bits: int, out: NDA
     """Pack many blocks to one width.
 
     Args:
-        values: the 64-bit words of all values, (num_blocks * 16 * value_bits,); each value fits ``packed_bits`` bits.
+        values: the 64-bit words of all values, (num_blocks * 16 * value_bits,); each value fits into ``packed_bits``
+            bits.
         value_bits: 8, 16, 32 or 64.
         packed_bits: 1 to ``value_bits``.
-        out: (num_blocks * 16 * packed_bits,), written by this function.
+        out: (num_blocks * 16 * packed_bits,) output for the packed 64-bit words.
     """
     _pack(read_only(values), value_bits, packed_bits, out)
 

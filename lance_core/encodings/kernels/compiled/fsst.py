@@ -30,10 +30,10 @@ _SLOTS: Final = 1024
 _TABLE_WORDS: Final = 2 * _SLOTS
 
 HASHES: Final = 3 * _TABLE_WORDS
-"""Length of ``hashes``."""
+"""Number of words in ``hashes``."""
 
 PAIRS: Final = 65536 + 256
-"""Length of ``pairs``."""
+"""Number of entries in ``pairs``."""
 
 PSEUDO_CODES: Final = 512
 """Number of codes plus number of literal bytes, which are numbered after the codes."""
@@ -162,10 +162,10 @@ def candidates(
     out_lengths: Any,
     out_gains: Any,
 ) -> None:
-    """Collect the candidates of the next round and the number of bytes that each would cover.
+    """Collect the candidates for the next round and the number of bytes that each would cover.
 
-    ``out_*`` is an open hash table, zeroed, with a power of two as its length. Candidates that occur fewer than
-    ``least`` times and pairs longer than eight bytes are omitted.
+    The ``out_*`` arrays form an open hash table; they are initially zero, and their length is a power of two.
+    Candidates that occur fewer than ``least`` times and pairs longer than eight bytes are omitted.
     """
     for first in range(PSEUDO_CODES):
         count = singles[first]
@@ -209,7 +209,7 @@ def compress(
     The strings are processed in several interleaved lanes, because the next symbol of a string depends on
     the previous one. Each lane handles an equal share of the bytes and has its own output space.
 
-    The tables are those of :func:`build`. ``out`` has space for two bytes per input byte plus one; ``out_offsets`` is
+    The tables are filled by :func:`build`. ``out`` has space for two bytes per input byte plus one; ``out_offsets`` is
     (num_strings + 1,).
     """
     byte_stops = np.cumsum(stops - starts, dtype=np.int64)

@@ -20,7 +20,7 @@ _ESCAPE: Final = 255
 
 
 def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
-    """Return the expanded size of strings; -1 if a string ends inside an escape or is outside the codes.
+    """Return the expanded size of strings in bytes; -1 if a string ends inside an escape or is outside the codes.
 
     ``lengths`` is (256,), with 0 for codes without a symbol.
     """
@@ -63,14 +63,15 @@ def expand(
     Args:
         codes: the strings back to back.
         offsets: (num_strings + 1,) positions in ``codes``; they are validated here.
-        first_string: the strings before it are already expanded, up to ``out_offsets[first_string]``.
+        first_string: index of the first string to expand; all earlier strings are already expanded, up to
+            ``out_offsets[first_string]``.
         symbols: (256,) symbols as words, 0 for codes without a symbol.
         lengths: (256,) lengths of the symbols, 0 for codes without a symbol.
         out: output buffer of at least eight bytes.
         out_offsets: same length as ``offsets``; the first entry is 0.
 
     Returns:
-        The number of the next string, or -1 if a string ends inside an escape or is outside the codes.
+        The index of the next string to expand, or -1 if a string ends inside an escape or is outside the codes.
     """
     inputs = (read_only(codes), read_only(offsets), first_string, symbols, lengths.astype(np.uint64))
     return int(_expand(*inputs, out, words_at(out), out_offsets))

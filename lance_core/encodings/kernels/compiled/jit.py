@@ -43,10 +43,10 @@ def check() -> None:
     """Compile and run a small function.
 
     Raises:
-        Exception: any exception, if numba does not work on this system.
+        Exception: numba does not work on this system; the exception can be of any type.
     """
     if _sum_of(np.arange(5)) != 10:
-        raise RuntimeError("a compiled kernel returned a wrong result")
+        raise RuntimeError("a compiled kernel returned an incorrect result")
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Repetition and definition levels, compiled: one pass where numpy needs several. See ``kernels/level_runs.py``."""
+"""Repetition and definition levels, compiled, in a single pass. See ``kernels/level_runs.py``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def value_bounds(definition: Any, max_visible: Any, value_stops: Any, bounds: An
 
 @kernel
 def chunk_rows(repetition: Any, row_level: Any, bounds: Any, entries: Any) -> None:
-    """Fill ``entries``, (num_chunks, 2): the rows that end in each chunk, and its levels of a row that continues."""
+    """Count rows and levels in chunks; ``entries`` is filled with the result described in ``kernels/level_runs.py``."""
     num_levels = len(repetition)
     for chunk in range(len(bounds) - 1):
         start, stop = bounds[chunk], bounds[chunk + 1]

@@ -15,9 +15,10 @@ __all__ = ["peel", "peel_full"]
 
 
 def peel_full(repetition: NDArray[np.uint16], offsets: NDArray[Any], outer_repetition: NDArray[np.uint16]) -> None:
-    """Peel a layer in which no list is null or empty.
+    """Peel off a layer in which no list is null or empty.
 
-    Both outputs have one element more than the layer has entries. The last element of ``outer_repetition`` is scratch.
+    Both outputs have one element more than the layer has entries. The last element of ``outer_repetition`` is scratch
+    space.
     """
     _peel_full(read_only(repetition), offsets, outer_repetition)
 
@@ -46,10 +47,10 @@ def peel(
     outer_repetition: NDArray[np.uint16],
     outer_definition: NDArray[np.uint16],
 ) -> int:
-    """Peel lists that may be null or empty; return the number of slots. Both kinds of levels have the same length.
+    """Peel off lists that may be null or empty; return the number of slots. Both kinds of levels have the same length.
 
-    All outputs have one element more than the layer has entries. In ``offsets`` and ``is_valid``, one element per slot
-    and the end are set. All further elements are scratch.
+    All outputs have one element more than the layer has entries. ``offsets`` contains the start of each slot and the
+    end, and ``is_valid`` contains one element per slot. All other elements are scratch space.
     """
     levels = (read_only(repetition), read_only(definition), null_level, empty_level, highest_own, highest_slot)
     return int(_peel(*levels, offsets, is_valid, outer_repetition, outer_definition))

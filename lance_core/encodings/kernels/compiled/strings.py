@@ -32,7 +32,7 @@ def join_chunks(
         sizes: (num_chunks,) size of each chunk in bytes.
         num_values: (num_chunks,) number of strings in each chunk.
         offset_bytes: size of an offset in bytes, 4 or 8.
-        out_offsets: (sum of num_values + 1,) int32 or int64, written by this function.
+        out_offsets: (sum of num_values + 1,) int32 or int64 output for the offsets of all strings.
 
     Returns:
         The bytes of all strings.

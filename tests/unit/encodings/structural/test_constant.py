@@ -109,7 +109,7 @@ def test_work_depends_on_the_wanted_rows_alone():
         (pb21.ConstantLayout(layers=[3]), [b"", b"\2\0" * 4], "greater than 1"),
         (pb21.ConstantLayout(layers=[3]), [b"", b"\1\0" * 3], "have 3 whole rows, but the page has 4"),
         (pb21.ConstantLayout(layers=[3]), [HELLO_BYTES[:5]], "fewer than its header"),
-        (pb21.ConstantLayout(layers=[3]), [HELLO_BYTES[:-1]], "its parts have"),
+        (pb21.ConstantLayout(layers=[3]), [HELLO_BYTES[:-1]], "the sizes of its parts are"),
         (pb21.ConstantLayout(layers=[3]), [struct.pack("<3I2i", 2, 8, 5, 0, 4) + b"hello"], "offsets of a constant"),
     ],
 )

@@ -181,7 +181,7 @@ def changed(**fields):
         (LISTS, [LISTS_WORDS, LISTS_CHUNK[:56], LISTS_INDEX], "take 64 bytes, but their buffer has 56"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK[:6] + b"\xff" + LISTS_CHUNK[7:], LISTS_INDEX], "do not fill it exactly"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX[:8]], "repetition index has 8 bytes"),
-        (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\x03" + LISTS_INDEX[1:]], "has 3 rows, but the page has 4"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\x03" + LISTS_INDEX[1:]], "counts 3 rows, but the page has 4"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\xff" * 16], "counts more than the 4 rows"),
         (changed(num_items=2**40), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "declares 1099511627776 items"),
         (changed(num_items=3), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "values do not match the visible levels"),

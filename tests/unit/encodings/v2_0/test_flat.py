@@ -84,7 +84,7 @@ def test_column_buffers_are_read() -> None:
     [
         (flat(12), [b"\0" * 9], pa.int16(), CorruptDataError, "12 bits"),
         (flat(16), [b"\0" * 5], pa.int16(), CorruptDataError, "it has 5"),
-        (flat(16, 1), [b"\0" * 6], pa.int16(), CorruptDataError, "buffer 1 does not exist; there are 1"),
+        (flat(16, 1), [b"\0" * 6], pa.int16(), CorruptDataError, "buffer 1 does not exist; number of buffers: 1"),
         (flat(32), [b"\0" * 12], pa.int16(), CorruptDataError, "32 bits"),
         (flat(16), [b"\0" * 6], pa.string(), CorruptDataError, "flat"),
         (flat(8, compression=pb20.Compression(scheme="zip")), [b"\0" * 6], pa.int8(), UnsupportedEncodingError, "zip"),

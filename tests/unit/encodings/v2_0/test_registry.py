@@ -33,9 +33,9 @@ def test_columns_of_structure_hold_no_values(arm: str) -> None:
 
 
 def test_arms_of_the_future_and_none_at_all() -> None:
-    with pytest.raises(UnsupportedEncodingError, match="that this library does not know"):
+    with pytest.raises(UnsupportedEncodingError, match="has an unknown type"):
         selected_arm(pb20.ArrayEncoding.FromString(b"\xc2\x3e\x00"))
-    with pytest.raises(CorruptDataError, match="has no kind"):
+    with pytest.raises(CorruptDataError, match="has no type"):
         selected_arm(pb20.ArrayEncoding())
 
 
