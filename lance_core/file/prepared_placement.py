@@ -111,7 +111,7 @@ def _check(
     refuse(valid & ((kinds == PACKED) | (kinds == DEDICATED)) & (ids == 0), "has blob id 0; sidecar ids start at 1")
     refuse(valid & (kinds == MANAGED) & _mask(array.field("blob_id")), "is managed but has the id of a base path")
     ends_late = _words(array, "position") > _MAX_UINT64 - _words(array, "blob_size")
-    refuse(valid & (kinds != INLINE) & ends_late, "has a range that ends beyond 2^64")
+    refuse(valid & (kinds != INLINE) & ends_late, "has a range that ends above 2^64 - 1")
     uris = array.field("uri").fill_null("")
     refuse(valid & (kinds == EXTERNAL) & (pc.binary_length(uris).to_numpy() == 0), "has an empty uri")
     for uri in uris.filter(pa.array(valid & (kinds >= MANAGED))).unique().to_pylist():
