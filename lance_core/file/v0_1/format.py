@@ -1,4 +1,4 @@
-"""Format 0.1 as an entry of :mod:`lance_core.file.families`."""
+"""Registers format 0.1 for :mod:`lance_core.file.families`."""
 
 from __future__ import annotations
 
