@@ -279,7 +279,7 @@ def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
     _, slash, name = wrapped.type_url.rpartition("/")
     if not slash or f"/{name}" != type_url:
         raise UnsupportedEncodingError(
-            f"{where}: expected an encoding of type {type_url!r}, found {wrapped.type_url!r}",
+            f"{where}: encoding {wrapped.type_url!r} is not supported; expected {type_url!r}",
             type_url=wrapped.type_url,
         )
     return bytes(wrapped.value)

@@ -58,7 +58,7 @@ class Footer:
             UnsupportedVersionError: the version of the file is not supported.
         """
         if len(data) != FOOTER_BYTES or file_bytes < FOOTER_BYTES:
-            raise _corrupt(path, f"the file has {file_bytes} bytes; expected at least {FOOTER_BYTES}")
+            raise _corrupt(path, f"the file has {file_bytes} bytes, but a data file has at least {FOOTER_BYTES}")
         metadata, columns, buffers, num_buffers, num_columns, major, minor, magic = FOOTER.unpack(data)
         if magic != MAGIC:
             raise _corrupt(path, f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")

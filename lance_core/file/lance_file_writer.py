@@ -49,13 +49,13 @@ class LanceFileWriter:
         path: local path or URI.
         schema: schema of the file; by default that of the first batch.
         data_cache_bytes: number of bytes to collect for all columns before pages are written; by default 8 MiB per
-    column.
+            column.
         version: format version; by default the stable version.
         storage_options: settings for remote stores.
         namespace_client: not supported.
         table_id: not supported.
         max_page_bytes: maximum page size in bytes, by default 32 MiB; larger arrays are split.
-        keep_original_array: accepted for compatibility; batches are always kept in memory until their pages are written.
+        keep_original_array: accepted for compatibility; batches always stay in memory until their pages are written.
 
     Raises:
         InvalidTypeError: an argument has the wrong type.

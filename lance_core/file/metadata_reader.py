@@ -171,9 +171,7 @@ class MetadataReader:
         position = self.footer.column_metadata_offset
         for index, column in enumerate(ranges):
             if column.start != position:
-                raise self._corrupt(
-                    f"metadata of column {index} starts at {column.start}; expected {position}"
-                )
+                raise self._corrupt(f"metadata of column {index} starts at {column.start}; expected {position}")
             position = column.stop
         if position != self.footer.column_table_offset:
             table = self.footer.column_table_offset

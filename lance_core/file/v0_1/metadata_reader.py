@@ -126,7 +126,9 @@ class LegacyMetadataReader:
         """
         unknown = [each for each in columns if self.schema.find(self.own_ids.get(each, each)) is None]
         if unknown and self.schema.fields:
-            raise CorruptDataError(f"data file {self.path} has no field {unknown[0]}", path=self.path)
+            raise CorruptDataError(
+                f"{self.path}: the manifest lists field {unknown[0]}, which the file does not have", path=self.path
+            )
 
     def dictionary(self, field: Field) -> pa.Array:
         """Return the dictionary values of a field, which are read on the first call.

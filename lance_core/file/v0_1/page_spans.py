@@ -48,9 +48,9 @@ class PageSpans:
         self._file_bytes = file_bytes
 
     def of(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the starts and ends of the pages of a field and its descendants, with one row per field that has pages.
+        """Return the starts and ends of the pages of a field and its descendants.
 
-        Both arrays have shape (num_fields, num_batches).
+        Both arrays have shape (num_fields, num_batches), where num_fields is the number of fields that have pages.
 
         The spans are always inside the file, even if the table is damaged; the page reader raises an error for pages
         outside the file.

@@ -1,7 +1,7 @@
 """PageWriter: encodes the pages of many batches, depth first, using one numpy or Arrow call for all batches.
 
-A page cannot represent nulls. Values under nulls are omitted or zeroed: they are read back as zero or as empty values, or
-as null for types in which an empty value means null.
+A page cannot represent nulls. Values under nulls are omitted or zeroed: they are read back as zero or empty, or as null
+for types in which an empty value means null.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
@@ -192,7 +192,7 @@ class PageWriter:
 def _each_with_its_end(
     offsets: NDArray[_Offset], bounds: NDArray[np.int64], starts: NDArray[_Offset]
 ) -> NDArray[_Offset]:
-    """Return the offsets of each group including its end, shifted so that the first offset of group i is ``starts[i]``."""
+    """Return the offsets of each group, including its end, shifted so that group i begins at ``starts[i]``."""
     sizes = np.diff(bounds) + 1
     groups = np.arange(len(sizes))
     # The end of a group is also the start of the next one.

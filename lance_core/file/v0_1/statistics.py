@@ -93,7 +93,7 @@ def statistics_record(
 
 
 def _with_raw_bounds(top: Field) -> Field:
-    """Return the field with decimals as raw bytes: if all values of a batch are null, its bounds are not valid decimals."""
+    """Return the field with decimals as raw bytes: the bounds of a batch of nulls are not valid decimals."""
     return replace(
         top,
         children=tuple(
