@@ -7,7 +7,7 @@ v1             any                              the data file, at a multiple of 
 v2             above the dedicated threshold    a sidecar of its own
 v2             above the inline threshold       a shared sidecar, until that sidecar is full
 v2             smaller or empty                 the data file, at a multiple of 64 bytes
-v2             a URI                            nothing: the reference is kept, or the bytes are fetched first
+v2             a URI                            no file: only a reference is stored; or as above, once fetched
 =============  ===============================  ===============================================================
 
 The thresholds are set in the metadata of the field; see ``_Thresholds``. Values that the caller has already placed are
@@ -65,7 +65,7 @@ class BlobPlacement:
 
     Raises:
         NotSupportedError: the field has v2 values, but there is no table.
-        InvalidInputError: a threshold is not a number.
+        InvalidInputError: a threshold in the field's metadata is not a number.
     """
 
     def __init__(self, top: Field, table: TableContext | None, pack_bytes: int | None = None) -> None:
@@ -191,7 +191,8 @@ class _PlacementV2:
         external = self.table.external
         if external is None:
             raise NotSupportedError(
-                f"column {self.leaf.name!r}: references to values outside the table cannot be written to a single file"
+                f"column {self.leaf.name!r}: references to values outside the table cannot be written to a standalone "
+                "file"
             )
         starts, sizes = _bounds_of(references)
         if bool((starts > _MAX_UINT64 - sizes).any()):

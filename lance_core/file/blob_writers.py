@@ -138,7 +138,7 @@ class PackedBlobWriter:
         A null takes no bytes in the sidecar and becomes a null descriptor; an empty value has size 0.
 
         Raises:
-            InvalidInputError: the array has another type or is malformed.
+            InvalidInputError: the array does not have a binary type, or is malformed.
             InvalidTypeError: the argument is not an array.
         """
         self._sidecar.opened()

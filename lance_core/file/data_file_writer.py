@@ -71,7 +71,7 @@ class DataFileWriter(ABC):
 
     @abstractmethod
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Store bytes next to the columns and return the index of the buffer.
+        """Store bytes in a new global buffer and return its index.
 
         Raises:
             NotSupportedError: the format has no global buffers.

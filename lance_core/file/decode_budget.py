@@ -35,7 +35,7 @@ def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: 
     Args:
         sources: the sources of the fields, one per field.
         start: first row.
-        stop: end of the rows.
+        stop: row after the last.
         config: number of rows per batch, and the limit of the decoded bytes of all fields together.
     """
     batch_rows, budget = config.batch_rows, config.decoded_bytes

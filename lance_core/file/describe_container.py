@@ -22,7 +22,7 @@ __all__ = ["container_lines"]
 
 
 def container_lines(metadata: MetadataReader, owners: Mapping[int, Field]) -> Iterator[str]:
-    """Yield the lines after the schema.
+    """Yield the lines of the description that follow the schema.
 
     Args:
         metadata: the metadata of the open file.

@@ -120,8 +120,8 @@ def open_writer(
         table: the table that the file is written for; None for a standalone file.
 
     Raises:
-        UnsupportedVersionError: this library does not write the version, or the version does not support a type.
-        NotSupportedError: the version does not support a type of the schema.
+        UnsupportedVersionError: this library cannot write the version, or the version does not support a type.
+        NotSupportedError: a type in the schema cannot be stored.
     """
     try:
         return _BY_VERSION[config.version.require_writable()].writer(stream, schema, config, table)

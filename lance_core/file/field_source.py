@@ -65,7 +65,7 @@ class FieldSource(Protocol):
         """Estimate the memory of the decoded rows in bytes, without reading; 0 if the segment is never cut."""
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """Split a segment into segments of the requested size, to the extent that pages can be read in parts.
+        """Split a segment into segments of the requested size, as far as pages can be read in parts.
 
         This keeps the total memory of several fields within the limit of a stream.
         """

@@ -48,7 +48,7 @@ def checked_storage_options(options: Any) -> Mapping[str, str] | None:
     """Check storage options: a mapping from strings to strings.
 
     Raises:
-        InvalidTypeError: the argument has another type.
+        InvalidTypeError: the argument is not a mapping from strings to strings.
     """
     if options is None:
         return None
@@ -109,7 +109,7 @@ def checked_schema(schema: Any) -> pa.Schema | None:
     """Check an Arrow schema; None is accepted.
 
     Raises:
-        InvalidTypeError: the argument has another type.
+        InvalidTypeError: the argument is neither a schema nor None.
     """
     if schema is not None and not isinstance(schema, pa.Schema):
         raise _wrong_type("schema", "a pyarrow.Schema", schema)
@@ -120,7 +120,7 @@ def rows_to_write(batch: Any) -> pa.RecordBatch | pa.Table:
     """Check the rows to write, a batch or a table.
 
     Raises:
-        InvalidTypeError: the argument has another type.
+        InvalidTypeError: the argument is neither a record batch nor a table.
     """
     if not isinstance(batch, (pa.RecordBatch, pa.Table)):
         raise _wrong_type("batch", "a pyarrow.RecordBatch or pyarrow.Table", batch)
@@ -147,7 +147,7 @@ def bytes_like(name: str, data: Any) -> pa.Buffer:
     """Convert data to a buffer, without a copy if possible; as in pylance, lists of numbers from 0 to 255 are accepted.
 
     Raises:
-        InvalidTypeError: the argument has another type.
+        InvalidTypeError: the argument is neither bytes-like nor a list of numbers.
     """
     try:
         return pa.py_buffer(bytes(data) if isinstance(data, (list, tuple)) else data)

@@ -65,7 +65,7 @@ class ReaderResults:
     """The rows of a read request, which can be consumed once, either as a stream or as a table."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
-        """Created by the methods of :class:`LanceFileReader`."""
+        """Instances are created by the methods of :class:`LanceFileReader`."""
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:

@@ -91,7 +91,7 @@ class LanceFileSession:
             data_cache_bytes: number of bytes to collect for all columns before pages are written.
             version: format version; by default the stable version.
             keep_original_array: accepted for compatibility.
-            max_page_bytes: maximum page size; larger arrays are split into several pages.
+            max_page_bytes: maximum page size in bytes; larger arrays are split into several pages.
         """
         return LanceFileWriter(
             path,

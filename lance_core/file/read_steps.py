@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["Read", "ReadSteps", "run_steps", "together"]
 
 Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
-"""Reads ranges of one file with as few requests as possible; called from several threads."""
+"""A function that reads ranges of one file with as few requests as possible; called from several threads."""
 
 T = TypeVar("T")
 
 ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
-"""Yields the ranges to read, receives their bytes, and returns a ``T``."""
+"""A generator that yields the ranges to read, receives their bytes, and returns a ``T``."""
 
 
 def run_steps(steps: ReadSteps[T], read: Read) -> T:

@@ -80,7 +80,7 @@ class FileTail:
             UnsupportedVersionError: the version is newer than any known version.
         """
         if self.num_bytes < _TRAILER.size:
-            raise self._corrupt(f"the file has {self.num_bytes} bytes, too few for a footer")
+            raise self._corrupt(f"the file has {self.num_bytes} bytes, which is too few for a footer")
         major, minor, magic = _TRAILER.unpack(self._tail[-_TRAILER.size :])
         if magic != MAGIC:
             raise self._corrupt(f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")

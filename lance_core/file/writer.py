@@ -114,7 +114,7 @@ class FileWriter(DataFileWriter):
         self._is_open = True
 
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Store bytes next to the columns.
+        """Store bytes in a new global buffer.
 
         Returns:
             The index of the buffer, at least 1, because index 0 is the file descriptor.

@@ -287,7 +287,7 @@ def piece_edges(
 
     Args:
         start: first row.
-        stop: end of the rows, greater than ``start``.
+        stop: row after the last, greater than ``start``.
         num_pieces: approximate number of pieces of about the same size.
         batch_rows: number of rows per batch; if None, or if pieces are smaller than a batch, pieces may end anywhere.
         first_row: the row at which the first batch starts.

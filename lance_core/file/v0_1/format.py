@@ -1,4 +1,4 @@
-"""Registers format 0.1 for :mod:`lance_core.file.families`."""
+"""The ``FileFormat`` of format 0.1; used by :mod:`lance_core.file.families`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@
     A        page table              i64 (position, length) for every field id lo..hi and every batch
              statistics pages        only if a column has statistics
              statistics page table   one batch; uses separate field ids, which start at 0
-             dictionary values       plain or binary, one list per dictionary field, ascending field id
+             dictionary values       one array per dictionary field, plain or binary, ascending field id
     B        u32 length, Manifest    the schema, with the positions of the dictionaries
     C        u32 length, Metadata    A, B, first row of every batch, the schema of the statistics
     end-16   footer                  i64 C, u16 0, u16 1 or 2, "LANC"
@@ -21,7 +21,7 @@ Field                        Position                      Length
 fixed width, dictionary      values or keys                rows
 string, binary               offsets, after the bytes      rows
 list                         offsets, before the items     rows + 1
-null                         anything                      rows
+null                         arbitrary                     rows
 ===========================  ============================  =====================
 
 **Source:** ``lance.file.Metadata``; behavior of pylance 14.0.2; files of releases since 0.4.

@@ -71,7 +71,7 @@ def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.B
 
 
 def _extents(spans: Spans, max_gap_bytes: int) -> Spans:
-    """Return the runs to read: the wanted runs, including the gaps between runs that are close together."""
+    """Return the runs to read: the requested runs, and the gaps between runs that are close together."""
     if spans.is_single:
         return spans
     far = spans.starts[1:] - spans.stops[:-1] > max_gap_bytes

@@ -225,7 +225,9 @@ class _Tree:
             if arm == "packed_struct" or (arm is None and field.is_packed):
                 return self._packed(field, header)
             if arm not in ("struct", None):
-                raise CorruptDataError(f"{header.where}: the header of struct {field.name!r} is encoded as {arm}")
+                raise CorruptDataError(
+                    f"{header.where}: the header of struct {field.name!r} has encoding {arm}; expected struct"
+                )
             if len(metadata.pages) != 1:
                 raise CorruptDataError(
                     f"{header.where}: struct {field.name!r} has {len(metadata.pages)} header pages; expected 1"
