@@ -35,11 +35,11 @@ class FileFormat(Generic[M]):
 
     Attributes:
         versions: format versions that belong to the family.
-        open: returns the metadata of an open file; the other arguments are the ids of its fields as recorded in the
-            manifest, and a cache for page information, or None.
+        open: returns the metadata of an open file; the other arguments, which may be None, are the ids of its fields as
+            recorded in the manifest and a cache for page information.
         sources: returns one source for each top-level field; the last argument maps field ids to columns, or is None to
             use the file's own schema.
-        writer: returns a writer for a file; the table is None for a standalone file.
+        writer: returns a writer for a file; the last argument is None for a standalone file.
         describe: yields the lines of a file description that are specific to this family.
         statistics: returns the recorded statistics of the fields with the given ids; None if files of this family have
             no statistics.
