@@ -1,4 +1,4 @@
-"""One ``.lance`` data file: its container, and reading and writing of rows.
+"""Reading and writing single ``.lance`` data files.
 
 The names of ``lance.file`` can be imported from here; each is loaded on first use.
 """

@@ -1,4 +1,4 @@
-"""Binary values written to a data file separately, each aligned to 64 bytes.
+"""Binary values stored in a data file outside its pages, each aligned to 64 bytes.
 
 **Source:** blobs in files of pylance 14.0.2.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["BinaryValues", "place_values", "write_aligned_values", "write_inline_values"]
 
 _JOINED_BYTES: Final = 64 * 1024
-"""If the values are smaller than this on average, they are padded in memory and written together."""
+"""If the average size of the values in bytes is below this limit, they are padded in memory and written together."""
 
 _GROUP_BYTES: Final = 8 * 1024 * 1024
 
@@ -32,7 +32,7 @@ def place_values(array: pa.Array, sink: BufferSink) -> tuple[NDArray[np.uint64],
     """Write the values of a large_binary array, each aligned to 64 bytes.
 
     Returns:
-        (num_values,) positions in the file (0 for null and empty values), and sizes.
+        Positions in the file (0 for null and empty values) and sizes in bytes, both with shape (num_values,).
     """
     values = BinaryValues.of(array)
     positions = np.zeros(len(array), np.uint64)
@@ -43,11 +43,11 @@ def place_values(array: pa.Array, sink: BufferSink) -> tuple[NDArray[np.uint64],
 
 @dataclass(frozen=True, slots=True)
 class BinaryValues:
-    """The bytes of a large_binary array; null values have none.
+    """The bytes of a large_binary array; null values have size 0.
 
     Attributes:
         segments: one segment per value.
-        sizes: (num_values,) int64.
+        sizes: size of each value in bytes, shape (num_values,), int64.
     """
 
     segments: Segments
@@ -55,7 +55,7 @@ class BinaryValues:
 
     @classmethod
     def of(cls, array: pa.Array) -> BinaryValues:
-        """Return the values of an array; the array may have any offset."""
+        """Return the values of an array, which may have any offset."""
         _, offset_buffer, data = array.buffers()
         offsets = bytes_of(offset_buffer).view("<i8")[array.offset : array.offset + len(array) + 1]
         if not len(array):
@@ -68,7 +68,7 @@ class BinaryValues:
 
 
 def write_aligned_values(segments: Segments, sink: BufferSink) -> NDArray[np.uint64]:
-    """Write segments, none of them empty, and return their positions in the file."""
+    """Write non-empty segments and return their positions in the file."""
     positions = np.zeros(segments.num_segments, np.uint64)
     if segments.num_bytes >= _JOINED_BYTES * segments.num_segments:
         for index in range(segments.num_segments):
@@ -86,7 +86,7 @@ def write_aligned_values(segments: Segments, sink: BufferSink) -> NDArray[np.uin
 
 
 def write_inline_values(segments: Segments, sink: BufferSink) -> NDArray[np.uint64]:
-    """Write segments and return their positions in the file; an empty segment has the position of the next one."""
+    """Write segments and return their positions in the file; an empty segment gets the position of the next segment."""
     filled = segments.sizes > 0
     some = segments.select(filled)
     behind = np.array([sink.write_aligned(pa.py_buffer(b"")).start], np.uint64)

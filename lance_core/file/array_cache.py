@@ -1,8 +1,8 @@
 """ArrayCache: collects batches of one column until there is enough data for a page.
 
-Arrays are collected up to a size limit in bytes, then written as one page. A single array above the limit is not copied
-together with others: it is split on row boundaries into pages of at most ``max_page_bytes``. Sizes count the referenced
-slices only, not the buffers that contain them.
+Arrays are collected up to a size limit in bytes, then written as one page. A single array above the limit is not joined
+with others: it is split on row boundaries into pages of at most ``max_page_bytes``. Sizes include only the referenced
+slices, not the whole buffers that contain them.
 
 Source: page sizes as written by pylance 14.0.2.
 """
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SMALL_ARRAYS", "ArrayCache", "joined"]
 
 _MAX_PAGE_ROWS: Final = 4 * 1024 * 1024
-"""Limits the number of levels of a page, for columns whose values take few or no bytes."""
+"""Maximum number of rows per page; limits the number of levels in pages whose values take few or no bytes."""
 
 MAX_SMALL_ARRAYS: Final = 1024
-"""Number of collected arrays that are joined early, because an array object takes more memory than a few rows."""
+"""Number of small arrays that are joined before a page is due: an array object takes more memory than a few rows."""
 
 
 class ArrayCache:
-    """Collected arrays of one column.
+    """Collects the arrays of one column until there is enough data for a page.
 
     Args:
         limit: number of bytes to collect before a page is written.
-        max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
+        max_page_bytes: maximum size of a page's values in memory, unless a single row is larger.
 
     Attributes:
         num_bytes: number of bytes collected.
@@ -50,7 +50,7 @@ class ArrayCache:
         self._next_row = 0
 
     def add(self, array: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-        """Add an array; yield (first row, array) for every page that is ready."""
+        """Add an array; yield (number of the first row, array) for every page that is ready."""
         array_bytes = array.nbytes
         if array_bytes >= self._limit:
             yield from self.drain()
@@ -66,7 +66,7 @@ class ArrayCache:
             self._num_small = 0
 
     def drain(self) -> Iterator[tuple[int, pa.Array]]:
-        """Yield (first row, array) for every page of the collected data, and clear the cache."""
+        """Yield (number of the first row, array) for every page of the collected data, and clear the cache."""
         arrays, self._arrays = self._arrays, []
         self.num_bytes = self.num_rows = self._num_small = 0
         for whole in joined(arrays):
@@ -87,7 +87,7 @@ def joined(arrays: list[pa.Array]) -> list[pa.Array]:
 
 
 def _cut(array: pa.Array, max_bytes: int) -> Iterator[pa.Array]:
-    """Split on row boundaries so that every part holds at most ``max_bytes``, except for single rows."""
+    """Split on row boundaries so that every part holds at most ``max_bytes``, unless a single row is larger."""
     num_bytes = array.nbytes
     num_parts = max(-(-num_bytes // max_bytes), -(-len(array) // _MAX_PAGE_ROWS))
     if num_parts <= 1 or len(array) <= 1:

@@ -1,8 +1,8 @@
 """Converting a caller's record batch to the form that the page encoder expects.
 
 Columns and struct members are put into schema order; missing members become null. Extension arrays are replaced by
-their storage and view arrays by plain ones. A null in a non-nullable field is rejected, unless it is hidden below a
-null struct or list.
+their storage arrays, and view arrays by arrays without views. A null in a non-nullable field is rejected, unless it is
+hidden below a null struct or list.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["BatchAlignment"]
 
 
 class BatchAlignment:
-    """Checks and reorders batches for one schema; remembers the last batch schema that it accepted.
+    """Checks record batches against one schema and reorders their columns; remembers the last batch schema accepted.
 
     Args:
         schema: schema of the file; every batch must have all of its columns.
@@ -44,12 +44,14 @@ class BatchAlignment:
         self._as_is: list[bool] = []
 
     def align(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """Return the columns in schema order, as plain arrays; zero-copy except for view types and missing members.
+        """Return the columns in schema order, as arrays of the file's types.
+
+        Nothing is copied, except for view types and missing members.
 
         Raises:
-            SchemaMismatchError: a column is missing or unknown, has the wrong type, or is not nullable but has a null.
+            SchemaMismatchError: a column is missing, is unknown, has the wrong type, or is not nullable but has nulls.
             InvalidInputError: an array is inconsistent: offsets or indices are out of range, or text is not UTF-8.
-            NotSupportedError: a nested view type that Arrow cannot convert.
+            NotSupportedError: Arrow cannot convert a nested view type.
         """
         if self._accepted is None or not batch.schema.equals(self._accepted):
             self._accept(batch.schema)
@@ -102,7 +104,7 @@ def _refuse_nulls(field: Field, array: pa.Array, visible: pa.BooleanArray | None
     Args:
         field: the field that ``array`` belongs to.
         array: the values of the field.
-        visible: mask of the slots without a null ancestor, shape (len(array),); None = all slots.
+        visible: mask of the slots without a null ancestor, shape (len(array),); None if no slot has one.
         where: path of the field, for messages.
     """
     if not field.nullable and array.null_count:

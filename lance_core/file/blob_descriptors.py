@@ -1,4 +1,4 @@
-"""Descriptors of blobs in sidecars, and the column that contains them.
+"""Descriptors of blobs, and a builder for columns that contain them.
 
 ::
 
@@ -52,7 +52,7 @@ _MAX_U64: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class BlobDescriptor:
-    """The location of one blob. Created by the sidecar writers for :class:`BlobDescriptorArrayBuilder`.
+    """The location of one blob. Created by the writers of sidecars for a :class:`BlobDescriptorArrayBuilder`.
 
     Attributes:
         kind: kind of the descriptor; None for a null.
@@ -67,7 +67,7 @@ class BlobDescriptor:
     position: int | None = None
 
     def __repr__(self) -> str:
-        """Return the same text as the reference."""
+        """Return the same text as pylance."""
         if self.kind is None:
             return "Null"
         if self.kind == PACKED:
@@ -102,11 +102,11 @@ class BlobDescriptorArrayBuilder:
         return self._field
 
     def extend_packed(self, blob_id: int, offsets: Sequence[int], sizes: Sequence[int]) -> None:
-        """Add values of one shared sidecar.
+        """Add references to values in one shared sidecar.
 
         Args:
             blob_id: id of the sidecar.
-            offsets: start of each value in the sidecar.
+            offsets: position of each value in the sidecar, in bytes.
             sizes: size of each value in bytes.
         """
         self._require_open()
@@ -119,20 +119,20 @@ class BlobDescriptorArrayBuilder:
         self._parts.append(packed_array(number, _words("offsets", offsets), _words("sizes", sizes)))
 
     def append_dedicated(self, blob_id: int, size: int) -> None:
-        """Add a value in a dedicated sidecar."""
+        """Add a reference to the value in a dedicated sidecar."""
         self._add((DEDICATED, None, None, checked_blob_id(blob_id), _number("size", size, _MAX_U64), None))
 
     def append_managed(self, uri: str, offset: int, size: int, *, base_id: int | None = None) -> None:
         """Add a reference to a range of a file that already belongs to the table. Nothing is copied or committed.
 
         Args:
-            uri: path of the file relative to the root of the table or to the base path.
-            offset: start of the value in the file.
-            size: size of the value in bytes; 0 is an empty value.
-            base_id: id of a base path of the table.
+            uri: path of the file, relative to the base path if ``base_id`` is given, else to the root of the table.
+            offset: position of the value in the file, in bytes.
+            size: size of the value in bytes; 0 for an empty value.
+            base_id: id of one of the table's base paths; None if the file is below the root of the table.
 
         Raises:
-            InvalidInputError: the path is not below a directory, or the range ends beyond 2^64.
+            InvalidInputError: the path is not below a directory, or the range ends above 2^64 - 1.
         """
         if not isinstance(uri, str):
             raise InvalidTypeError(f"uri must be a str, found {uri!r}", argument="uri")
@@ -140,16 +140,16 @@ class BlobDescriptorArrayBuilder:
             raise InvalidInputError(f"the uri of a managed blob must be a path below a directory, found {uri!r:.200}")
         start, length = _number("offset", offset, _MAX_U64), _number("size", size, _MAX_U64)
         if start > _MAX_U64 - length:
-            raise InvalidInputError(f"the range of a managed blob ends beyond 2^64: {offset=}, {size=}")
+            raise InvalidInputError(f"the range of a managed blob must end at or below 2^64 - 1: {offset=}, {size=}")
         base = None if base_id is None else _number("base_id", base_id, _MAX_U32)
         self._add((MANAGED if base is None else MANAGED_IN_BASE, None, uri, base, length, start))
 
     def append(self, value: BlobDescriptor) -> None:
-        """Add a descriptor from a writer."""
+        """Add a descriptor created by a writer of sidecars."""
         self._add(_checked(value)._row())
 
     def extend(self, values: Iterable[BlobDescriptor]) -> None:
-        """Add descriptors from a writer; if any value is not a descriptor, none is added."""
+        """Add descriptors created by writers of sidecars. If any value is not a descriptor, nothing is added."""
         rows = [_checked(value)._row() for value in values]
         if rows:
             self._require_open()
@@ -164,7 +164,7 @@ class BlobDescriptorArrayBuilder:
         self._add(None)
 
     def finish(self) -> pa.StructArray:
-        """Return the column, which matches :attr:`field`."""
+        """Return the column, whose type is that of :attr:`field`, and close the builder."""
         self._require_open()
         self._is_open = False
         self._flush()
@@ -194,19 +194,19 @@ class BlobDescriptorArrayBuilder:
 def packed_array(
     blob_id: int, positions: NDArray[np.uint64], sizes: NDArray[np.uint64], valid: NDArray[np.bool_] | None = None
 ) -> pa.StructArray:
-    """Return the descriptors of values in one shared sidecar.
+    """Return an array of descriptors for values in one shared sidecar.
 
     Args:
         blob_id: id of the sidecar.
-        positions: (num_values,) positions in the sidecar.
-        sizes: (num_values,) sizes in bytes.
-        valid: (num_values,) mask of non-null values; None = all valid.
+        positions: position of each value in the sidecar, shape (num_values,).
+        sizes: size of each value in bytes, shape (num_values,).
+        valid: mask of the non-null values, shape (num_values,); None if there are no nulls.
 
     Raises:
-        InvalidInputError: a range ends beyond 2^64.
+        InvalidInputError: a range ends above 2^64 - 1.
     """
     if bool((positions > np.uint64(_MAX_U64) - sizes).any()):
-        raise InvalidInputError("the range of a packed blob ends beyond 2^64")
+        raise InvalidInputError("the range of a packed blob must end at or below 2^64 - 1")
     num_values = len(sizes)
     mask = None if valid is None else ~valid
     members = [
@@ -226,7 +226,7 @@ def blob_bytes(data: object) -> bytes:
 
     Raises:
         InvalidTypeError: the value is neither bytes nor a list of numbers.
-        InvalidInputError: a number is not a byte.
+        InvalidInputError: a number is not in the range from 0 to 255.
     """
     if isinstance(data, bytes):
         return data
@@ -234,13 +234,13 @@ def blob_bytes(data: object) -> bytes:
         try:
             return bytes(data)
         except TypeError as error:
-            raise InvalidTypeError(f"the bytes of a blob must be whole numbers: {error}") from error
+            raise InvalidTypeError(f"a blob given as a list must contain whole numbers: {error}") from error
         except ValueError as error:
-            raise InvalidInputError(f"the bytes of a blob must be in [0, 256): {error}") from error
+            raise InvalidInputError(f"a blob given as a list must contain numbers from 0 to 255: {error}") from error
     try:
         return bytes(memoryview(data))  # type: ignore[arg-type]  # whatever has no bytes is refused
     except TypeError as error:
-        raise InvalidTypeError(f"a blob must be bytes-like, found {type(data)}") from error
+        raise InvalidTypeError(f"a blob must be bytes-like or a list of numbers, found {type(data)}") from error
 
 
 def checked_blob_id(blob_id: int) -> int:
@@ -252,7 +252,7 @@ def checked_blob_id(blob_id: int) -> int:
     """
     number = _number("blob_id", blob_id, _MAX_U32)
     if not number:
-        raise InvalidInputError("blob id 0 is reserved")
+        raise InvalidInputError("blob_id must be at least 1; blob id 0 is reserved")
     return number
 
 

@@ -1,16 +1,16 @@
-"""Placing values outside the pages: takes arrays of values, returns arrays of descriptors.
+"""Writes blob values outside the pages: takes arrays of values and returns arrays of descriptors.
 
 =============  ===============================  ===============================================================
-Generation     Value                            Goes to
+Blob version   Value                            Written to
 =============  ===============================  ===============================================================
 v1             any                              the data file, at a multiple of 64 bytes
 v2             above the dedicated threshold    a sidecar of its own
 v2             above the inline threshold       a shared sidecar, until that sidecar is full
-v2             smaller, empty                   the data file, at a multiple of 64 bytes
-v2             a URI                            nowhere: the reference is kept, or the bytes are fetched first
+v2             smaller or empty                 the data file, at a multiple of 64 bytes
+v2             a URI                            no file: only a reference is stored; or as above, once fetched
 =============  ===============================  ===============================================================
 
-The thresholds are metadata of the field; see ``_Thresholds``. Values that the caller has already placed are
+The thresholds are set in the metadata of the field; see ``_Thresholds``. Values that the caller has already placed are
 passed as descriptors instead; see ``prepared_placement.py``.
 
 **Source:** files of pylance 14.0.2.
@@ -55,16 +55,17 @@ _PACK_BYTES: Final = 1024 * 1024 * 1024
 
 
 class BlobPlacement:
-    """Places the values of one top-level field. Not safe for concurrent use by several threads.
+    """Writes the values of one top-level field outside the pages. Not safe for concurrent use by several threads.
 
     Args:
-        top: the field, as declared.
-        table: required for v2 values; standalone files have no table and accept only descriptors.
-        pack_bytes: maximum size of a shared sidecar; a threshold set on the field takes precedence.
+        top: the top-level field, as declared in the schema.
+        table: the table that the file is written for, required for v2 values; None for a standalone file, which accepts
+            only descriptors.
+        pack_bytes: maximum size of a shared sidecar in bytes; a threshold set on the field takes precedence.
 
     Raises:
-        NotSupportedError: v2 values without sidecars.
-        InvalidInputError: a threshold is not a number.
+        NotSupportedError: the field has v2 values, but there is no table.
+        InvalidInputError: a threshold in the field's metadata is not a number.
     """
 
     def __init__(self, top: Field, table: TableContext | None, pack_bytes: int | None = None) -> None:
@@ -126,7 +127,7 @@ class _Pack:
 
 @dataclass(slots=True)
 class _PlacementV2:
-    """Places the values of one v2 leaf."""
+    """Writes the values of one v2 leaf outside the pages."""
 
     leaf: Field
     table: TableContext
@@ -176,7 +177,7 @@ class _PlacementV2:
         wrong = np.flatnonzero((has_data.astype(np.uint8) + has_uri) != expected)
         if len(wrong):
             raise InvalidInputError(
-                f"column {self.leaf.name!r}: value {int(wrong[0])} of the batch must set exactly one of data and uri"
+                f"column {self.leaf.name!r}: value {int(wrong[0])} of the batch must have exactly one of data and uri"
             )
         data = array.field("data")
         return (
@@ -190,11 +191,12 @@ class _PlacementV2:
         external = self.table.external
         if external is None:
             raise NotSupportedError(
-                f"column {self.leaf.name!r}: references to values outside the table cannot be written to a single file"
+                f"column {self.leaf.name!r}: references to values outside the table cannot be written to a standalone "
+                "file"
             )
         starts, sizes = _bounds_of(references)
         if bool((starts > _MAX_UINT64 - sizes).any()):
-            raise InvalidInputError(f"column {self.leaf.name!r}: external blob range overflows: it ends beyond 2^64")
+            raise InvalidInputError(f"column {self.leaf.name!r}: external blob range overflows: it ends above 2^64 - 1")
         ranges = [(start, size) if size else None for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)]
         values = external.fetch(references.field("uri").to_pylist(), ranges)
         return None if values is None else pa.array(values, pa.large_binary())
@@ -240,7 +242,7 @@ def _struct(members: list[pa.Array], stored: Field, valid: NDArray[np.bool_] | N
 
 
 def _mask(array: pa.Array, valid: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
-    """Return a mask of the slots that hold a value; slots below nulls do not."""
+    """Return a mask of the slots that are valid and not below a null."""
     own = validity_of(array)
     if own is None:
         return np.ones(len(array), np.bool_) if valid is None else valid
@@ -266,12 +268,12 @@ def _bounds_of(references: pa.StructArray) -> tuple[NDArray[np.uint64], NDArray[
 
 @dataclass(frozen=True, slots=True)
 class _Thresholds:
-    """Sizes in bytes above which the values of a field are placed elsewhere.
+    """Limits in bytes that determine where the values of a field are written.
 
     Attributes:
-        inline: for values in the data file.
-        dedicated: for values in a shared sidecar; checked first.
-        pack: for a shared sidecar as a whole.
+        inline: maximum size of a value in the data file.
+        dedicated: maximum size of a value in a shared sidecar; checked first.
+        pack: maximum size of a shared sidecar.
     """
 
     inline: int
@@ -280,7 +282,7 @@ class _Thresholds:
 
     @classmethod
     def of(cls, leaf: Field, pack_bytes: int | None = None) -> Self:
-        """Read the thresholds from the metadata of a field; ``pack_bytes`` is the default of the pack threshold.
+        """Read the thresholds from the metadata of a field; ``pack_bytes`` is the default for the pack threshold.
 
         Raises:
             InvalidInputError: a threshold is not a number.
@@ -298,5 +300,5 @@ def _threshold(leaf: Field, key: str, default: int) -> int:
     if text is None:
         return default
     if not (text.isdigit() and len(text) <= 20):
-        raise InvalidInputError(f"column {leaf.name!r}: metadata {key!r} is {text!r}, expected a number of bytes")
+        raise InvalidInputError(f"column {leaf.name!r}: metadata {key!r} must be a number of bytes, found {text!r}")
     return int(text)

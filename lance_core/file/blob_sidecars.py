@@ -27,7 +27,7 @@ _SUFFIX: Final = ".lance"
 
 
 def sidecar_name(blob_id: int) -> str:
-    """Return the file name of the sidecar with an id.
+    """Return the file name of the sidecar with the given id.
 
     Raises:
         CorruptDataError: the id is invalid; ids start at 1.
@@ -38,12 +38,12 @@ def sidecar_name(blob_id: int) -> str:
 
 
 def sidecar_directory(data_file: str) -> str:
-    """Return the sidecar directory of the data file at a path."""
+    """Return the directory that contains the sidecars of the data file at ``path``."""
     return data_file.removesuffix(_SUFFIX)
 
 
 def remove_sidecars(store: ObjectStore, data_file: str) -> None:
-    """Remove the sidecars of a data file that no version references. Cleanup removes any that cannot be removed now."""
+    """Remove the sidecars of an unreferenced data file. Cleanup later removes those that cannot be removed now."""
     directory = sidecar_directory(data_file)
     if directory == data_file:
         return
@@ -54,7 +54,7 @@ def remove_sidecars(store: ObjectStore, data_file: str) -> None:
 
 
 class Sidecars:
-    """The sidecars of one data file that is being written.
+    """Creates the sidecars of one data file that is being written.
 
     Args:
         store: the store of the data file.
@@ -71,7 +71,8 @@ class Sidecars:
         """Start the next sidecar.
 
         Returns:
-            The id of the sidecar, and its stream. The caller commits the stream; :meth:`abort` aborts open streams.
+            The id of the sidecar, and its output stream. The caller commits the stream; :meth:`abort` aborts streams
+            that are still open.
         """
         blob_id = len(self._streams) + 1
         if blob_id >= 1 << _ID_BITS:

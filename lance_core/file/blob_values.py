@@ -1,7 +1,7 @@
-"""Values that lie outside the pages of a file: descriptors are replaced by bytes.
+"""Reading blob values, which are stored outside the pages: replaces descriptors with bytes.
 
-A field with leaves whose values lie outside the pages is read in two steps: the pages yield descriptors, and the file
-yields the bytes that they refer to. All versions share the second step, which wraps the source of the first.
+A field with blob leaves is read in two steps: first descriptors from the pages, then the bytes that they refer to from
+the rest of the file. All versions share the second step, which wraps the source that performs the first.
 
 **Source:** ``lance.encodings21.BlobLayout``; ``lance.encodings.Blob``; files of pylance 14.0.2.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves", "with_blob_bytes"]
 
 _PACE_BYTES: Final = 32 * 1024 * 1024
-"""Assumed size of a segment, because the size of its values is unknown until its descriptors are read. It equals the
+"""Assumed size of a segment in bytes: the size of its values is unknown until its descriptors are read. It equals the
 read-ahead limit, so that at most one segment is read ahead of the consumer."""
 
 
@@ -45,13 +45,13 @@ def with_blob_bytes(
     sources: Callable[[Sequence[Field]], Sequence[FieldSource]],
     are_described: Callable[[Sequence[Field]], bool] | None = None,
 ) -> list[FieldSource]:
-    """Return the sources of a projection; values that the pages only describe are loaded if their bytes are requested.
+    """Return the sources of a projection, which load the bytes of blob values if the projection requests them.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        sources: creates the sources of fields as the pages store them.
-        are_described: whether the pages describe the values of some blob leaves of a field; None = always.
+        sources: creates the sources that read fields in the form stored in the pages.
+        are_described: returns whether the pages contain descriptors for any blob leaf of a field; None if all do.
     """
     stored = []
     for top in fields:
@@ -66,7 +66,7 @@ def with_blob_bytes(
 
 @dataclass(frozen=True, slots=True)
 class _LoadedSegment:
-    """A segment of descriptors, including the values that they refer to."""
+    """A segment of descriptors and the values that they refer to."""
 
     described: Segment
     start: int
@@ -84,7 +84,7 @@ class BlobBytesSource:
     Args:
         described: the source of the same field, with descriptors in place of the values.
         field: the field, with large_binary in place of the descriptors.
-        num_bytes: size of the file.
+        num_bytes: size of the file in bytes.
         path: path of the file, for messages.
     """
 
@@ -101,7 +101,7 @@ class BlobBytesSource:
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Return segments of descriptors, each with at most ``batch_rows`` rows: its values are loaded together."""
+        """Return segments of at most ``batch_rows`` rows, because the values of a segment are loaded together."""
         step = max(stop - start, 1) if batch_rows is None else batch_rows
         pace = min(self._num_bytes, _PACE_BYTES)
         return [
@@ -111,7 +111,7 @@ class BlobBytesSource:
         ]
 
     def memory_of(self, segment: Segment) -> int:
-        """Return 0: cutting saves no memory, because a segment has at most the rows that are requested at a time."""
+        """Return 0: cutting saves no memory, because a segment has no more rows than are requested at a time."""
         return 0
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
@@ -127,7 +127,7 @@ class BlobBytesSource:
         return self._loaded(self._described.decode(_described(segment), read), read)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Read individual rows, ascending; a value is read once, however often its row is requested."""
+        """Read individual rows, given in ascending order; repeated rows are read only once."""
         distinct, places = np.unique(rows, return_inverse=True)
         arrays = [self._loaded(array, read) for array in self._described.take(distinct, read)]
         if len(distinct) == len(rows):
@@ -150,7 +150,7 @@ def replace_leaves(
         array: an array of ``arrow_type(stored)``.
         stored: the field as stored, for example with descriptors.
         wanted: the same field with the leaves to return.
-        load: (array of a stored leaf, wanted leaf) → array of the wanted leaf.
+        load: converts an array of a stored leaf to an array of the given wanted leaf.
 
     Returns:
         An array of ``arrow_type(wanted)``.
@@ -172,16 +172,16 @@ def replace_leaves(
 
 
 def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: str) -> pa.Array:
-    """Read the values of descriptors (position, size) in one file; nulls and (1, 0) become null.
+    """Read the values that descriptors refer to in one file; null descriptors and (1, 0) become null values.
 
     Args:
-        descriptors: a struct whose first members are position and size, uint64; without duplicates.
+        descriptors: a struct array without duplicates, whose first members are position and size, both uint64.
         read: reads ranges of the file.
         num_bytes: size of the file in bytes.
         where: file and field, for messages.
 
     Raises:
-        CorruptDataError: a value lies outside the file, or the values together are larger than the file.
+        CorruptDataError: a value is not within the file, or the values together are larger than the file.
     """
     position, size = (_words(descriptors.field(name)) for name in ("position", "size"))
     valid = validity_of(descriptors)
@@ -193,9 +193,9 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
     starts, sizes = position[filled], size[filled]
     limit = np.uint64(num_bytes)
     if bool(((starts > limit) | (sizes > limit - np.minimum(starts, limit))).any()):
-        raise CorruptDataError(f"{where}: a value lies outside the file's {num_bytes} bytes")
+        raise CorruptDataError(f"{where}: a value extends past the end of the file at {num_bytes} bytes")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
-        raise CorruptDataError(f"{where}: the values together are larger than the file of {num_bytes} bytes")
+        raise CorruptDataError(f"{where}: the values together are larger than the file, which has {num_bytes} bytes")
     buffers = read_values(read, starts, sizes)
     lengths = np.where(filled, size, np.uint64(0)).astype(np.int64)
     return bytes_array(buffers, lengths, valid)
@@ -205,9 +205,9 @@ def bytes_array(buffers: Sequence[pa.Buffer], lengths: NDArray[np.int64], valid:
     """Build a large_binary array.
 
     Args:
-        buffers: the values that are neither null nor empty, in order; or a single buffer with all of them.
-        lengths: (num_values,) lengths of all values, 0 for null and empty ones.
-        valid: (num_values,) mask; None = all valid.
+        buffers: one buffer per value that is neither null nor empty, in order; or a single buffer with all of them.
+        lengths: length of each value in bytes, shape (num_values,); 0 for null and empty values.
+        valid: mask of the non-null values, shape (num_values,); None if there are no nulls.
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])

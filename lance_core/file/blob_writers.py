@@ -1,4 +1,4 @@
-"""Writers of sidecars for data files that the caller writes.
+"""Writers of sidecars, for callers that write their own data files.
 
 ::
 
@@ -54,7 +54,7 @@ class _Sidecar:
 
     @property
     def path(self) -> str:
-        """Future location of the sidecar: the path in the store, without a leading slash."""
+        """Path that the sidecar will have in its store, without a leading slash."""
         return self._location.lstrip("/")
 
     @property
@@ -111,7 +111,11 @@ class PackedBlobWriter:
 
     @property
     def field(self) -> pa.Field:
-        """The field of the array returned by :meth:`finish_array`. Raises ``InvalidInputError`` before that call."""
+        """The field of the array returned by :meth:`finish_array`.
+
+        Raises:
+            InvalidInputError: :meth:`finish_array` has not been called.
+        """
         if self._field is None:
             raise InvalidInputError("the field of a packed blob writer is only available after finish_array")
         return self._field
@@ -129,12 +133,12 @@ class PackedBlobWriter:
         self._sizes.append(len(content))
 
     def write_blobs(self, payloads: pa.Array | pa.ChunkedArray) -> None:
-        """Append the values of an array: binary, large_binary, binary_view, fixed-size binary, or chunked.
+        """Append the values of an array: binary, large_binary, binary_view, or fixed-size binary, plain or chunked.
 
-        A null takes no bytes and becomes a null descriptor; an empty value has size 0.
+        A null takes no bytes in the sidecar and becomes a null descriptor; an empty value has size 0.
 
         Raises:
-            InvalidInputError: the array has another type or is malformed.
+            InvalidInputError: the array does not have a binary type, or is malformed.
             InvalidTypeError: the argument is not an array.
         """
         self._sidecar.opened()
@@ -155,7 +159,7 @@ class PackedBlobWriter:
         return [BlobDescriptor(*values) for values in zip(*members, strict=True)]
 
     def finish_array(self, field_name: str) -> pa.StructArray:
-        """Complete the sidecar and return the descriptors as a column, whose field is then :attr:`field`.
+        """Complete the sidecar and return the descriptors as a column. :attr:`field` is then its Arrow field.
 
         Args:
             field_name: name of the column.

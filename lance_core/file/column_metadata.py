@@ -1,8 +1,8 @@
 """ColumnMetadata and Page: locations and encodings of the pages of one column.
 
-Messages are parsed once, checked against the file, and kept as small records. A page of 2.0 is described by an
-``ArrayEncoding``, a page of a later version by a ``PageLayout``. The format also defines descriptions that are stored
-elsewhere in the file (``indirect``), but no writer produces them and the reference rejects them, as does this library.
+Messages are parsed once, checked against the file, and kept as small records. An ``ArrayEncoding`` describes a page of
+format 2.0, and a ``PageLayout`` a page of a later format. The format also allows descriptions to be stored elsewhere in
+the file (``indirect``), but no writer does so; the reference implementation and this library reject such files.
 
 **Source:** ``lance.file.v2.ColumnMetadata``; ``lance.encodings.ColumnEncoding`` and ``ArrayEncoding``;
 ``lance.encodings21.PageLayout``.
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["ColumnMetadata", "Page"]
 
 _COLUMN_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x0a\x00").SerializeToString()
-"""``ColumnEncoding{values {}}``: the only column encoding of 2.1+ files."""
+"""``ColumnEncoding{values {}}``: the only column encoding in files of format 2.1 and later."""
 
 _BLOB_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x1a\x04\x0a\x02\x0a\x00").SerializeToString()
-"""``ColumnEncoding{blob {inner {values {}}}}``: the values are outside the pages, which contain (position, size)."""
+"""``ColumnEncoding{blob {inner {values {}}}}``: the pages contain the (position, size) of values stored elsewhere."""
 
 _MAX_WRAPPERS: Final = 8
 
@@ -46,9 +46,9 @@ class Page:
     """One page of one column.
 
     Attributes:
-        buffers: locations of the buffers, ordered by their numbers in the layout.
-        length: number of rows; inside a fixed-size list of structs, multiplied by the dimension.
-        first_row: recorded number of the first row in the file; readers do not use it. Always 0 in 2.0.
+        buffers: locations of the buffers, in the order of their numbers in the layout.
+        length: number of rows; for leaves inside a fixed-size list of structs, multiplied by the list size.
+        first_row: recorded number of the page's first row in the file, not used by readers. Always 0 in format 2.0.
         encoding: encoding of the page; see :attr:`layout` and :attr:`array_encoding`.
     """
 
@@ -80,17 +80,17 @@ class Page:
     def from_proto(
         cls, message: pb_file2.ColumnMetadata.Page, data_bytes: int, where: str, version: LanceFileVersion
     ) -> Self:
-        """Check a message and convert it to a record.
+        """Check a page's protobuf message and convert it.
 
         Args:
-            message: the page.
+            message: the message of the page.
             data_bytes: end of the file's data region.
             where: file, column and page, for messages.
-            version: the file's format version; buffers are aligned since 2.1.
+            version: the file's format version; buffers are aligned in format 2.1 and later.
 
         Raises:
             CorruptDataError: a buffer is misplaced or the layout is malformed.
-            UnsupportedEncodingError: this library does not know the kind of layout.
+            UnsupportedEncodingError: the kind of layout is unknown to this library.
         """
         is_structural = version.is_structural
         alignment = BUFFER_ALIGNMENT if is_structural else 1
@@ -123,8 +123,8 @@ class ColumnMetadata:
 
     Attributes:
         pages: all pages, including empty ones.
-        buffers: buffers that belong to the column rather than to a page; 2.0 only.
-        is_blob: whether the values are outside the pages; 2.0 only.
+        buffers: buffers that belong to the column rather than to a page; format 2.0 only.
+        is_blob: whether the values are stored outside the pages; format 2.0 only.
     """
 
     pages: tuple[Page, ...]
@@ -142,14 +142,14 @@ class ColumnMetadata:
         """Parse one column's message.
 
         Args:
-            data: the bytes of the message and nothing else.
-            data_bytes: end of the file's data region; buffers end at or before it.
+            data: exactly the bytes of the message.
+            data_bytes: end of the file's data region; all buffers must end at or before this position.
             where: file and column, for messages.
             version: the file's format version.
 
         Raises:
-            CorruptDataError: malformed bytes, or pages that contradict the file.
-            UnsupportedEncodingError: an encoding that is not supported.
+            CorruptDataError: the bytes are malformed, or the pages do not match the file.
+            UnsupportedEncodingError: an encoding is not supported.
         """
         try:
             message = pb_file2.ColumnMetadata.FromString(bytes(data))
@@ -208,7 +208,7 @@ def _page_layout(encoding: pb_file2.Encoding, where: str) -> pb21.PageLayout:
         raise _corrupt(where, f"not a PageLayout message: {error}") from error
     if layout.WhichOneof("layout") is None:
         if len(UnknownFieldSet(layout)):
-            raise UnsupportedEncodingError(f"{where}: the page layout is newer than this library")
+            raise UnsupportedEncodingError(f"{where}: the page layout is of an unknown kind")
         raise _corrupt(where, "the page layout is empty")
     return layout
 
@@ -233,11 +233,11 @@ def _parsed_array_encoding(data: bytes) -> pb20.ArrayEncoding:
 
 
 def _column_encoding_is_blob(encoding: pb_file2.Encoding, where: str, version: LanceFileVersion) -> bool:
-    """Return whether the values are outside the pages.
+    """Return whether the values are stored outside the pages.
 
     Raises:
         CorruptDataError: the column encoding is missing.
-        UnsupportedEncodingError: this version of the format does not have the column encoding.
+        UnsupportedEncodingError: the column encoding is unknown, or is not supported in files of this version.
     """
     if encoding.HasField("direct") and encoding.direct.encoding == _COLUMN_ENCODING:
         return False
@@ -255,7 +255,7 @@ def _column_encoding_is_blob(encoding: pb_file2.Encoding, where: str, version: L
             raise _corrupt(where, "the column encoding is empty")
         if arm is None or version.is_structural:
             raise UnsupportedEncodingError(
-                f"{where}: column encoding {arm or 'of a newer kind'} is not supported", arm=arm
+                f"{where}: column encoding {arm or 'of an unknown kind'} is not supported", arm=arm
             )
         if arm == "blob":
             is_blob, column = True, column.blob.inner
@@ -269,7 +269,7 @@ def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
     """Return the serialized message inside an ``Encoding``, after checking its type."""
     location = encoding.WhichOneof("location")
     if location == "indirect":
-        raise UnsupportedEncodingError(f"{where}: encodings described elsewhere in the file are not supported")
+        raise UnsupportedEncodingError(f"{where}: encodings that are described elsewhere in the file are not supported")
     if location != "direct":
         raise _corrupt(where, f"the encoding is {'empty' if location else 'missing'}")
     try:
@@ -279,7 +279,7 @@ def _described(encoding: pb_file2.Encoding, type_url: str, where: str) -> bytes:
     _, slash, name = wrapped.type_url.rpartition("/")
     if not slash or f"/{name}" != type_url:
         raise UnsupportedEncodingError(
-            f"{where}: encoding {wrapped.type_url!r} is not supported, expected {type_url!r}",
+            f"{where}: encoding {wrapped.type_url!r} is not supported; expected {type_url!r}",
             type_url=wrapped.type_url,
         )
     return bytes(wrapped.value)

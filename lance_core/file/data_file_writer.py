@@ -1,4 +1,4 @@
-"""DataFileWriter: operations on a data file that is being written, in any format. WrittenFile: its outcome.
+"""DataFileWriter: writes a data file of any format version. WrittenFile: describes the finished file.
 
 A writer is open until it is finished or aborted, or until a write fails. Leaving its ``with`` block aborts it, which
 has no effect on a finished writer.
@@ -28,10 +28,10 @@ class WrittenFile:
     """Properties of a finished file, as recorded in a manifest.
 
     Attributes:
-        num_rows: rows of the file.
-        num_bytes: size of the file.
+        num_rows: number of rows in the file.
+        num_bytes: size of the file in bytes.
         field_ids: ids of the fields that own a column.
-        column_indices: the column of each of those fields.
+        column_indices: column index of each of these fields.
     """
 
     num_rows: int
@@ -53,11 +53,11 @@ class DataFileWriter(ABC):
     @property
     @abstractmethod
     def num_bytes(self) -> int:
-        """Estimate of the file size: number of bytes written so far plus the memory size of the collected rows."""
+        """Estimated file size in bytes: the bytes written so far plus the in-memory size of the collected rows."""
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Maps field ids to dictionary values so far, for format 0.1; the next file of the table starts with them."""
+        """Dictionary values collected so far, by field id (format 0.1 only); the table's next file starts with them."""
         return MappingProxyType({})
 
     @abstractmethod
@@ -65,13 +65,13 @@ class DataFileWriter(ABC):
         """Add rows.
 
         Raises:
-            SchemaMismatchError: the batch does not match the schema; none of it was added.
+            SchemaMismatchError: the batch does not match the schema; none of its rows was added.
             StorageError: the stream failed; the file can no longer be finished.
         """
 
     @abstractmethod
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Store bytes next to the columns and return the index of the buffer.
+        """Store bytes in a new global buffer and return its index.
 
         Raises:
             NotSupportedError: the format has no global buffers.
@@ -83,7 +83,7 @@ class DataFileWriter(ABC):
 
     @abstractmethod
     def finish(self) -> WrittenFile:
-        """Complete the file, and commit the stream.
+        """Complete the file and commit the stream.
 
         Raises:
             InvalidInputError: the writer was finished or aborted, or an earlier write failed.
@@ -92,7 +92,7 @@ class DataFileWriter(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Remove what was written. Safe to call after any failure, and more than once."""
+        """Discard the unfinished file. Safe to call after any failure, and more than once."""
 
     def __enter__(self) -> Self:
         """Return self."""

@@ -1,11 +1,11 @@
-"""The memory that a stream may use to decode ahead of its batches, shared by its columns.
+"""The memory budget for decoding a stream of batches, which its columns share.
 
-Every column decodes a range of its rows at a time and keeps it until the batches have consumed it, so one range per
-column is in memory at once. If each range is a whole page, ten columns take little memory, but a thousand columns take
-a gigabyte. If the budget is too small for the ranges that are best for speed, the largest ranges are reduced to an
+Every column decodes one range of its rows at a time and keeps it until the batches have consumed it, so one range per
+column is in memory at any time. If each range is a whole page, ten columns take little memory, but a thousand columns
+take a gigabyte. If the budget is too small for the ranges that are best for speed, the largest ranges are reduced to an
 equal share, but never to less than one batch of rows.
 
-Ranges are cut while the stream is running, because the size of a plan with all pieces would grow with the file.
+Ranges are cut while the stream is running, because a plan that listed all pieces would grow with the file.
 
 Source: own design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["fair_share", "stream_plans"]
 
 _LEAST_BYTES: Final = 16 * 1024
-"""Minimum share in bytes: the fixed cost of decoding a piece is about the cost of decoding this many bytes."""
+"""Minimum share in bytes: the fixed cost of decoding a piece is about that of decoding this many bytes."""
 
 
 def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: ReadConfig) -> list[FieldPlan]:
     """Plan how to read rows ``[start, stop)`` of some fields as a stream.
 
     Args:
-        sources: the fields.
+        sources: the sources of the fields, one per field.
         start: first row.
-        stop: end of the rows.
+        stop: row after the last.
         config: number of rows per batch, and the limit of the decoded bytes of all fields together.
     """
     batch_rows, budget = config.batch_rows, config.decoded_bytes
@@ -54,7 +54,7 @@ def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: 
 
 
 def fair_share(demands: Sequence[int], budget: int) -> int:
-    """Return the largest share for which the sum of all demands, each limited to the share, is within the budget."""
+    """Return the largest share such that the demands, each capped at the share, add up to no more than the budget."""
     left = budget
     for index, demand in enumerate(sorted(demands)):
         num_others = len(demands) - index

@@ -1,9 +1,9 @@
-"""The threads that fetch and decode: one pool for the whole process, created on first use.
+"""The thread pool that fetches and decodes: one for the whole process, created on first use.
 
 Its tasks never wait for each other, so any number of scans can share it, including scans that are consumed inside a
-task of another pool. A forked process has none of its parent's threads and creates its own pool.
+task of another pool. A forked process does not have its parent's threads and creates its own pool.
 
-Source: our measurements: starting and stopping a pool takes about 150 µs, as long as decoding a small page.
+Source: our measurements. Starting and stopping a pool takes about 150 µs, as long as decoding a small page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A data file as text: the same file always gives the same lines, for golden tests and the command line.
+"""Describes a data file as text, for golden tests and the command line. The same file always gives the same lines.
 
 **Source:** byte maps in :mod:`lance_core.file.layout` and :mod:`lance_core.file.v0_1.layout`; field names of
 the protobuf messages.
@@ -25,8 +25,8 @@ def describe_file(reader: FileReader) -> str:
     """Describe the whole file, one fact per line, with a final newline.
 
     Raises:
-        CorruptDataError: metadata that only this function reads is damaged.
-        UnsupportedEncodingError: the description of a page has an unknown kind.
+        CorruptDataError: metadata that is not read on opening is damaged.
+        UnsupportedEncodingError: the description of a page is of an unknown kind.
     """
     return "\n".join(_lines(reader)) + "\n"
 
@@ -34,8 +34,8 @@ def describe_file(reader: FileReader) -> str:
 def describe_layout(layout: pb21.PageLayout | pb20.ArrayEncoding) -> str:
     """Describe the encoding of one page in one line.
 
-    ``mini_block(value_compression=flat(bits_per_value=32), layers=[…], …)``, or for a page of format 2.0
-    ``nullable(no_nulls=(values=flat(…)))``.
+    For example ``mini_block(value_compression=flat(bits_per_value=32), layers=[…], …)``, or
+    ``nullable(no_nulls=(values=flat(…)))`` for a page of format 2.0.
     """
     return describe_message(layout)
 

@@ -1,4 +1,4 @@
-"""The part of a file description that 2.0 and later files share: global buffers, columns, pages.
+"""The part of a file description that formats 2.0 and later share: global buffers, columns, and pages.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """
@@ -22,10 +22,10 @@ __all__ = ["container_lines"]
 
 
 def container_lines(metadata: MetadataReader, owners: Mapping[int, Field]) -> Iterator[str]:
-    """Yield the lines after the schema.
+    """Yield the lines of the description that follow the schema.
 
     Args:
-        metadata: the open file.
+        metadata: the metadata of the open file.
         owners: maps each column to the field that owns it.
     """
     yield "global buffers"

@@ -1,4 +1,7 @@
-"""Protobuf messages as one line of text, fields in the order of their numbers; equal messages give equal text."""
+"""Formats protobuf messages as one line of text, with fields in the order of their numbers.
+
+Equal messages give equal text.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The families of data files: a table, and functions that look up the family of a file.
+"""The families of data file formats, and functions that select the family of a file.
 
 =========  ============================  ========================  ======================================
 Versions   Metadata                      Fields                    Written by
@@ -8,9 +8,10 @@ Versions   Metadata                      Fields                    Written by
 2.1, 2.2   ``metadata_reader.py``        ``structural/fields.py``  ``writer.py`` with ``structural``'s fields
 =========  ============================  ========================  ======================================
 
-Readers, writers, statistics and descriptions are chosen here only. Other modules ask a version for single rules
-(``LanceFileVersion.is_legacy``, ``is_structural``): the container that 2.0 and later files share, for its differences
-between 2.0 and 2.1; tables and commits, for what manifests and fragments record about files of format 0.1.
+Only this module selects readers, writers, statistics, and descriptions. Two groups of modules check properties of a
+version (``LanceFileVersion.is_legacy``, ``is_structural``) directly: those for the container that formats 2.0 and later
+share, because 2.0 and 2.1 differ slightly; and those for tables and commits, because manifests and fragments record
+files of format 0.1 differently.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def open_metadata(
     """Parse the required metadata of a file of any version.
 
     Args:
-        tail: the open file.
-        field_ids: ids of the file's fields as recorded in the manifest; files of version 0.1 need the first of them.
-        page_states: cache for page information found while reading rows; None = a cache that belongs to the file.
+        tail: the open file, with its last bytes already read.
+        field_ids: ids of the file's fields as recorded in the manifest; files of version 0.1 require the first id.
+        page_states: cache for page information found while reading rows; None for a cache used by this file only.
 
     Raises:
         CorruptDataError: the file is not a data file, or is damaged.
@@ -81,7 +82,7 @@ def open_sources(
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        column_indices: maps field ids to columns, from the manifest; None = as recorded in the file's own schema.
+        column_indices: maps field ids to columns, as recorded in the manifest; None to use the file's own schema.
 
     Raises:
         InvalidInputError: the file does not have a field.
@@ -92,13 +93,13 @@ def open_sources(
 
 
 def keeps_statistics(version: LanceFileVersion) -> bool:
-    """Return whether files of a version keep statistics about ranges of their rows."""
+    """Return whether files of a version contain statistics about ranges of their rows."""
     family = _BY_VERSION.get(version)
     return family is not None and family.statistics is not None
 
 
 def read_statistics(metadata: FileMetadata, field_ids: Sequence[int]) -> RowStatistics | None:
-    """Return the statistics of some fields of a file; None if its family keeps none.
+    """Return the statistics of some fields of a file; None if files of its family have no statistics.
 
     Raises:
         CorruptDataError: the statistics are damaged.
@@ -110,7 +111,7 @@ def read_statistics(metadata: FileMetadata, field_ids: Sequence[int]) -> RowStat
 def open_writer(
     stream: WriteStream, schema: Schema, config: WriteConfig, table: TableContext | None = None
 ) -> DataFileWriter:
-    """Return the writer of a data file of any version.
+    """Return a writer for a data file of any version.
 
     Args:
         stream: output stream; aborted if the file cannot be written.
@@ -119,8 +120,8 @@ def open_writer(
         table: the table that the file is written for; None for a standalone file.
 
     Raises:
-        UnsupportedVersionError: this library does not write the version, or the version does not support a type.
-        NotSupportedError: the version does not support a type of the schema.
+        UnsupportedVersionError: this library cannot write the version, or the version does not support a type.
+        NotSupportedError: a type in the schema cannot be stored.
     """
     try:
         return _BY_VERSION[config.version.require_writable()].writer(stream, schema, config, table)

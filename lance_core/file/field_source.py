@@ -6,8 +6,8 @@
     rows of a field         →  segments                      plan(), pure
     segment                 →  bytes, then an array          decode(), take()
 
-Every version has a module that creates the sources of a projection; ``reader.py`` selects it based on the footer. The
-scan (``scan.py``) only works with segments.
+Each format family has a module that creates the sources of a projection; ``families.py`` selects it based on the file's
+version. The scan (``scan.py``) works only with segments.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ __all__ = ["FieldSource", "Pace", "RowStatistics", "Segment", "SteppedSource"]
 
 
 class Segment(Protocol):
-    """Rows of one field that are fetched and decoded together."""
+    """A range of rows of one field that are fetched and decoded together."""
 
     @property
     def start(self) -> int:
-        """First row, counted from the start of the file."""
+        """Number of the first row, counted from the start of the file."""
 
     @property
     def stop(self) -> int:
-        """End of the rows."""
+        """Number of the row after the last."""
 
     @property
     def num_bytes(self) -> int:
-        """Approximate number of encoded bytes to read; limits the read-ahead."""
+        """Approximate number of encoded bytes to read; used to limit the read-ahead."""
 
 
 class FieldSource(Protocol):
-    """One top-level field of an open file, possibly pruned to some of its members. Safe for use by several threads."""
+    """Reads one top-level field of an open file, possibly pruned to some of its members. Safe for concurrent use."""
 
     @property
     def field(self) -> Field:
@@ -57,21 +57,21 @@ class FieldSource(Protocol):
 
         Args:
             start: first row.
-            stop: end of the rows; if it is not after ``start``, there are no segments.
-            batch_rows: number of rows that the consumer requests at a time; None = all at once.
+            stop: row after the last; if ``stop`` is not greater than ``start``, there are no segments.
+            batch_rows: number of rows that the consumer requests at a time; None if it requests all rows at once.
         """
 
     def memory_of(self, segment: Segment) -> int:
-        """Estimate the memory of the decoded rows in bytes without reading; 0 = the segment is never cut."""
+        """Estimate the memory of the decoded rows in bytes, without reading; 0 if the segment is never cut."""
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """Split the rows into segments of the requested size, to the extent that pages can be read in parts.
+        """Split a segment into segments of the requested size, as far as pages can be read in parts.
 
         This keeps the total memory of several fields within the limit of a stream.
         """
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the ranges that decoding the segment reads first, to the extent that they are known in advance."""
+        """Return the byte ranges that decoding the segment reads first, as far as they are known in advance."""
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
         """Return the rows of one segment.
@@ -85,21 +85,21 @@ class FieldSource(Protocol):
         """Read individual rows.
 
         Args:
-            rows: ascending, duplicates allowed, all within the file; shape (num_rows,).
-            read: reads ranges of the file.
+            rows: row numbers, shape (num_rows,); ascending, possibly with duplicates, all within the file.
+            read: reads byte ranges of the file.
 
         Returns:
-            Arrays that together contain exactly those rows in that order.
+            Arrays that together contain exactly the requested rows, in the same order.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much of a field a stream decodes at a time.
+    """Limits how much of a field a stream decodes at a time.
 
     Attributes:
-        max_memory: approximate memory of the arrays of one segment in bytes.
-        batch_rows: number of rows per batch; a segment is not cut to less than a batch.
+        max_memory: approximate maximum memory of the arrays of one segment, in bytes.
+        batch_rows: number of rows per batch; segments are not cut to fewer rows than this.
         first_row: the row at which the first batch starts; segments end at batch boundaries where possible.
     """
 
@@ -110,12 +110,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class RowStatistics:
-    """Statistics that a file keeps about ranges of its rows.
+    """Statistics about ranges of rows, as recorded in a file.
 
     Attributes:
-        row_starts: first row of each range, then the number of rows in the file, shape (num_ranges + 1,).
-        bounds: maps each field id to the minimum and maximum of each range, null if unknown; fields without statistics
-            are omitted.
+        row_starts: first row of each range, followed by the number of rows in the file; shape (num_ranges + 1,).
+        bounds: maps each field id to the minimum and maximum for each range, which are null if unknown; fields without
+            statistics are omitted.
     """
 
     row_starts: NDArray[np.int64]
@@ -124,7 +124,7 @@ class RowStatistics:
 
 @runtime_checkable
 class SteppedSource(FieldSource, Protocol):
-    """A source that reads rows step by step, so that several fields of a file can share their requests."""
+    """A source that reads rows in steps, so that several fields of a file can share requests."""
 
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
-        """Like :meth:`take`, but the caller reads the yielded ranges."""
+        """Like :meth:`take`, but yields the byte ranges for the caller to read."""

@@ -1,8 +1,8 @@
-"""FieldWriter: writes one top-level field as columns of a 2.x data file, for all format versions.
+"""FieldWriter: writes one top-level field to a data file of format 2.0 or later.
 
-``writer.py`` creates one writer for every top-level field, of the kind that the file's format requires, passes it the
-arrays of each batch, and writes the column metadata that it returns to the file's tail. Structural versions (2.1 and
-later) have one column per leaf; 2.0 also has one per struct and list.
+For every top-level field, ``writer.py`` creates a field writer of the kind that the file's format requires, passes it
+the arrays of each batch, and writes the returned column metadata near the end of the file. Structural formats (2.1 and
+later) have one column per leaf; format 2.0 also has one per struct and list.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class BufferSink(Protocol):
         """Write a buffer, followed by padding.
 
         Returns:
-            Range of the buffer, excluding padding. An empty buffer takes no space.
+            The byte range of the buffer in the file, without padding. An empty buffer takes no space.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedColumn:
-    """One complete column of the file.
+    """One complete column of a file.
 
     Attributes:
         field_id: id of the field that owns the column.
@@ -48,7 +48,7 @@ class FinishedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileInProgress:
-    """Values shared by the field writers of one file.
+    """The settings and objects that the field writers of one file share.
 
     Attributes:
         config: write settings.
@@ -64,17 +64,17 @@ class FileInProgress:
 
 
 class FieldWriter(Protocol):
-    """The columns of one top-level field. Not safe for concurrent use by several threads."""
+    """Writes the columns of one top-level field. Not safe for concurrent use by several threads."""
 
     @property
     def num_bytes(self) -> int:
-        """Size in memory of the data collected but not yet written, in bytes."""
+        """In-memory size in bytes of the data that has been collected but not yet written."""
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write the values of a batch that belong outside the pages; called for every field before :meth:`write`."""
+        """Write the values of a batch that are stored outside the pages; called for all fields before :meth:`write`."""
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Add the rows of a batch and write the pages that are ready. Rows not yet written reference the array."""
+        """Add the rows of a batch and write the pages that are ready. Unwritten rows keep the array in memory."""
 
     def flush(self, sink: BufferSink) -> None:
         """Write the collected data; called once for every field before the first :meth:`finish`."""
@@ -84,7 +84,7 @@ class FieldWriter(Protocol):
 
 
 class FieldWriters(Protocol):
-    """Creates the field writers of one format."""
+    """Creates the field writers for one format."""
 
     def __call__(self, field: Field, file: FileInProgress) -> FieldWriter:
-        """Return the writer of a top-level field."""
+        """Return a writer for a top-level field."""

@@ -1,4 +1,4 @@
-"""Arguments of the classes that read and write single files, validated before anything else happens.
+"""Validates the arguments of the classes that read and write single files, before anything else happens.
 
 Signatures follow pylance, whose extension module rejects wrong types with ``TypeError``. This library raises
 :class:`~lance_core.errors.InvalidTypeError`, a subclass of ``TypeError``.
@@ -33,7 +33,7 @@ def checked_path(path: Any) -> str:
     """Check a path or URI and return it as a string.
 
     Raises:
-        InvalidTypeError: the path is neither a string nor a path object, or is a bytes path.
+        InvalidTypeError: the path is neither a string nor a path object, or is given as bytes.
         InvalidInputError: the path is empty.
     """
     if isinstance(path, os.PathLike):
@@ -48,7 +48,7 @@ def checked_storage_options(options: Any) -> Mapping[str, str] | None:
     """Check storage options: a mapping from strings to strings.
 
     Raises:
-        InvalidTypeError: the argument has another type.
+        InvalidTypeError: the argument is not a mapping from strings to strings.
     """
     if options is None:
         return None
@@ -86,12 +86,12 @@ def positive_number(name: str, value: Any) -> int:
     """
     number = row_number(name, value)
     if number < 1:
-        raise InvalidInputError(f"{name} must be positive, found {number}", argument=name)
+        raise InvalidInputError(f"{name} must be at least 1, found {number}", argument=name)
     return number
 
 
 def size_in_bytes(name: str, value: Any) -> int | None:
-    """Check a number of bytes, or None.
+    """Check a number of bytes; None is accepted.
 
     Raises:
         InvalidTypeError: the value is not a whole number.
@@ -101,15 +101,15 @@ def size_in_bytes(name: str, value: Any) -> int | None:
         return None
     number = row_number(name, value)
     if number < 0:
-        raise InvalidInputError(f"{name} must not be negative, found {number}", argument=name)
+        raise InvalidInputError(f"{name} must be at least 0, found {number}", argument=name)
     return number
 
 
 def checked_schema(schema: Any) -> pa.Schema | None:
-    """Check an Arrow schema, or None.
+    """Check an Arrow schema; None is accepted.
 
     Raises:
-        InvalidTypeError: the argument has another type.
+        InvalidTypeError: the argument is neither a schema nor None.
     """
     if schema is not None and not isinstance(schema, pa.Schema):
         raise _wrong_type("schema", "a pyarrow.Schema", schema)
@@ -117,10 +117,10 @@ def checked_schema(schema: Any) -> pa.Schema | None:
 
 
 def rows_to_write(batch: Any) -> pa.RecordBatch | pa.Table:
-    """Check a batch or table.
+    """Check the rows to write, a batch or a table.
 
     Raises:
-        InvalidTypeError: the argument has another type.
+        InvalidTypeError: the argument is neither a record batch nor a table.
     """
     if not isinstance(batch, (pa.RecordBatch, pa.Table)):
         raise _wrong_type("batch", "a pyarrow.RecordBatch or pyarrow.Table", batch)
@@ -132,20 +132,22 @@ def metadata_entry(key: Any, value: Any) -> tuple[str, bytes]:
 
     Raises:
         InvalidTypeError: the key or value is not a string.
-        InvalidInputError: the text is not UTF-8.
+        InvalidInputError: the key or value cannot be encoded as UTF-8.
     """
     try:
         _text("key", key).encode()
         return key, _text("value", value).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"the metadata entry {key!r}: {value!r} is not UTF-8") from error
+        raise InvalidInputError(
+            f"metadata entry {key!r}: the key and the value must be valid Unicode, found value {value!r}"
+        ) from error
 
 
 def bytes_like(name: str, data: Any) -> pa.Buffer:
-    """Convert data to a buffer, without a copy if possible; like pylance, accept a list of numbers from 0 to 255.
+    """Convert data to a buffer, without a copy if possible; as in pylance, lists of numbers from 0 to 255 are accepted.
 
     Raises:
-        InvalidTypeError: the argument has another type.
+        InvalidTypeError: the argument is neither bytes-like nor a list of numbers.
     """
     try:
         return pa.py_buffer(bytes(data) if isinstance(data, (list, tuple)) else data)
@@ -154,7 +156,11 @@ def bytes_like(name: str, data: Any) -> pa.Buffer:
 
 
 def refuse_namespace(namespace_client: object | None, table_id: list[str] | None) -> None:
-    """Raise ``NotSupportedError`` if either argument is given."""
+    """Check that neither namespace argument is given.
+
+    Raises:
+        NotSupportedError: an argument is not None.
+    """
     if namespace_client is not None or table_id is not None:
         raise NotSupportedError("namespaces are not supported: namespace_client and table_id must be None")
 

@@ -1,6 +1,6 @@
-"""FileFormat: one family of data files, represented by the functions that open, read, write and describe its files.
+"""FileFormat: the functions that open, read, write, and describe the data files of one family of format versions.
 
-:mod:`lance_core.file.families` is the table of all families. A family's functions import its modules when they are
+:mod:`lance_core.file.families` contains all families. A family's functions import its modules when they are
 first called, so that reading files of one family does not load the others.
 """
 
@@ -31,16 +31,18 @@ M = TypeVar("M", bound=FileMetadata)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFormat(Generic[M]):
-    """One family of data files; ``M`` is its type of metadata of an open file.
+    """One family of data file formats; ``M`` is the type of its file metadata.
 
     Attributes:
-        versions: the versions of the family.
-        open: (the open file, ids of its fields as recorded in the manifest or None, cache for page information or None)
-            → its metadata.
-        sources: (metadata, top-level fields, field id → column or None for the file's own) → one source per field.
-        writer: (stream, schema, config, the table or None) → the writer of a file.
-        describe: metadata → the lines of a file description that are specific to this family.
-        statistics: (metadata, field ids) → their recorded statistics; None if files keep no statistics.
+        versions: format versions that belong to the family.
+        open: returns the metadata of an open file; the other arguments, which may be None, are the ids of its fields as
+            recorded in the manifest and a cache for page information.
+        sources: returns one source for each top-level field; the last argument maps field ids to columns, or is None to
+            use the file's own schema.
+        writer: returns a writer for a file; the last argument is None for a standalone file.
+        describe: yields the lines of a file description that are specific to this family.
+        statistics: returns the recorded statistics of the fields with the given ids; None if files of this family have
+            no statistics.
     """
 
     versions: tuple[LanceFileVersion, ...]

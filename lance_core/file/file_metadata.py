@@ -17,7 +17,7 @@ __all__ = ["FileMetadata"]
 
 
 class FileMetadata(Protocol):
-    """Properties of an open file, for all format families."""
+    """Information about an open file, the same for all format families."""
 
     @property
     def path(self) -> str:
@@ -25,7 +25,7 @@ class FileMetadata(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """Size of the file."""
+        """Size of the file in bytes."""
 
     @property
     def version(self) -> LanceFileVersion:
@@ -40,14 +40,14 @@ class FileMetadata(Protocol):
         """Number of rows in the file."""
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
-        """Check that the file has the columns that a manifest lists for it.
+        """Check that the file has the columns that the manifest lists for it.
 
         Args:
-            columns: maps each field id to its column.
+            columns: maps each field id to its column index.
 
         Raises:
             CorruptDataError: a column is missing.
         """
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Return bytes of the file."""
+        """Return the bytes of some ranges of the file."""

@@ -1,8 +1,10 @@
-"""Footer: the last 40 bytes of a data file of version 2.0 or later; ``v0_1/metadata_reader.py`` has the end of others.
+"""Footer: the last 40 bytes of a data file of version 2.0 or later.
+
+The footer of format 0.1 is read by ``v0_1/metadata_reader.py``.
 
 If only the footer is damaged, the damage must be detectable from the footer alone. Every number is therefore checked
 against its neighbors: the sections must be in order, and both tables must have exactly the size that their number of
-entries implies. In 2.0 the sections may be anywhere before the footer, so this is the only check.
+entries implies. In format 2.0, the sections may be anywhere before the footer, and only that is checked.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """
@@ -47,8 +49,8 @@ class Footer:
         """Read the footer from the last 40 bytes of a file.
 
         Args:
-            data: the last 40 bytes and nothing else.
-            file_bytes: size of the whole file.
+            data: exactly the last 40 bytes.
+            file_bytes: size of the whole file in bytes.
             path: path of the file, for messages.
 
         Raises:
@@ -86,7 +88,7 @@ class Footer:
 
     def _check(self, file_bytes: int, path: str) -> None:
         if self.num_global_buffers < 1:
-            raise _corrupt(path, "the file has no global buffer, so it has no schema")
+            raise _corrupt(path, "the file has no global buffers, and therefore no schema")
         if not self.version.is_structural:
             self._check_inside(file_bytes - FOOTER_BYTES, path)
             return
@@ -108,7 +110,7 @@ class Footer:
         )
 
     def _check_inside(self, stop: int, path: str) -> None:
-        """Check that the sections of a 2.0 file are inside the file."""
+        """Check that the sections of a file of format 2.0 are inside the file."""
         for what, start, num_entries in (
             ("column metadata section", self.column_metadata_offset, 0),
             ("column metadata table", self.column_table_offset, self.num_columns),

@@ -1,6 +1,6 @@
-"""Global buffers: byte strings that belong to the whole file, located through a table before the footer.
+"""Global buffers: byte strings that belong to the file as a whole. A table before the footer records their locations.
 
-Buffer 0 is the ``FileDescriptor``; the contents of the others are up to the writer.
+Buffer 0 is the ``FileDescriptor``; the writer decides what the others contain.
 
 **Source:** ``lance.file.FileDescriptor``; behavior of pylance 14.0.2.
 """
@@ -57,12 +57,12 @@ class FileDescriptor:
         Args:
             data: the bytes of the message.
             path: path of the file, for messages.
-            num_columns: number of columns in the file, checked before the fields are parsed; None = unknown.
+            num_columns: number of columns in the file, checked before the fields are parsed; None if unknown.
 
         Raises:
-            CorruptDataError: the bytes are not a descriptor, the schema is not a tree or has more leaves than the file
-                has columns, or the row count is implausible.
-            NotSupportedError: this library does not support a field.
+            CorruptDataError: the bytes are malformed, the fields do not form a tree, the schema has too many leaves,
+                or the number of rows is too large.
+            NotSupportedError: the schema has a field that this library does not support.
         """
         try:
             message = pb_file.FileDescriptor.FromString(bytes(data))
@@ -80,7 +80,7 @@ class FileDescriptor:
         """Return the serialized message.
 
         Args:
-            marks_dictionaries: whether dictionary fields get an empty ``dictionary``, as in data files of tables.
+            marks_dictionaries: whether dictionary fields get an empty ``dictionary``, as in files of tables.
         """
         message = pb_file.FileDescriptor(schema=schema_to_proto(self.schema), length=self.num_rows)
         if marks_dictionaries:
@@ -91,16 +91,16 @@ class FileDescriptor:
 
 
 def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_stop: int) -> list[ByteRange]:
-    """Parse the ranges of the global buffers, ordered by index.
+    """Parse the table of global buffers and return their ranges, ordered by index.
 
     Args:
         data: the bytes of the table.
         footer: footer of the file.
-        path: for messages.
-        data_stop: end of the region that contains buffers.
+        path: path of the file, for messages.
+        data_stop: end of the region in which buffers may be.
 
     Raises:
-        CorruptDataError: a buffer is not before ``data_stop`` or, in 2.1 and later, is not aligned.
+        CorruptDataError: a buffer ends after ``data_stop`` or, in format 2.1 and later, is not aligned.
     """
     ranges = parse_table(data, footer.num_global_buffers, path, "global buffer")
     for index, buffer in enumerate(ranges):
@@ -117,10 +117,10 @@ def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_s
 
 
 def parse_table(data: pa.Buffer, num_entries: int, path: str, what: str) -> list[ByteRange]:
-    """Parse the (position, size) pairs of the column metadata table or the global buffer table.
+    """Parse the (position, size) pairs in the column metadata table or the global buffer table.
 
     Raises:
-        CorruptDataError: the bytes are not ``num_entries`` pairs, or a position or size is too large.
+        CorruptDataError: the number of bytes does not match ``num_entries``, or a position or size is too large.
     """
     if len(data) != num_entries * TABLE_ENTRY_BYTES:
         raise _corrupt(path, f"the {what} table has {len(data)} bytes, but {num_entries} entries are declared")

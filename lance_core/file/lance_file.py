@@ -1,7 +1,7 @@
-"""Single data files under the names, arguments and results of pylance's ``lance.file``.
+"""Reads single data files with the same names, arguments, and results as pylance's ``lance.file``.
 
-A thin layer over :class:`~lance_core.file.reader.FileReader` and :class:`~lance_core.file.writer.FileWriter`, for code
-written for the reference library. Datasets consist of such files, but are read and written through
+A thin wrapper around :class:`~lance_core.file.reader.FileReader` and :class:`~lance_core.file.writer.FileWriter`, for
+code written for pylance. Datasets consist of such files, but are read and written through
 ``lance_core.dataset`` and ``lance_core.write_dataset``.
 
 **Source:** behavior of pylance 14.0.2.
@@ -62,18 +62,18 @@ __all__ = [
 
 
 class ReaderResults:
-    """Rows that can be read once, either as a stream or as a table."""
+    """The rows of a read request, which can be consumed once, either as a stream or as a table."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
-        """Created by the methods of :class:`LanceFileReader`."""
+        """Instances are created by the methods of :class:`LanceFileReader`."""
         self.reader = reader
 
     def to_batches(self) -> pa.RecordBatchReader:
-        """Return the stream of batches."""
+        """Return the rows as a stream of batches."""
         return self.reader
 
     def to_table(self) -> pa.Table:
-        """Read all rows."""
+        """Return the rows as a table."""
         return self.reader.read_all()
 
 
@@ -82,8 +82,8 @@ class LanceFileReader:
 
     Args:
         path: local path or URI.
-        storage_options: settings of remote stores.
-        columns: names or dotted paths of the columns to read, at least one; all columns by default.
+        storage_options: settings for remote stores.
+        columns: names or dotted paths of the columns to read; at least one. By default, all columns.
         namespace_client: not supported.
         table_id: not supported.
 
@@ -92,7 +92,7 @@ class LanceFileReader:
         InvalidInputError: a column is unknown, or the list of columns is empty.
         InvalidTypeError: an argument has the wrong type.
         CorruptDataError: the file is damaged.
-        NotSupportedError: the version or a type is not supported.
+        NotSupportedError: the file's format version or a type is not supported.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class LanceFileReader:
         table_id: list[str] | None = None,
         _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class docstring; a session passes ``_place`` instead of a path."""
+        """See the class docstring; a session passes the resolved location as ``_place``."""
         refuse_namespace(namespace_client, table_id)
         names = column_names(columns)
         store, location = _place or resolve(checked_path(path), checked_storage_options(storage_options))
@@ -123,7 +123,7 @@ class LanceFileReader:
 
         Raises:
             InvalidTypeError: a number is not an integer.
-            InvalidInputError: a number is not positive.
+            InvalidInputError: a number is less than 1.
         """
         return self._read((0, self.num_rows()), batch_size, batch_readahead)
 
@@ -135,7 +135,7 @@ class LanceFileReader:
         return self._read((first, first + row_number("num_rows", num_rows)), batch_size, batch_readahead)
 
     def take_rows(self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:
-        """Read individual rows, whose numbers must be strictly ascending; see :meth:`read_all`."""
+        """Read the rows with the given numbers, which must be strictly ascending; see :meth:`read_all`."""
         rows = row_positions(indices)
         batch_rows = positive_number("batch_size", batch_size)
         positive_number("batch_readahead", batch_readahead)
@@ -172,5 +172,5 @@ class LanceFileReader:
 
 
 def stable_version() -> str:
-    """Return the default format version for writing."""
+    """Return the name of the default format version for writing."""
     return DEFAULT_VERSION.value

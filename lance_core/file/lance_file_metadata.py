@@ -1,4 +1,4 @@
-"""The metadata of a data file, as records of pylance's ``lance.file``.
+"""The metadata of a data file, in the classes of pylance's ``lance.file``.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LanceBufferDescriptor:
-    """Location of a buffer in the file, in bytes."""
+    """Position and size of a buffer in the file, in bytes."""
 
     position: int
     size: int
@@ -46,7 +46,7 @@ class LancePageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnMetadata:
-    """The pages of one column; only blob columns of files of version 2.0 may have column buffers."""
+    """The pages of one column, and its column buffers, which exist only in blob columns of format 2.0."""
 
     column_buffers: list[LanceBufferDescriptor]
     pages: list[LancePageMetadata]
@@ -59,7 +59,7 @@ class LanceFileMetadata:
     Attributes:
         schema: Arrow schema of the file.
         num_rows: number of rows in the file.
-        num_data_bytes: number of bytes before the column metadata, excluding global buffers.
+        num_data_bytes: size of everything before the column metadata in bytes, excluding global buffers.
         num_column_metadata_bytes: total size of the column metadata messages and their table in bytes.
         num_global_buffer_bytes: total size of the global buffers in bytes.
         global_buffers: locations of the global buffers, ordered by index.
@@ -81,7 +81,7 @@ class LanceFileMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnStatistics:
-    """Size of one column: the number of its pages and the total size of their buffers."""
+    """Size of one column: number of pages, and total size of their buffers in bytes."""
 
     num_pages: int
     size_bytes: int

@@ -1,4 +1,4 @@
-"""LanceFileWriter: one data file under the name, arguments and results of pylance's ``lance.file``.
+"""LanceFileWriter: writes one data file, with the same arguments and results as in pylance's ``lance.file``.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -42,20 +42,20 @@ __all__ = ["LanceFileWriter"]
 class LanceFileWriter:
     """Writes one data file.
 
-    Leaving the ``with`` block closes the file, or removes it if the block failed. A writer that is discarded without
-    being closed removes its file.
+    Leaving the ``with`` block closes the file, or removes it if the block raised an exception. A writer that is
+    discarded without being closed removes its file.
 
     Args:
         path: local path or URI.
-        schema: taken from the first batch when absent.
+        schema: schema of the file; by default that of the first batch.
         data_cache_bytes: number of bytes to collect for all columns before pages are written; by default 8 MiB per
-    column.
+            column.
         version: format version; by default the stable version.
-        storage_options: settings of remote stores.
+        storage_options: settings for remote stores.
         namespace_client: not supported.
         table_id: not supported.
-        max_page_bytes: larger arrays are split into several pages; 32 MiB by default.
-        keep_original_array: accepted for compatibility; a batch is referenced until its pages are written.
+        max_page_bytes: maximum page size in bytes, by default 32 MiB; larger arrays are split.
+        keep_original_array: accepted for compatibility; batches always stay in memory until their pages are written.
 
     Raises:
         InvalidTypeError: an argument has the wrong type.
@@ -63,7 +63,7 @@ class LanceFileWriter:
 
     Attributes:
         closed: whether :meth:`close` has been called.
-        size_bytes: size of the file; None until it is closed.
+        size_bytes: size of the file in bytes; None until the file is closed.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class LanceFileWriter:
         keep_original_array: bool | None = None,
         _place: tuple[ObjectStore, str] | None = None,
     ) -> None:
-        """See the class docstring; a session passes ``_place`` instead of a path."""
+        """See the class docstring; a session passes the resolved location as ``_place``."""
         refuse_namespace(namespace_client, table_id)
         arrow = checked_schema(schema)
         self._store, self._location = _place or resolve(checked_path(path), checked_storage_options(storage_options))
@@ -145,10 +145,10 @@ class LanceFileWriter:
             self._opened().add_schema_metadata(name, content)
 
     def add_global_buffer(self, data: bytes) -> int:
-        """Store bytes in a global buffer and return its index; the first index is 1.
+        """Store bytes in a new global buffer and return its index; the first index is 1.
 
         Raises:
-            InvalidTypeError: the argument is not bytes.
+            InvalidTypeError: the argument is neither bytes-like nor a list of numbers.
         """
         buffer = bytes_like("data", data)
         if self._writer is None and not self.closed:
@@ -163,7 +163,7 @@ class LanceFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the file, or abort after an exception."""
+        """Close the file, or remove it after an exception."""
         if error is None:
             self.close()
         elif self._writer is not None:

@@ -1,4 +1,4 @@
-"""Many files below one base path, under the names, arguments and results of pylance's ``LanceFileSession``.
+"""LanceFileSession: the files below one base path, with the same methods and results as in pylance.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -32,8 +32,8 @@ class ListResult:
     """One level of a file listing.
 
     Attributes:
-        common_prefixes: prefixes of files at deeper levels, up to the next ``/``; sorted.
-        objects: files at this level; sorted.
+        common_prefixes: paths of the subdirectories of this level, sorted.
+        objects: paths of the files at this level, sorted.
     """
 
     common_prefixes: list[str]
@@ -41,17 +41,17 @@ class ListResult:
 
 
 class LanceFileSession:
-    """Opens, lists and moves files below one base path. All paths are relative to it, with ``/`` between segments.
+    """Opens, lists, and copies files below one base path. All paths are relative to it, with ``/`` between segments.
 
     Args:
         base_path: local path or URI of a directory; it need not exist.
-        storage_options: settings of remote stores.
+        storage_options: settings for remote stores.
         namespace_client: not supported.
         table_id: not supported.
 
     Raises:
         InvalidInputError: a path is empty or malformed.
-        NotSupportedError: there is no store for this kind of path.
+        NotSupportedError: this kind of path is not supported.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LanceFileSession:
         self._store, self._base = resolve(base_path, storage_options)
 
     def open_reader(self, path: str, columns: list[str] | None = None) -> LanceFileReader:
-        """Open a reader of one file.
+        """Open a file for reading.
 
         Raises:
             NotFoundError: the file does not exist.
@@ -83,15 +83,15 @@ class LanceFileSession:
         keep_original_array: bool | None = None,
         max_page_bytes: int | None = None,
     ) -> LanceFileWriter:
-        """Open a writer of one file.
+        """Open a file for writing.
 
         Args:
-            path: path of the file; directories are created as needed.
-            schema: taken from the first batch when absent.
+            path: path of the file; missing directories are created.
+            schema: schema of the file; by default that of the first batch.
             data_cache_bytes: number of bytes to collect for all columns before pages are written.
             version: format version; by default the stable version.
             keep_original_array: accepted for compatibility.
-            max_page_bytes: larger arrays are split into several pages.
+            max_page_bytes: maximum page size in bytes; larger arrays are split into several pages.
         """
         return LanceFileWriter(
             path,
@@ -103,19 +103,19 @@ class LanceFileSession:
         )
 
     def open_packed_blob_writer(self, path: str, blob_id: int) -> PackedBlobWriter:
-        """Open a writer of several values into one sidecar.
+        """Open a writer that stores several values in one sidecar.
 
         Args:
-            path: path of the data file that the values belong to; it need not exist yet, and ends in ``.lance``.
-            blob_id: number of the sidecar within that file, from 1; an existing sidecar with that number is replaced.
+            path: path of the data file that the values belong to; ends in ``.lance``. The file need not exist.
+            blob_id: id of the sidecar within the data file, at least 1; an existing sidecar with this id is replaced.
 
         Raises:
-            InvalidInputError: the path does not belong to a data file, or the id is out of range.
+            InvalidInputError: the path does not end in ``.lance``, or the id is out of range.
         """
         return PackedBlobWriter(*self._place(path), blob_id)
 
     def open_dedicated_blob_writer(self, path: str, blob_id: int) -> DedicatedBlobWriter:
-        """Open a writer of one value into its own sidecar; see :meth:`open_packed_blob_writer`."""
+        """Open a writer that stores one value in its own sidecar; see :meth:`open_packed_blob_writer`."""
         return DedicatedBlobWriter(*self._place(path), blob_id)
 
     def contains(self, path: str) -> bool:
@@ -126,12 +126,12 @@ class LanceFileSession:
         return has_object(store, location)
 
     def list(self, path: str | None = None) -> list[str]:
-        """List all files below a directory, recursively; sorted. Empty if the directory does not exist."""
+        """List all files below a directory recursively, sorted; empty if the directory does not exist."""
         _, prefix = self._place(path or "")
         return sorted(self._relative(info.path) for info in self._store.list_recursive(prefix))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """List the files of one directory, and its subdirectories that contain files."""
+        """List the files in one directory, and the subdirectories that contain files."""
         level = (path or "").strip("/")
         start = len(level) + 1 if level else 0
         prefixes: set[str] = set()
@@ -149,7 +149,7 @@ class LanceFileSession:
 
         Raises:
             NotFoundError: the file does not exist.
-            CorruptDataError: the file is shorter.
+            CorruptDataError: the range extends past the end of the file.
         """
         store, location = self._place(path)
         return bytes(store.get_ranges(location, [ByteRange(offset, offset + length)])[0])
@@ -165,7 +165,7 @@ class LanceFileSession:
         store.delete(location)
 
     def upload_file(self, local_path: str | Path, remote_path: str) -> None:
-        """Copy a local file to the session's base path.
+        """Copy a local file to a path below the session's base path.
 
         Raises:
             NotFoundError: the local file does not exist.
@@ -174,7 +174,7 @@ class LanceFileSession:
         store.put(location, LocalStore().get(os.path.abspath(local_path)))
 
     def download_file(self, remote_path: str, local_path: str | Path) -> None:
-        """Copy a file from the session's base path to a local file.
+        """Copy a file below the session's base path to a local file.
 
         Raises:
             NotFoundError: the file does not exist.
@@ -185,7 +185,7 @@ class LanceFileSession:
     def _place(self, path: str) -> tuple[ObjectStore, str]:
         segments = [segment for segment in str(path).split("/") if segment]
         if any(segment in (".", "..") for segment in segments):
-            raise InvalidInputError(f"{path!r} is not a path below the session's base path")
+            raise InvalidInputError(f"expected a path below the session's base path, found {path!r}")
         return self._store, self._store.join(self._base, *segments) if segments else self._base
 
     def _relative(self, location: str) -> str:

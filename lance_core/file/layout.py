@@ -11,10 +11,10 @@
     end-40   footer                  u64 A, u64 B, u64 C, u32 num_global_buffers, u32 num_columns,
                                      u16 major, u16 minor, "LANC"
 
-In format 2.0 the sections may be in any order, and early releases did not pad.
+In format 2.0, the sections may be in any order. Early releases wrote no padding.
 
-All numbers are little-endian, and all positions are absolute. A file is read from the end: footer, tables, global
-buffer 0, then the metadata of the wanted columns, then the pages of the wanted rows.
+All numbers are little-endian, and all positions are absolute. A file is read from the end: first the footer, the
+tables, and global buffer 0, then the metadata of the requested columns, then the pages with the requested rows.
 
 **Source:** ``lance.file.v2.ColumnMetadata``, ``lance.file.FileDescriptor``; behavior of pylance 14.0.2.
 """
@@ -45,12 +45,12 @@ TABLE_ENTRY_BYTES: Final = 16
 """Size of one (position, size) pair in the column metadata table or the global buffer table."""
 
 TAIL_BYTES: Final = 64 * 1024
-"""Number of bytes at the end of a file that the first read fetches; most files have all their metadata there."""
+"""Number of bytes that the first read fetches from the end of a file; usually enough for all metadata."""
 
 MAX_ROWS: Final = 2**32
-"""Row addresses have 32 bits for the position in a fragment, so a file cannot have more rows."""
+"""Maximum number of rows in a file: a row address has 32 bits for the position in a fragment."""
 
 ARRAY_ENCODING_URL: Final = "/lance.encodings.ArrayEncoding"
 COLUMN_ENCODING_URL: Final = "/lance.encodings.ColumnEncoding"
 PAGE_LAYOUT_URL: Final = "/lance.encodings21.PageLayout"
-"""Of a type URL, only the part from the last slash on is compared; a URL without a slash is invalid."""
+"""Type URLs are compared starting at their last slash; a URL without a slash is invalid."""

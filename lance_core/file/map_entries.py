@@ -1,7 +1,7 @@
-"""Map entries in messages of data files, encoded as the reference encodes them.
+"""Serializes protobuf messages that contain maps, in the same way as the reference implementation.
 
-A map is a repeated message of key (1) and value (2). protobuf always writes both; the reference writes them, like every
-other field of a message, only if they are not empty. Readers accept either form.
+A map is encoded as repeated messages with a key (1) and a value (2). The protobuf library always writes both; the
+reference implementation omits empty keys and values, as for any other field. Readers accept both forms.
 
 **Source:** protobuf encoding; bytes of pylance 14.0.2.
 """
@@ -23,7 +23,7 @@ _TAG_BITS: Final = 3
 
 
 def serialized(message: Message) -> bytes:
-    """Serialize a message whose maps have string keys and string or bytes values; fields and keys are in order."""
+    """Serialize a message whose maps have string keys and string or bytes values, with fields and keys in order."""
     if not _has_bare_entry(message):
         return message.SerializeToString(deterministic=True)
     parts: list[bytes] = []
@@ -42,7 +42,7 @@ def serialized(message: Message) -> bytes:
 
 
 def _has_bare_entry(message: Message) -> bool:
-    """Return whether a map in the message has an empty key or value."""
+    """Return whether any map in the message has an empty key or value."""
     for field, value in message.ListFields():
         if _is_map(field):
             if not all(key and text for key, text in value.items()):

@@ -1,4 +1,4 @@
-"""Converts the errors that Python and Arrow raise when reading runs out of memory to an error of this library."""
+"""Converts the out-of-memory errors that Python and Arrow raise during reads to ``OutOfMemoryError``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["typed_memory_errors", "typed_memory_stream"]
 
 
 class _Named(Protocol):
-    """An object that has the path of a file."""
+    """An object with the path of a file."""
 
     @property
     def path(self) -> str: ...

@@ -1,7 +1,7 @@
-"""MetadataReader: everything except rows in a data file of version 2.0 or later.
+"""MetadataReader: reads everything except the rows of a data file of version 2.0 or later.
 
-Opening takes one read of the file's tail (two or three if the metadata is larger); the metadata of a column is parsed
-on first use.
+Opening a file takes one read of its end, or two or three reads if the metadata is large. The metadata of a column is
+parsed on first use.
 
 **Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
 """
@@ -34,16 +34,16 @@ class MetadataReader:
     """The metadata of one file, read on demand. Safe for concurrent use by several threads.
 
     Args:
-        tail: the open file, of version 2.0 or later.
-        page_states: cache for page information found while reading rows; None = a cache that belongs to the file.
+        tail: the open file, which must have version 2.0 or later.
+        page_states: cache for page information found while reading rows; None for a cache used by this file only.
 
     Attributes:
         path: the file's path in its store.
         num_bytes: size of the file in bytes.
         footer: the parsed footer.
-        descriptor: schema and number of rows.
-        global_buffer_ranges: locations of the global buffers, by index.
-        column_ranges: locations of the metadata of each column.
+        descriptor: the schema and the number of rows.
+        global_buffer_ranges: locations of the global buffers, ordered by index.
+        column_ranges: location of each column's metadata.
         page_states: information about pages found while reading rows; its type depends on the version.
 
     Raises:
@@ -93,7 +93,7 @@ class MetadataReader:
         return self._tail.is_mapped
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
-        """Return the pages of some columns.
+        """Return the metadata of some columns.
 
         Raises:
             InvalidInputError: a column does not exist.
@@ -127,7 +127,8 @@ class MetadataReader:
         """
         if not 0 <= index < len(self.global_buffer_ranges):
             raise InvalidInputError(
-                f"{self.path}: global buffer {index} does not exist; the file has {len(self.global_buffer_ranges)}"
+                f"{self.path}: global buffer {index} does not exist; "
+                f"the number of global buffers is {len(self.global_buffer_ranges)}"
             )
         return self.read([self.global_buffer_ranges[index]])[0]
 
@@ -139,10 +140,14 @@ class MetadataReader:
         """
         outside = [column for column in columns.values() if column >= self.footer.num_columns]
         if outside:
-            raise CorruptDataError(f"data file {self.path} has no column {outside[0]}", path=self.path)
+            raise CorruptDataError(
+                f"{self.path}: the manifest lists column {outside[0]}, but the file has "
+                f"{self.footer.num_columns} columns",
+                path=self.path,
+            )
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Read bytes of the file; this makes no request if the tail that was read on opening contains them."""
+        """Read ranges of the file; this makes no request if they are within the tail that was read on opening."""
         return self._tail.read(ranges)
 
     def _read_global_buffer_table(self) -> list[ByteRange]:
@@ -162,17 +167,15 @@ class MetadataReader:
         return ranges
 
     def _check_adjacent(self, ranges: list[ByteRange]) -> None:
-        """Check that the messages fill the space between the data and their table."""
+        """Check that the messages exactly fill the space between the data and the column metadata table."""
         position = self.footer.column_metadata_offset
         for index, column in enumerate(ranges):
             if column.start != position:
-                raise self._corrupt(
-                    f"metadata of column {index} starts at {column.start}, but the column before it ends at {position}"
-                )
+                raise self._corrupt(f"metadata of column {index} starts at {column.start}; expected {position}")
             position = column.stop
         if position != self.footer.column_table_offset:
             table = self.footer.column_table_offset
-            raise self._corrupt(f"column metadata ends at {position}, but its table starts at {table}")
+            raise self._corrupt(f"column metadata ends at {position}, but the column metadata table starts at {table}")
 
     def _corrupt(self, reason: str) -> CorruptDataError:
         return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="column metadata table")

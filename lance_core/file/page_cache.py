@@ -1,4 +1,4 @@
-"""PageCache: page metadata of one file, in the file's own cache or in a cache shared by several files."""
+"""PageCache: caches page information for one file, in a cache of its own or one shared with other files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["PageCache"]
 V = TypeVar("V")
 
 _MAX_BYTES: Final = 32 * 1024 * 1024
-"""Size limit of the cache of a file that is opened without a shared cache."""
+"""Size limit in bytes of the cache for a file that is opened without a shared cache."""
 
 
 class PageCache(Generic[V]):
-    """Values, keyed by (column, page). Safe for concurrent use by several threads.
+    """Caches information about pages, keyed by (column, page). Safe for concurrent use by several threads.
 
     Args:
-        shared: cache that stores the values; None for a cache of 32 MiB that belongs to the file.
-        owner: identifies the file among those that share the cache.
+        shared: cache that stores the values; None for a separate cache of 32 MiB.
+        owner: identifies the file in a shared cache.
     """
 
     __slots__ = ("_cache", "_owner")
@@ -37,5 +37,5 @@ class PageCache(Generic[V]):
         return cast("V | None", self._cache.get((self._owner, key)))
 
     def put(self, key: tuple[int, int], value: V, num_bytes: int) -> None:
-        """Store a value, and evict other values if the cache is full."""
+        """Store a value, evicting other values if the cache is full."""
         self._cache.put((self._owner, key), value, num_bytes)

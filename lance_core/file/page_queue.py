@@ -1,8 +1,8 @@
 """PageQueue: encodes pages on several threads and writes them in submission order.
 
-A file is a sequence of bytes, and its content must not depend on which thread is faster. Pages are therefore written in
-the order in which they were submitted, even if they are encoded in a different order; the caller's thread writes them.
-Only a few pages are pending at a time: submitting more blocks until the oldest page is written.
+The content of a file must not depend on which thread is faster. The caller's thread therefore writes the pages in the
+order in which they were submitted, even if they are encoded in a different order. Only a few pages are pending at a
+time: when too many are pending, submitting a page blocks until the oldest one is written.
 
 Small pages are encoded immediately, because handing them to another thread costs more than encoding them.
 
@@ -32,7 +32,7 @@ _MAX_BYTES_UNDER_WAY: Final = 128 << 20
 
 
 class PageQueue:
-    """Pages of one file that are being encoded. Use from one thread only."""
+    """Encodes and writes the pages of one file. Not safe for use by several threads."""
 
     def __init__(self) -> None:
         """See the class docstring."""
@@ -44,7 +44,7 @@ class PageQueue:
 
     @property
     def num_bytes(self) -> int:
-        """Size in memory of the pending arrays in bytes."""
+        """In-memory size of the pending arrays in bytes."""
         return self._num_bytes
 
     def submit(
@@ -53,8 +53,8 @@ class PageQueue:
         """Encode pages, and write them after all pages submitted earlier.
 
         Args:
-            num_bytes: size of the array to be encoded.
-            encode: runs on any thread.
+            num_bytes: size of the array to be encoded, in bytes.
+            encode: encodes the pages; may run on any thread.
             place: writes the result of ``encode``; runs on the caller's thread, in this call or a later one.
         """
         if num_bytes < _SMALL_BYTES or self._num_threads < 2:
@@ -76,7 +76,7 @@ class PageQueue:
             self._place_oldest()
 
     def close(self) -> None:
-        """Cancel pending work and stop the threads; a forked process has no threads to stop."""
+        """Cancel pending work and stop the threads, unless this is a forked process, which does not have them."""
         if self._process != os.getpid():
             self._pool = None
             self._under_way.clear()

@@ -1,4 +1,4 @@
-"""PreparedInput: converts rows from the types that callers provide to the types that tables declare.
+"""PreparedInput: converts rows from the types that callers provide to the types that tables store.
 
 ========================================  ==========================================================
 Given                                     Declared
@@ -7,7 +7,7 @@ Given                                     Declared
 binary with ``lance-encoding:blob``       ``lance.blob.v2``, in tables of 2.2 and columns of that type
 ========================================  ==========================================================
 
-The same applies inside structs and lists. Everything else is unchanged.
+The same applies inside structs and lists. All other types are unchanged.
 
 **Source:** ``write_dataset`` of pylance 14.0.2 converts such columns in the same way.
 """
@@ -38,12 +38,12 @@ _NAMED: Final = {EXTENSION_NAME_KEY.encode(): BLOB_V2.encode()}
 
 
 class PreparedInput:
-    """Converts the batches of one stream.
+    """Converts the batches of one stream to the declared types.
 
     Args:
         given: schema of the stream.
-        table: schema of the table that rows are appended to; None if the rows create the table.
-        upgrades_blobs: whether blobs of a newly created table become ``lance.blob.v2``.
+        table: schema of the table to which the rows are appended; None if the write creates the table.
+        upgrades_blobs: whether blob columns of a new table are declared as ``lance.blob.v2``.
     """
 
     def __init__(self, given: pa.Schema, *, table: Schema | None = None, upgrades_blobs: bool = False) -> None:
@@ -82,7 +82,7 @@ class PreparedInput:
 
 
 def _declared(given: pa.Field, *, upgrades: bool, depth: int = 0) -> pa.Field:
-    """Return the declared field, or the same object if unchanged. Fields that no schema may have are unchanged."""
+    """Return the declared field, or the same object if unchanged. Fields nested too deeply are unchanged."""
     if is_json_text(given):
         return json_field(given)
     if upgrades and _is_blob_v1(given):

@@ -1,17 +1,17 @@
-"""Converts descriptors from the form that callers provide to the form stored in files, and writes inline values.
+"""Converts blob descriptors from the form that callers provide to the stored form, and writes inline values.
 
 ================  =========================================================================================
 Kind              Stored members; all other members are 0 or empty
 ================  =========================================================================================
-inline            position and size of the bytes in the data file, where each begins at a multiple of 64
+inline            position (a multiple of 64) and size of the bytes in the data file
 packed            position, size, blob_id
 dedicated         size, blob_id
 external          position, size, blob_id, blob_uri
-managed           position, size, blob_uri; the id of the base path, if any, as blob_id
+managed           position, size, blob_uri; blob_id contains the id of the base path, if any
 ================  =========================================================================================
 
-**Source:** files of pylance 14.0.2. This module rejects values that pylance accepts but no reader can find (a
-sidecar without an id, an inline value without bytes).
+**Source:** files of pylance 14.0.2. This module rejects descriptors that pylance accepts although no reader can
+resolve them (a sidecar without an id, an inline value without bytes).
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *
     """Convert the descriptors of a column to the form stored in its file.
 
     Args:
-        array: an array of the prepared type.
-        stored: the field in the stored shape.
+        array: the descriptors, in the form that callers provide.
+        stored: the field in the stored form.
         sink: receives the inline values.
-        is_of_table: whether the file is written for a table; the write then chooses its name, so it cannot have
-            sidecars written by the caller.
+        is_of_table: whether the file is written for a table; its name is then chosen during the write, so the caller
+            cannot have written sidecars for it.
 
     Raises:
         InvalidInputError: a descriptor lacks a value required by its kind.
-        NotSupportedError: a descriptor is not allowed in a file of a table.
+        NotSupportedError: a descriptor is not allowed in a file that is written for a table.
     """
     valid = _mask(array)
     kinds = np.where(valid, _words(array, "kind"), INLINE).astype(np.uint8)
@@ -101,22 +101,24 @@ def _check(
     refuse(kinds > MANAGED_IN_BASE, "has an unknown kind")
     if is_of_table and bool((kinds != INLINE).any()):
         raise NotSupportedError(
-            f"column {name!r}: descriptors of values in other files need a data file with a known name; write it "
-            "with LanceFileSession and commit it as a fragment"
+            f"column {name!r}: descriptors of values in other files need a data file with a known name; write the "
+            "file with LanceFileSession and commit it as a fragment"
         )
     for kind, members in _NEEDED.items():
         for member in members:
-            refuse(valid & (kinds == kind) & ~_mask(array.field(member)), f"has kind {kind} and has no {member}")
+            refuse(valid & (kinds == kind) & ~_mask(array.field(member)), f"has kind {kind} but no {member}")
     ids = _words(array, "blob_id")
     refuse(valid & ((kinds == PACKED) | (kinds == DEDICATED)) & (ids == 0), "has blob id 0; sidecar ids start at 1")
     refuse(valid & (kinds == MANAGED) & _mask(array.field("blob_id")), "is managed but has the id of a base path")
     ends_late = _words(array, "position") > _MAX_UINT64 - _words(array, "blob_size")
-    refuse(valid & (kinds != INLINE) & ends_late, "has a range that ends beyond 2^64")
+    refuse(valid & (kinds != INLINE) & ends_late, "has a range that ends above 2^64 - 1")
     uris = array.field("uri").fill_null("")
     refuse(valid & (kinds == EXTERNAL) & (pc.binary_length(uris).to_numpy() == 0), "has an empty uri")
     for uri in uris.filter(pa.array(valid & (kinds >= MANAGED))).unique().to_pylist():
         if not is_managed_path(uri):
-            raise InvalidInputError(f"column {name!r}: the uri {uri!r:.200} is not a path below a directory")
+            raise InvalidInputError(
+                f"column {name!r}: the uri of a managed blob must be a path below a directory, found {uri!r:.200}"
+            )
 
 
 def _mask(array: pa.Array) -> NDArray[np.bool_]:

@@ -1,8 +1,8 @@
-"""ReadConfig: how rows are read, passed as one value from the arguments of a scan to the decoding threads.
+"""ReadConfig: the settings for reading rows, passed as one object from a scan to the decoding threads.
 
-The defaults are defined here. A scan creates the value from its arguments once and passes it on as a whole.
+The defaults are defined here. A scan creates one object from its arguments and passes it on as a whole.
 
-Source: ``batch_size`` and ``use_stats`` as in pylance 14.0.2; the rest is our own design, see
+Source: ``batch_size`` and ``use_stats`` as in pylance 14.0.2; the rest is our own design; see
 ``docs/decisions/0009-reading-data-files.md``.
 """
 
@@ -17,22 +17,22 @@ __all__ = ["ReadConfig"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadConfig:
-    """How rows are read.
+    """The settings for reading rows.
 
     Attributes:
         batch_rows: number of rows in every batch except the last.
-        use_stats: skip rows that the statistics of a file rule out.
-        ahead_bytes: maximum encoded size of segments that are fetched and decoded before the consumer requests them.
-        ahead_segments: maximum number of segments that are read ahead. Encoded bytes may decode to a thousand times as
-            many, which is known only after decoding, so ``ahead_bytes`` alone is not enough.
-        inline_bytes: maximum encoded size of a read that uses no threads and one request: up to this size, threads cost
-            more than they save.
-        decoded_bytes: limit of the decoded bytes of all columns of a stream. While the next ranges are decoded,
-            the consumer still references a batch of the previous ranges, so twice as much may be in memory. With pages
-            of the usual 8 MiB, eight columns are read page by page.
+        use_stats: whether to skip rows that cannot match according to the file's statistics.
+        ahead_bytes: maximum total encoded size, in bytes, of the segments that are read ahead of the consumer.
+        ahead_segments: maximum number of segments that are read ahead of the consumer. Needed in addition to
+            ``ahead_bytes``, because the decoded size is known only after decoding and may be a thousand times larger.
+        inline_bytes: maximum encoded size, in bytes, of a scan that uses one request and no threads: up to this size,
+            threads cost more than they save.
+        decoded_bytes: maximum decoded size of all columns of a stream together, in bytes. While the next ranges are
+            decoded, the consumer still references a batch of the previous ranges, so up to twice as much may be in
+            memory. With the usual pages of 8 MiB, eight columns are read page by page.
 
     Raises:
-        InvalidInputError: the number of rows is not positive.
+        InvalidInputError: ``batch_rows`` is less than 1.
     """
 
     batch_rows: int = 8192
@@ -43,6 +43,6 @@ class ReadConfig:
     decoded_bytes: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        """Check the number of rows."""
+        """Check ``batch_rows``."""
         if self.batch_rows < 1:
-            raise InvalidInputError(f"batch_rows must be positive, found {self.batch_rows}")
+            raise InvalidInputError(f"batch_rows must be at least 1, found {self.batch_rows}")

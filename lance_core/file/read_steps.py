@@ -1,7 +1,8 @@
-"""Reading a file in steps, and combining many such reads with one request per step.
+"""Reading a file in steps, and combining the steps of several reads into one request each.
 
-A read is a generator: it yields the ranges that it needs next, is sent their bytes, and returns its result. Reads that
-run together share requests, so a take of many columns makes as many requests as the column with the most steps.
+A read is a generator: it yields the ranges that it needs next, receives their bytes, and finally returns its result.
+Reads that run together share requests, so reading rows of many columns takes as many requests as the column with the
+most steps.
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 __all__ = ["Read", "ReadSteps", "run_steps", "together"]
 
 Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
-"""Reads ranges of one file with as few requests as possible; called from several threads."""
+"""A function that reads ranges of one file with as few requests as possible; called from several threads."""
 
 T = TypeVar("T")
 
 ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
-"""Yields ranges of the file, is sent their bytes, and returns a ``T``."""
+"""A generator that yields the ranges to read, receives their bytes, and returns a ``T``."""
 
 
 def run_steps(steps: ReadSteps[T], read: Read) -> T:
@@ -40,7 +41,7 @@ def run_steps(steps: ReadSteps[T], read: Read) -> T:
 
 
 def together(readings: Sequence[ReadSteps[T]]) -> ReadSteps[list[T]]:
-    """Run several reads side by side and return their results in the same order."""
+    """Combine several reads into one, which returns their results in the same order."""
     if len(readings) == 1:
         return [(yield from readings[0])]
     results: list[Any] = [None] * len(readings)

@@ -1,7 +1,7 @@
-"""FileReader: open a data file and read rows of some columns.
+"""FileReader: opens a data file and reads rows of some columns.
 
-The differences between format versions are hidden behind two protocols: the metadata of a file
-(:mod:`lance_core.file.families`) and how one field is read (:mod:`lance_core.file.field_source`).
+The differences between format versions are hidden behind two protocols: one for the metadata of a file
+(:mod:`lance_core.file.file_metadata`), and one for reading a field (:mod:`lance_core.file.field_source`).
 
 **Source:** byte map in :mod:`lance_core.file.layout`; behavior of pylance 14.0.2.
 """
@@ -50,19 +50,19 @@ _OPEN_BYTES: Final = 8192
 """Minimum memory of an open file in bytes."""
 
 _PARSED: Final = 4
-"""Assumed ratio of the memory of parsed metadata to its size in the file."""
+"""Assumed ratio of the in-memory size of parsed metadata to its size in the file."""
 
 _DEFAULT_CONFIG: Final = ReadConfig()
 
 
 class FileReader:
-    """One open data file. It can be kept and shared: safe for concurrent use by several threads, and immutable.
+    """One open data file. Immutable and safe for concurrent use by several threads.
 
-    Information that is loaded lazily (metadata of columns, sources of the last projections) does not depend on which
-    caller needs it first.
+    Some information is loaded on first use (metadata of columns, sources of recent projections); it does not depend on
+    which caller uses it first.
 
     Args:
-        tail: the open file; :meth:`open` creates it and the metadata.
+        tail: the open file; use :meth:`open` to create a reader from a path.
         metadata: metadata of the file.
     """
 
@@ -87,10 +87,10 @@ class FileReader:
         Args:
             store: the store that contains the file.
             path: path of the file in the store.
-            num_bytes: size of the file if known (manifests record it); saves a request.
+            num_bytes: size of the file in bytes, as recorded in manifests; None if unknown, which costs a request.
             field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do
                 not contain the first fields of their table.
-            page_states: cache for page information found while reading rows; None = a cache that belongs to the reader.
+            page_states: cache for page information found while reading rows; None for a cache used by this reader only.
 
         Raises:
             NotFoundError: the file does not exist.
@@ -108,7 +108,7 @@ class FileReader:
 
     @property
     def memory(self) -> int:
-        """Approximate memory in bytes of the open file once all its metadata is parsed, excluding page information."""
+        """Approximate memory in bytes that the open file uses once all metadata is parsed, without page information."""
         return _OPEN_BYTES + _PARSED * self._tail.num_bytes_held
 
     @property
@@ -133,7 +133,7 @@ class FileReader:
 
     @property
     def metadata(self) -> MetadataReader:
-        """Footer, tables, global buffers and column metadata of a file of version 2.0 or later.
+        """Metadata of a file of version 2.0 or later: footer, tables, global buffers, and columns.
 
         Raises:
             NotSupportedError: the file has version 0.1.
@@ -144,15 +144,19 @@ class FileReader:
 
     @property
     def column_metadatas(self) -> list[ColumnMetadata]:
-        """The pages of every column of a file of version 2.0 or later; read on first use."""
+        """Metadata of every column of a file of version 2.0 or later; read on first use."""
         return self.metadata.columns(range(self.metadata.footer.num_columns))
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
-        """Raise ``CorruptDataError`` unless the file has all columns that a manifest lists (field id → column)."""
+        """Check that the file has all columns that the manifest lists (a map from field ids to columns).
+
+        Raises:
+            CorruptDataError: a column is missing.
+        """
         self._metadata.check_columns(columns)
 
     def statistics(self, field_ids: Sequence[int]) -> RowStatistics | None:
-        """Return the statistics of some fields that the file records; None if it records no statistics.
+        """Return the statistics that the file records for some fields; None if it records no statistics.
 
         Raises:
             CorruptDataError: the statistics are damaged.
@@ -175,14 +179,14 @@ class FileReader:
             fields: top-level fields, pruned as needed (:func:`lance_core.schema.projection.project`). Without fields,
                 the batches have rows but no columns.
             config: read settings.
-            column_indices: maps the field id of every leaf of ``fields`` to its column in this file; by default as
-                recorded in the file's own schema.
-            row_range: rows ``[start, stop)``; all by default.
-            in_runs: join batches from the same pages into one batch, whose size is a multiple of the batch size; for
-                callers that process all rows together.
+            column_indices: maps the field id of every leaf of ``fields`` to its column in this file; by default, the
+                file's own schema is used.
+            row_range: the rows ``[start, stop)`` to read; by default, all rows.
+            in_runs: whether to join batches from the same pages into larger batches, whose sizes are multiples of the
+                batch size; for callers that do not need batches of a fixed size.
 
         Yields:
-            Batches in row order; slices of decoded pages, zero-copy if the pages allow it.
+            Batches in row order. They are slices of decoded pages, without a copy where possible.
 
         Raises:
             InvalidInputError: the range extends past the end of the file, or a leaf has no column.
@@ -226,8 +230,8 @@ class FileReader:
 
         Args:
             fields: top-level fields, pruned as needed; at least one.
-            rows: row numbers, in any order, duplicates allowed.
-            column_indices: maps field ids to columns of this file.
+            rows: row numbers, in any order, possibly with duplicates.
+            column_indices: maps field ids to columns in this file; by default, the file's own schema is used.
 
         Raises:
             RowOutOfRangeError: a row number is negative or too large.
@@ -249,7 +253,7 @@ class FileReader:
         return table if order is None else table.take(pa.array(np.argsort(order)))
 
     def _take_ascending(self, sources: Sequence[FieldSource], rows: NDArray[np.int64]) -> list[list[pa.Array]]:
-        """Read the rows of every column. Columns that are read in steps share their requests."""
+        """Read rows of every column. Columns that are read in steps share their requests."""
         if not len(rows):
             return [[] for _ in sources]
         read = self._tail.read_scattered
@@ -292,7 +296,7 @@ class FileReader:
         return start, stop
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:
-        """Return the sources of a projection; the last few projections are kept."""
+        """Return the sources of a projection; those of the last few projections are cached."""
         for known, indices, sources in self._known:
             if (
                 indices == column_indices
@@ -308,7 +312,7 @@ class FileReader:
 
 @lru_cache(maxsize=64)
 def _stored_schema(fields: tuple[Field, ...]) -> tuple[pa.Schema, bool]:
-    """Return the Arrow schema of some fields without extension types, and whether any field has an extension type."""
+    """Return the Arrow schema of some fields without extension types, and whether any field has such a type."""
     return pa.schema(list(map(arrow_field, fields))), any(map(has_extension, fields))
 
 
@@ -317,7 +321,7 @@ def _without_columns(num_rows: int) -> pa.RecordBatch:
 
 
 def _joined(arrays: list[pa.Array], dtype: pa.DataType) -> pa.ChunkedArray:
-    """Join the arrays of a column, unless the result exceeds the capacity of an array."""
+    """Join the arrays of a column into one, unless they do not fit into one array."""
     if len(arrays) > 1:
         with suppress(pa.ArrowInvalid):
             arrays = [pa.concat_arrays(arrays)]

@@ -22,11 +22,11 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.int64]:
-    """Check row numbers and return them with shape (num_rows,).
+    """Check row numbers and return them as an array with shape (num_rows,).
 
     Raises:
         InvalidTypeError: a number is not an integer.
-        RowOutOfRangeError: a number is larger than any row number.
+        RowOutOfRangeError: a number exceeds the maximum row number.
         InvalidInputError: the argument is not a flat list.
     """
     plain = _flat(indices)
@@ -42,11 +42,11 @@ def row_positions(indices: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[n
 
 
 def row_ids(ids: Sequence[int] | NDArray[Any] | pa.Array) -> NDArray[np.uint64]:
-    """Check 64-bit row ids and return them with shape (num_rows,).
+    """Check row ids and return them as an array with shape (num_rows,).
 
     Raises:
         InvalidTypeError: a number is not an integer.
-        RowOutOfRangeError: an id is negative or has more than 64 bits.
+        RowOutOfRangeError: an id is negative or does not fit into 64 bits.
         InvalidInputError: the argument is not a flat list.
     """
     plain = _flat(ids)
@@ -68,7 +68,7 @@ def row_number(name: str, value: Any) -> int:
 
     Raises:
         InvalidTypeError: the value is not a whole number.
-        RowOutOfRangeError: the value is larger than any row number.
+        RowOutOfRangeError: the value exceeds the maximum row number.
     """
     try:
         number = index(value)

@@ -1,9 +1,9 @@
-"""Scan: planned segments → arrays → record batches of exactly the requested size.
+"""Scans: decodes planned segments and cuts the resulting arrays into record batches of exactly the requested size.
 
-Segments are fetched and decoded by a few threads (numpy and Arrow release the interpreter lock in their loops), in the
-order in which the consumer needs them. The number of bytes read ahead of the consumer is limited. A small scan uses no
-threads and fetches all of its bytes with one request. Batches are slices of decoded segments; only a batch that crosses
-the end of a segment is copied.
+A few threads fetch and decode segments in the order in which the consumer needs them (numpy and Arrow release the
+interpreter lock in their loops). The number of bytes read ahead of the consumer is limited. A small scan uses no
+threads and fetches all of its bytes with one request. Batches are slices of decoded segments; only a batch that extends
+across the end of a segment is copied.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class FieldPlan:
     """The read plan of one top-level field.
 
     Attributes:
-        source: the field.
+        source: the source of the field.
         segments: the segments that cover the requested rows, in row order.
-        pace: splits segments that take more memory; None = segments are decoded as a whole.
+        pace: limits for splitting large segments; None to decode every segment as a whole.
     """
 
     source: FieldSource
@@ -49,11 +49,11 @@ class FieldPlan:
 
     @property
     def is_one_array(self) -> bool:
-        """Whether the rows are decoded together into an array that can be returned unchanged."""
+        """Whether all rows are decoded into a single array that can be returned unchanged."""
         return len(self.segments) == 1 and self.pace is None and not _needs_copies(arrow_type(self.source.field))
 
     def pieces(self) -> Iterator[Segment]:
-        """Yield the segments, cut to the sizes that are decoded at a time."""
+        """Yield the segments, with those that exceed the limits cut into smaller ones."""
         source, pace = self.source, self.pace
         for segment in self.segments:
             if pace is None or source.memory_of(segment) <= pace.max_memory:
@@ -78,13 +78,13 @@ def scan_batches(
     Args:
         plans: one plan per column, at least one; all cover the same rows.
         schema: schema of the arrays that the plans' sources decode.
-        num_rows: number of those rows.
-        config: rows per batch, and read-ahead limits.
+        num_rows: number of rows that each plan covers.
+        config: number of rows per batch, and limits for reading ahead.
         read: reads ranges of the file; called from several threads.
-        finish: a row-wise function that is applied to every batch; several batches may be slices of one result.
-        in_runs: whether batches that are slices of the same arrays are joined into one, whose size is a multiple of
-            the batch size.
-        in_memory: whether ``read`` makes no requests.
+        finish: a row-wise function that is applied to the data; several batches may be slices of one result.
+        in_runs: whether batches that are slices of the same arrays are joined into one batch, whose size is a
+            multiple of the batch size.
+        in_memory: whether the file is in memory, so that ``read`` makes no requests.
     """
     batch_rows = config.batch_rows
     if num_rows <= batch_rows and all(plan.is_one_array for plan in plans):
@@ -218,7 +218,7 @@ class _ReadAhead:
 
     def _submit(self) -> None:
         if self._next_job is None:
-            raise InternalError("a scan requested more segments than were planned")
+            raise InternalError("a scan requested more segments than planned")
         index, segment = self._next_job
         self._next_job = next(self._jobs, None)
         self._ahead_bytes += segment.num_bytes
@@ -239,7 +239,7 @@ def _decoder_of(plans: Sequence[FieldPlan], read: Read, config: ReadConfig, *, i
 
 
 class _Cursor:
-    """Slices the segments of one plan into pieces of any size."""
+    """Reads any number of rows at a time from the segments of one plan."""
 
     __slots__ = ("_array", "_index", "_must_copy", "_position", "_segments")
 
@@ -251,12 +251,12 @@ class _Cursor:
         self._position = 0
 
     def num_at_hand(self) -> int:
-        """Return the number of rows left in the current segment that can be returned as slices of one array."""
+        """Return the number of remaining rows in the current segment that can be returned as slices of one array."""
         self._load()
         return 0 if self._must_copy or self._array is None else len(self._array) - self._position
 
     def take(self, num_rows: int) -> pa.Array:
-        """Return the next ``num_rows`` rows; copied only if they span several segments."""
+        """Return the next ``num_rows`` rows, which are copied only if they span several segments."""
         pieces = []
         missing = num_rows
         while missing:

@@ -1,10 +1,10 @@
-"""Session: keeps information about files for later readers, within a budget of bytes.
+"""Session: caches information about open files for later readers, up to a size limit.
 
-The information about an open data file consists of its footer, the metadata of its columns, and the page information
+The cached information about a data file consists of its footer, the metadata of its columns, and the page information
 found while reading rows (chunk directories, dictionaries). Data files never change, so any number of scans and threads
-can share this information. A file is identified by its store, its path and its recorded size.
+can share this information. A file is identified by its store, its path, its recorded size, and its recorded field ids.
 
-A session is passed to code that opens files. :data:`UNCACHED` keeps nothing and is the default.
+A session is passed to functions that open files. The default, :data:`UNCACHED`, caches nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class _FileKey:
 
 
 class Session:
-    """Caches with one shared budget. Safe for concurrent use by several threads.
+    """Cache for open data files and their page information. Safe for concurrent use by several threads.
 
     Args:
-        max_bytes: approximate limit of the cached memory in bytes; 0 = no cache. Mapped local files do not count.
+        max_bytes: approximate maximum size of the cache in bytes; 0 to cache nothing. Mapped local files do not count.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -53,29 +53,29 @@ class Session:
 
     @property
     def max_bytes(self) -> int:
-        """Limit of the cached memory in bytes."""
+        """Approximate maximum size of the cache in bytes."""
         return self._cache.max_bytes
 
     @property
     def num_bytes(self) -> int:
-        """Approximate size of the cached memory in bytes."""
+        """Approximate current size of the cache in bytes."""
         return self._cache.num_bytes
 
     def open_file(
         self, store: ObjectStore, path: str, *, num_bytes: int | None, field_ids: Sequence[int] | None = None
     ) -> FileReader:
-        """Open a data file, or return the cached one. Files of unknown size are not cached.
+        """Open a data file, or return the cached reader. Files of unknown size are not cached.
 
         Args:
             store: the store that contains the file.
             path: path of the file in the store.
-            num_bytes: size of the file as recorded in the manifest; None = unknown.
+            num_bytes: size of the file in bytes, as recorded in the manifest; None if unknown.
             field_ids: ids of the file's fields as recorded in the manifest.
 
         Raises:
             NotFoundError: the file does not exist.
             CorruptDataError: the file is not a data file, or is damaged.
-            UnsupportedVersionError: this library does not read the version.
+            UnsupportedVersionError: the file's format version is not supported.
             NotSupportedError: the schema has a field that this library does not support.
         """
         if num_bytes is None or not self.max_bytes:

@@ -1,4 +1,4 @@
-"""TableContext: information from the table that a data file is written for."""
+"""TableContext: information about the table that a data file is written for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ExternalValues", "TableContext"]
 
 
 class ExternalValues(Protocol):
-    """Handles values that are given as URIs."""
+    """Handles blob values that are given as URIs."""
 
     def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Return the form in which references are stored.
+        """Return references in the form in which they are stored.
 
         Returns:
             For each URI, the id of the base path that contains it and its path below the base path; 0 and the URI
@@ -27,16 +27,16 @@ class ExternalValues(Protocol):
         """
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """Fetch the bytes if values are copied into the table; None if they are only referenced."""
+        """Return the bytes of the values if they are copied into the table; None if they are only referenced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContext:
-    """Values that a file of a table has and a standalone file does not have.
+    """What the writer of a data file needs from the table; standalone files have no such context.
 
     Attributes:
-        sidecars: creates the files next to the data file, for blob values.
-        external: handles URIs in blob columns; None = they are rejected.
+        sidecars: creates the sidecars of the data file, which contain blob values.
+        external: handles URIs in blob columns; None if they are rejected.
         dictionaries: maps field ids to the initial values of dictionary columns, in format 0.1; new values are
             appended.
     """

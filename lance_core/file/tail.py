@@ -1,4 +1,4 @@
-"""FileTail: the end of a data file, where all versions keep their metadata, read once.
+"""FileTail: the end of a data file, which contains the metadata in all versions and is read only once.
 
 **Source:** the last 8 bytes of every version: ``u16 major, u16 minor, "LANC"``.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FileTail"]
 
 _MAPPED_BYTES: Final = 128 * 1024 * 1024
-"""Files up to this size stay mapped while they are open; the parts of them that were read may stay in memory."""
+"""Files of at most this many bytes stay mapped while they are open; parts that were read may stay in memory."""
 
 _TRAILER: Final = struct.Struct("<HH4s")
 
@@ -34,11 +34,11 @@ class FileTail:
     Args:
         store: the store that contains the file.
         path: path of the file in the store.
-        num_bytes: size of the file if known (manifests record it); saves a request.
+        num_bytes: size of the file in bytes, as recorded in manifests; None if unknown, which costs a request.
 
     Attributes:
         path: path of the file in the store.
-        num_bytes: size of the file.
+        num_bytes: size of the file in bytes.
         start: position of the first byte in memory; everything from there to the end of the file is in memory.
 
     Raises:
@@ -58,7 +58,7 @@ class FileTail:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether a range of :meth:`read_scattered` costs nothing until its bytes are accessed."""
+        """Whether reading a range with :meth:`read_scattered` costs nothing until its bytes are accessed."""
         return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
 
     @property
@@ -68,26 +68,26 @@ class FileTail:
 
     @property
     def num_bytes_held(self) -> int:
-        """Number of bytes of the file in memory, excluding a mapping."""
+        """Number of bytes of the file that are in memory, excluding mapped memory."""
         return self.num_bytes - self.start
 
     @property
     def version(self) -> LanceFileVersion:
-        """The version recorded in the last bytes.
+        """The format version recorded in the last bytes of the file.
 
         Raises:
             CorruptDataError: the file is not a data file.
             UnsupportedVersionError: the version is newer than any known version.
         """
         if self.num_bytes < _TRAILER.size:
-            raise self._corrupt(f"the file has {self.num_bytes} bytes, too few for a footer")
+            raise self._corrupt(f"the file has {self.num_bytes} bytes, which is too few for a footer")
         major, minor, magic = _TRAILER.unpack(self._tail[-_TRAILER.size :])
         if magic != MAGIC:
             raise self._corrupt(f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
         return LanceFileVersion.from_pair(major, minor)
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Read bytes of the file; this makes no request if the tail contains them.
+        """Read ranges of the file; this makes no request if the tail contains them.
 
         Raises:
             CorruptDataError: a range extends past the end of the file.
@@ -99,10 +99,10 @@ class FileTail:
         return self._store.get_ranges(self.path, ranges)
 
     def read_scattered(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Like :meth:`read`, for small scattered parts of the file.
+        """Like :meth:`read`, but for small parts scattered over the file.
 
-        If the store maps files, a small file is mapped once for all such reads: a mapping is populated page by page on
-        first access, which costs more than reading the parts themselves.
+        If the store maps files, a small file is mapped only once for all such reads: the memory pages of a new mapping
+        are loaded on first access, which costs more than reading the parts themselves.
         """
         if not self.is_mapped:
             return self.read(ranges)
@@ -114,7 +114,7 @@ class FileTail:
         return [self._mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
 
     def extend(self, start: int) -> None:
-        """Load everything from ``start`` on into memory."""
+        """Load everything from position ``start`` to the end of the file into memory."""
         if start < self.start:
             [self._tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
             self.start = start

@@ -2,7 +2,7 @@
 
 Arrow checks consistency only on request, and its full check takes longer than writing. Offsets and indices are
 therefore checked with a single comparison, and text only if it is not ASCII. Values below a null have no meaning and
-may be arbitrary, as long as their offsets are in order; pyarrow itself puts indices of empty dictionaries there.
+may be arbitrary, as long as their offsets are in order; pyarrow itself creates invalid dictionary indices there.
 
 Source: Arrow columnar format.
 """
@@ -28,7 +28,7 @@ def require_valid(array: pa.Array, where: str) -> pa.Array:
     """Check that an array is valid.
 
     Returns:
-        The array; if values below nulls break a rule, a copy that is null there at every level.
+        The array, or a copy in which all values below nulls are null at every level, if any of them is invalid.
 
     Raises:
         InvalidInputError: offsets or indices are out of range, text is not UTF-8, or a decimal or time value is out of
@@ -72,7 +72,7 @@ def _without_hidden_values(array: pa.Array) -> pa.Array:
 
 
 def _check(array: pa.Array, *, has_values: bool = True) -> None:
-    """Check offsets and, if ``has_values`` is set, values."""
+    """Check offsets, and also values if ``has_values`` is True."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     dtype = array.type
@@ -105,7 +105,7 @@ def _check_indices(array: pa.DictionaryArray, *, has_values: bool) -> None:
         return
     bounds = pc.min_max(array.indices).as_py()
     if bounds["max"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(array.dictionary):
-        raise pa.ArrowInvalid(f"an index of a dictionary of {len(array.dictionary)} values is out of range")
+        raise pa.ArrowInvalid(f"a dictionary index is out of range; the dictionary has {len(array.dictionary)} values")
     _check(array.dictionary)
 
 
@@ -124,5 +124,5 @@ def _ascending_offsets(array: pa.Array, is_large: bool) -> NDArray[Any]:
     words: NDArray[Any] = bytes_of(array.buffers()[1]).view("<i8" if is_large else "<i4")
     offsets = words[array.offset : array.offset + len(array) + 1]
     if bool((offsets[1:] < offsets[:-1]).any()):
-        raise pa.ArrowInvalid("the offsets of its values are not in ascending order")
+        raise pa.ArrowInvalid("the offsets are not in ascending order")
     return offsets

@@ -1,7 +1,7 @@
-"""Reading many values of one object: small values that are close together are read together.
+"""Reads many values from one object; small values that are close together are read together.
 
-A value is a range of the object. A separate request and buffer for each small value would be inefficient, so values are
-joined into runs, which are read and then split in one step.
+A value is a range of the object. A separate request and buffer for each small value would be inefficient, so small
+values are joined into runs, which are read and then split in one step.
 
 Source: our measurements.
 """
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["read_values"]
 
 _SMALL_BYTES: Final = 8 * 1024
-"""If the values are larger than this on average, they are returned as read, without a copy."""
+"""If the average size of the values in bytes is above this limit, they are returned as read, without a copy."""
 
 _GAP_BYTES: Final = 512
-"""Neighboring values that are at most this far apart are read together; values begin at multiples of 64."""
+"""Neighboring values that are at most this many bytes apart are read together; values begin at multiples of 64."""
 
 
 def read_values(
@@ -38,8 +38,8 @@ def read_values(
 
     Args:
         read: reads ranges of the object.
-        starts: (num_values,) starts in bytes; checked to be inside the object.
-        sizes: (num_values,) sizes in bytes.
+        starts: start position of each value in the object, shape (num_values,); the caller has checked them.
+        sizes: size of each value in bytes, shape (num_values,).
     """
     first, length = starts.astype(np.int64), sizes.astype(np.int64)
     stops = first + length

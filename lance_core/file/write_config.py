@@ -1,7 +1,7 @@
-"""WriteConfig: the settings for writing data files, passed as one value from a write operation to the page writers.
+"""WriteConfig: the settings for writing data files, passed as one object from a write operation to the page writers.
 
-The defaults are defined here, as is the only rule for how much data a column collects. A write operation creates the
-value from its arguments once and passes it on as a whole.
+The defaults, and the rule for how much data a column collects, are defined only here. A write operation creates one
+object from its arguments and passes it on as a whole.
 
 Source: defaults of pylance 14.0.2.
 """
@@ -28,18 +28,18 @@ __all__ = [
 
 DEFAULT_MAX_ROWS_PER_FILE: Final = 1024 * 1024
 DEFAULT_MAX_BYTES_PER_FILE: Final = 90 * 1024 * 1024 * 1024
-"""Datasets that ``lance_pipelines`` declares have a lower limit: ``lance_pipelines/ingest/declaration.py``."""
+"""Datasets declared with ``lance_pipelines`` have a lower limit; see ``lance_pipelines/ingest/declaration.py``."""
 
 DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
 
 DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Number of bytes collected per column before a page is written; less in files with more than 24 leaf columns."""
+"""Number of bytes to collect per column before a page is written; lower in files with more than 24 leaf columns."""
 
 _MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
-"""Default limit of the bytes collected by all columns together: files with many columns get smaller pages."""
+"""Default limit for the bytes collected by all columns together; files with many columns get smaller pages."""
 
 DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
-"""An array that is larger than this is cut into several pages."""
+"""Arrays with more bytes than this are cut into several pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +47,20 @@ class WriteConfig:
     """The settings for writing data files.
 
     Attributes:
-        version: format of the files.
-        max_rows_per_file: maximum number of rows per file; exact.
-        max_bytes_per_file: no rows are added to a file that has reached this size.
-        data_cache_bytes: bytes to collect before pages are written, shared by the top-level columns; None = 8 MiB each.
-        max_page_bytes: upper bound of a page's values in memory, unless a single row is larger.
+        version: format version of the files.
+        max_rows_per_file: exact maximum number of rows per file.
+        max_bytes_per_file: size in bytes; no more rows are added to a file that has reached it.
+        data_cache_bytes: number of bytes that all top-level columns together collect before pages are written; None for
+            8 MiB per column.
+        max_page_bytes: maximum in-memory size of a page's values in bytes, unless a single row is larger.
         max_rows_per_group: number of rows per batch in files of format 0.1.
-        file_token: 16 hexadecimal digits at the end of the stem of every file name.
+        file_token: 16 hexadecimal digits that end the stem of every file name; None for random names.
         ingests_external_blobs: whether blob values given as URIs are copied into the table instead of referenced.
         allows_outside_blobs: whether references to blob values may point outside the table's base paths.
-        blob_pack_bytes: maximum size of a sidecar shared by several blob values; None for the default.
+        blob_pack_bytes: maximum size in bytes of a sidecar shared by several blob values; None for the default.
 
     Raises:
-        InvalidInputError: a size is not positive.
+        InvalidInputError: a size or number of rows is too small.
     """
 
     version: LanceFileVersion = DEFAULT_VERSION
@@ -74,17 +75,17 @@ class WriteConfig:
     blob_pack_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        """Check the sizes."""
+        """Check the sizes and numbers of rows."""
         if self.max_page_bytes < 1 or (self.data_cache_bytes or 0) < 0:
             sizes = f"max_page_bytes={self.max_page_bytes}, data_cache_bytes={self.data_cache_bytes}"
-            raise InvalidInputError(f"page sizes must be positive: {sizes}")
+            raise InvalidInputError(f"max_page_bytes must be at least 1 and data_cache_bytes at least 0, found {sizes}")
         for name in ("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group"):
             value: int = getattr(self, name)
             if value < 1:
                 raise InvalidInputError(f"{name} must be at least 1, found {value}")
 
     def column_cache_bytes(self, schema: Schema) -> int:
-        """Return how many bytes a top-level column of a file collects before it writes a page."""
+        """Return the number of bytes that a top-level column collects before it writes a page."""
         num_columns = len(schema.fields)
         total = DEFAULT_DATA_CACHE_BYTES * num_columns if self.data_cache_bytes is None else self.data_cache_bytes
         # A cache larger than a file would make every file a single page per column.

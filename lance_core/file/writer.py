@@ -1,9 +1,9 @@
-"""FileWriter: record batches → columns → one data file of format 2.0, 2.1 or 2.2.
+"""FileWriter: writes record batches to a data file of format 2.0, 2.1, or 2.2.
 
-The container is the same for all of these formats: page buffers, global buffers, column metadata, tables, footer, in
-the order of the byte map in :mod:`lance_core.file.layout`. The format determines the columns: every top-level field has
-a :class:`~lance_core.file.field_writer.FieldWriter` of its kind. Only the data that the field writers collect, a few
-pages that are being encoded on other threads, and the page descriptions stay in memory.
+The container is the same for all of these formats: page buffers, global buffers, column metadata, tables, and footer,
+in the order of the byte map in :mod:`lance_core.file.layout`. The format determines the columns: every top-level field
+has a :class:`~lance_core.file.field_writer.FieldWriter` for the format. Only the data collected by the field writers, a
+few pages that are being encoded on other threads, and the page descriptions are kept in memory.
 
 :func:`lance_core.file.families.open_writer` creates the writer for any version, including 0.1.
 
@@ -45,19 +45,19 @@ _PADDING: Final = bytes([BUFFER_PAD_BYTE]) * BUFFER_ALIGNMENT
 class FileWriter(DataFileWriter):
     """Writes one data file.
 
-    Leaving the ``with`` block without calling :meth:`finish` aborts the write, and so does a failed :meth:`finish`.
+    Leaving the ``with`` block without calling :meth:`finish` aborts the write, as does a failed :meth:`finish`.
 
     Args:
         stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
         config: write settings.
-        field_writers: creates the writers of the fields.
-        table: the table that the file is written for. The file's schema then marks dictionary fields, as the reference
-            does, and values of ``lance.blob.v2`` columns can be stored; None = such columns are rejected.
+        field_writers: creates the field writer for each top-level field.
+        table: the table that the file is written for; None for a standalone file. For a table, the file's schema marks
+            dictionary fields, as in pylance, and values of ``lance.blob.v2`` columns can be stored.
 
     Raises:
-        UnsupportedVersionError: the version does not support a type of the schema.
-        NotSupportedError: a type of the schema cannot be stored.
+        UnsupportedVersionError: the format version does not support a type in the schema.
+        NotSupportedError: a type in the schema cannot be stored.
     """
 
     def __init__(
@@ -90,15 +90,15 @@ class FileWriter(DataFileWriter):
 
     @property
     def num_bytes(self) -> int:
-        """Estimate of the file size: number of bytes written so far plus the memory size of the collected rows."""
+        """Estimated file size in bytes: the bytes written so far plus the in-memory size of the collected rows."""
         collected = sum(column.num_bytes for column in self._columns)
         return self._stream.position + self._queue.num_bytes + collected
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows. The batch's memory is referenced until its pages are written.
+        """Add rows. The batch is kept in memory until its pages are written.
 
         Raises:
-            SchemaMismatchError: the batch does not match the schema; none of it was added.
+            SchemaMismatchError: the batch does not match the schema; none of its rows was added.
             StorageError: the stream failed; the file can no longer be finished.
         """
         self._require_open()
@@ -114,22 +114,22 @@ class FileWriter(DataFileWriter):
         self._is_open = True
 
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Store bytes next to the columns.
+        """Store bytes in a new global buffer.
 
         Returns:
-            The index of the buffer; the first is 1, because index 0 is the file's own descriptor.
+            The index of the buffer, at least 1, because index 0 is the file descriptor.
         """
         self._require_open()
         self._global_buffers.append(self.write_aligned(pa.py_buffer(data)))
         return len(self._global_buffers)
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
-        """Add or replace an entry in the schema metadata of the file's descriptor."""
+        """Add or replace an entry in the schema metadata of the file."""
         self._require_open()
         self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
 
     def finish(self) -> WrittenFile:
-        """Write the collected data, the metadata and the footer, and commit the stream.
+        """Write the collected data, the metadata, and the footer, and commit the stream.
 
         Raises:
             InvalidInputError: the writer was finished or aborted, or an earlier write failed.
@@ -169,7 +169,7 @@ class FileWriter(DataFileWriter):
         return ByteRange(start, start + buffer.size)
 
     def abort(self) -> None:
-        """Abort and remove what was written. Safe to call after any failure, and more than once."""
+        """Abort the write and discard the unfinished file. Safe to call after any failure, and more than once."""
         self._is_open = False
         self._columns = []
         self._queue.close()
@@ -193,11 +193,11 @@ def _container_tail(
     global_buffers: Sequence[ByteRange],
     version: LanceFileVersion,
 ) -> bytes:
-    """Serialize the descriptor, the column metadata, both tables and the footer.
+    """Serialize the file descriptor, the column metadata, both tables, and the footer.
 
     Args:
-        start: position of the first byte.
-        descriptor: the file's own descriptor, global buffer 0.
+        start: position in the file at which the result will be written.
+        descriptor: the file descriptor, which becomes global buffer 0.
         metadata: the serialized metadata of every column.
         global_buffers: locations of the other global buffers.
         version: format version of the file.

@@ -1,4 +1,4 @@
-"""StructuralFieldWriter: the columns of one top-level field in a file of format 2.1 or 2.2, one per leaf.
+"""StructuralFieldWriter: writes one top-level field to a file of format 2.1 or 2.2, with one column per leaf.
 
 Source: ``lance.file.v2.ColumnMetadata``; spec of the structural formats.
 """
@@ -32,7 +32,7 @@ class StructuralFieldWriter:
 
     Args:
         field: the top-level field.
-        file: the file that the field is written to.
+        file: settings and objects shared by the field writers of the file.
     """
 
     def __init__(self, field: Field, file: FileInProgress) -> None:
@@ -54,11 +54,11 @@ class StructuralFieldWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Size in memory of the data collected but not yet written, in bytes."""
+        """In-memory size in bytes of the data that has been collected but not yet written."""
         return self._cache.num_bytes
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write the values that belong outside the pages; :meth:`write` then uses their descriptors."""
+        """Write the values that are stored outside the pages; :meth:`write` then uses their descriptors."""
         if self._blobs is not None:
             self._described = self._blobs.place(array, sink)
 
@@ -74,7 +74,7 @@ class StructuralFieldWriter:
             self._write_pages(first_row, part, sink)
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """Return one column per leaf, depth first."""
+        """Return the columns, one per leaf, depth first."""
         if self._blobs is not None:
             self._blobs.finish()
         return [

@@ -37,10 +37,10 @@ __all__ = ["StructuralSource", "structural_sources"]
 
 _MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
-"""Larger pages are decoded in several segments."""
+"""Pages with more bytes than this are decoded in several segments."""
 
 _MERGED_BYTES: Final = 2 * 1024 * 1024
-"""Neighboring segments smaller than this are decoded together."""
+"""Neighboring segments with fewer bytes than this are decoded together."""
 
 
 def structural_sources(
@@ -51,8 +51,7 @@ def structural_sources(
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
-        column_indices: maps the field id of every leaf of ``fields`` to its column; None = as recorded in the file's
-            own schema.
+        column_indices: maps the field id of every leaf of ``fields`` to its column; None to use the file's own schema.
 
     Raises:
         InvalidInputError: a leaf has no column.
@@ -106,7 +105,7 @@ class StructuralSource:
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
-        """Cut rows into segments at the page boundaries of every leaf; split large pages and join small ones."""
+        """Cut rows into segments at the page boundaries of every leaf, splitting large pages and joining small ones."""
         segments = plan_segments(
             self._columns,
             start,
@@ -122,7 +121,7 @@ class StructuralSource:
         return cast("PageSegment", segment).memory
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[PageSegment]:
-        """Split the rows into segments of the requested size: parts of pages, or several small pages."""
+        """Split a segment into segments of the requested size: parts of pages, or several small pages."""
         pieces = plan_segments(
             self._columns,
             segment.start,
@@ -136,7 +135,7 @@ class StructuralSource:
         return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the buffers of the pages that the segment reads completely."""
+        """Return the byte ranges of the buffers of those pages that the segment reads completely."""
         return [
             buffer
             for part in cast("PageSegment", segment).slices
@@ -159,11 +158,11 @@ class StructuralSource:
         return assemble(self._field, run_steps(together(pages), read))
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Read individual rows, ascending."""
+        """Read individual rows, given in ascending order."""
         return run_steps(self.take_steps(rows), read)
 
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
-        """Like :meth:`take`, but step by step, so that several fields can share their requests."""
+        """Like :meth:`take`, but in steps, so that several fields can share requests."""
         if bool((rows[1:] == rows[:-1]).any()):
             distinct, places = np.unique(rows, return_inverse=True)
             arrays = yield from self.take_steps(distinct)
@@ -178,7 +177,7 @@ class StructuralSource:
         return [assemble(self._field, leaves[at : at + step]) for at in range(0, len(leaves), step)]
 
     def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:
-        """Return the merge keys of all pages of a leaf; computed once."""
+        """Return the merge keys of all pages of a leaf, which are computed only once."""
         if column.index not in self._keys:
             self._keys[column.index] = [merge_key(page) for page in column.pages]
         return self._keys[column.index]

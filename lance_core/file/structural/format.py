@@ -1,4 +1,4 @@
-"""The structural formats, 2.1 and 2.2, as an entry of :mod:`lance_core.file.families`."""
+"""The ``FileFormat`` of the structural formats, 2.1 and 2.2; used by :mod:`lance_core.file.families`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Estimates the memory of a page's decoded values from its description alone.
+"""Estimates the memory of a page's decoded values from the page's description alone.
 
-Fixed-width values and dictionary values are estimated from their number. Strings take about their
+The estimate for fixed-width values and dictionary values is based on their number. Strings take about their
 stored size, or several times as much if they are compressed.
 
 **Source:** ``lance.encodings21.PageLayout``.
@@ -27,7 +27,7 @@ _EXPANSION: Final = 4
 """Assumed ratio of decoded to stored size for compressed strings; FSST and zstd shrink most text by 2 to 4 times."""
 
 _OFFSET_BITS: Final = 32
-"""Bits per offset of a string or list. For lists, one offset is counted per item, the worst case: one item per list."""
+"""Bits per offset of a string or list. For lists, one offset per item is assumed, which is the worst case."""
 
 _SHORT_OFFSETS: Final = (pa.string(), pa.binary())
 

@@ -1,9 +1,9 @@
-"""Reading pages of a file: converts the requests of decoders to ranges of the file.
+"""Reads pages of a file: converts the requests of decoders to ranges of the file.
 
 Parts that are close together are fetched as one extent. If the store maps files, an extent costs nothing until its
-bytes are accessed, so one extent covers all parts of a buffer; otherwise gaps are skipped and the extents are joined.
+bytes are accessed, so one extent covers all parts of a buffer; otherwise, large gaps are skipped.
 
-Source: design, see ``docs/decisions/0009-reading-data-files.md``.
+Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ __all__ = ["merge_key", "read_page", "read_pages_as_one"]
 T = TypeVar("T")
 
 _MAX_SPREAD: Final = 2
-"""Buffers of several pages are mapped as one extent if it is at most this many times as long as the buffers."""
+"""Buffers of several pages are mapped as one extent if the extent is at most this many times their total size."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
-"""Parts of a buffer that are at most this far apart are fetched together; a request costs more than such a gap."""
+"""Parts of a buffer that are at most this many bytes apart are fetched together, which costs less than a request."""
 
 
 def read_page(
@@ -53,7 +53,7 @@ def read_page(
     Args:
         column: the leaf.
         page_index: index of the page among the leaf's pages that have rows.
-        rows: rows of the page, in the unit of ``Page.length``.
+        rows: the rows to read, relative to the start of the page, in units of ``Page.length``.
         states: cached information about pages of this file.
         is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
 
@@ -74,7 +74,7 @@ def read_page(
 
 
 def merge_key(page: Page) -> bytes | None:
-    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = not at all."""
+    """Return the merge key of a page: pages with equal keys can be read as one. None if it must be read alone."""
     layout = page.layout
     return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
 
@@ -92,7 +92,7 @@ def read_pages_as_one(
     Args:
         column: the leaf.
         page_indices: the pages, ascending.
-        rows: rows of all of these pages, numbered as if the pages were consecutive.
+        rows: the rows to read, numbered across these pages as if they were consecutive.
         states: cached information about pages of this file.
         is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
     """
@@ -133,7 +133,7 @@ def _decoded_as_one(
         pages: the pages.
         views: the bytes of all buffers of the pages.
         rows: as in :func:`read_pages_as_one`.
-        span: start and bytes of a part of the file that contains all of them.
+        span: start and bytes of a range of the file that contains all buffers; None if they were read separately.
     """
     opened, data = [], []
     at = 0
@@ -157,7 +157,7 @@ def _decoded_as_one(
 def _opened(
     column: LeafColumn, page_index: int, states: PageCache[PageState], *, is_mapped: bool
 ) -> ReadSteps[PageState]:
-    """Return the state of a page; it is read on first use."""
+    """Return the state of a page, which is read on first use."""
     key = (column.index, page_index)
     state = states.get(key)
     if state is None:
@@ -172,7 +172,7 @@ def _opened(
 def _on_file(
     steps: PageSteps[T], buffers: Sequence[ByteRange], *, is_mapped: bool, copies: bool = False
 ) -> ReadSteps[T]:
-    """Run the steps of a page on the file that contains it."""
+    """Convert a page's read steps to read steps of the file that contains the page."""
     try:
         wanted = next(steps)
         while True:
@@ -191,7 +191,7 @@ def _on_file(
 
 
 def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[list[ByteRange], np.ndarray]:
-    """Return the ranges to fetch from one buffer, and the start of each wanted part in the joined bytes."""
+    """Return the ranges to fetch from one buffer, and the start of each requested part in the joined bytes."""
     base, starts, stops = buffer.start, wanted.starts, wanted.stops
     if len(starts) == 1 or is_mapped:
         first = int(starts[0])

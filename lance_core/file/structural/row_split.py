@@ -1,8 +1,8 @@
-"""Maps scattered rows of a field to rows of the pages of its leaves. Pure arithmetic.
+"""Determines which rows of which pages contain scattered rows of a field. Reads nothing.
 
 Every leaf of a field has its own pages, and pages of different leaves need not have the same boundaries. The rows are
-split at every page boundary of every leaf, and neighboring parts are joined again if each leaf can read the pages of
-both as one.
+split at every page boundary of every leaf. Neighboring parts are joined again if, for every leaf, the pages of both
+parts can be read as one.
 
 **Source:** ``lance.file.v2.ColumnMetadata.Page.length``.
 """
@@ -30,16 +30,16 @@ def split_rows(
     rows: NDArray[np.int64],
     merge_keys: Callable[[LeafColumn], Sequence[bytes | None]],
 ) -> list[list[tuple[list[int], Rows]]]:
-    """Return the pages and rows to read of each leaf.
+    """Return the pages and slots to read for each leaf.
 
     Args:
         columns: the leaves of one field.
-        rows: (num_rows,) rows of the file, ascending, without duplicates.
+        rows: row numbers in the file, shape (num_rows,), ascending, without duplicates.
         merge_keys: returns the key of each page of a leaf; pages with equal keys can be read as one.
 
     Returns:
         For each part, in row order, and for each leaf: the pages, and the slots to read, numbered as if the pages were
-        consecutive. The slots are a range if they are in one page and have no gaps.
+        consecutive. The slots are given as a range if they are in one page and have no gaps.
     """
     edges = columns[0].row_starts
     if len(columns) > 1:

@@ -1,1 +1,1 @@
-"""Data files of format 0.1 ("legacy")."""
+"""Reading and writing data files of format 0.1 ("legacy")."""

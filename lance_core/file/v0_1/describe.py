@@ -1,4 +1,4 @@
-"""The part of a file description that is specific to format 0.1: batches, pages, dictionaries and statistics.
+"""The part of a file description that is specific to format 0.1: batches, pages, dictionaries, and statistics.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """
@@ -22,10 +22,10 @@ __all__ = ["legacy_lines"]
 
 
 def legacy_lines(metadata: LegacyMetadataReader) -> Iterator[str]:
-    """Yield the description of a 0.1 file, without its schema.
+    """Yield the lines that describe a file of format 0.1, except for its schema.
 
     Raises:
-        CorruptDataError: dictionaries or statistics are damaged.
+        CorruptDataError: a dictionary or the statistics are damaged.
     """
     yield "batches"
     for index, (start, stop) in enumerate(pairwise(metadata.batch_offsets.tolist())):

@@ -1,4 +1,4 @@
-"""Dictionary columns when writing a file: rows are converted to keys into the one dictionary of their field.
+"""Writing dictionary columns: converts rows to keys into the single dictionary of their field.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -28,12 +28,12 @@ __all__ = ["DictionaryKeys"]
 
 
 class DictionaryKeys:
-    """The dictionaries of all fields of one file, or of several that share them.
+    """The dictionaries of all fields in one file, or in several files that share them.
 
     Args:
-        schema: the fields.
+        schema: schema of the files.
         values: maps field ids to the initial values of their dictionaries.
-        are_fixed: whether no values may be added to the given dictionaries.
+        are_fixed: whether values that are missing from the given dictionaries are rejected instead of added.
 
     Raises:
         UnsupportedVersionError: the format does not support the value type of a dictionary.
@@ -56,14 +56,14 @@ class DictionaryKeys:
 
     @property
     def values(self) -> dict[int, pa.Array]:
-        """Maps each field id to its dictionary values, by ascending id."""
+        """The dictionary values of each field so far, keyed by field id in ascending order."""
         return {field_id: self._unions[field_id].values for field_id in sorted(self._unions)}
 
     def replaced(self, field: Field, array: pa.Array) -> pa.Array:
-        """Replace every nested dictionary with its keys; return the array itself if there is none.
+        """Replace dictionary values with keys at every nesting level; return the array itself if it has none.
 
         Raises:
-            SchemaMismatchError: a dictionary row is null.
+            SchemaMismatchError: a dictionary column contains a null.
             InvalidInputError: a dictionary would have too many values.
         """
         if not any(node.id in self._unions for node in field.walk()):
@@ -96,7 +96,7 @@ def _require_storable(field: Field, dtype: pa.DictionaryType) -> None:
         could = LanceFileVersion.V2_0.value
         raise UnsupportedVersionError(
             f"column {field.name!r}: a dictionary of {dtype.value_type} needs data storage version {could} or later; "
-            f"format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string and binary values",
+            f"format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string, and binary values",
             column=field.name,
             version=LanceFileVersion.V0_1.value,
         )

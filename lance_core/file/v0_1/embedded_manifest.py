@@ -1,4 +1,4 @@
-"""The schema inside a 0.1 data file: a manifest that contains only fields.
+"""The schema in a data file of format 0.1, stored as a manifest that contains only fields.
 
 Dictionary fields record the location of their values in the file.
 
@@ -29,10 +29,10 @@ __all__ = ["DictionaryPlace", "EmbeddedManifest"]
 
 @dataclass(frozen=True, slots=True)
 class DictionaryPlace:
-    """Location of the values of a dictionary.
+    """Location of a dictionary's values in the file.
 
     Attributes:
-        position: position in the file of the values or of their offsets.
+        position: position of the values in the file, or of their offsets if they have variable width.
         num_values: number of values.
     """
 
@@ -42,7 +42,7 @@ class DictionaryPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedManifest:
-    """The fields of a file.
+    """The schema of a file and the locations of its dictionaries.
 
     Attributes:
         schema: the fields, with their table-wide ids.
@@ -57,8 +57,8 @@ class EmbeddedManifest:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the bytes are not a manifest, or its fields do not form a tree.
-            NotSupportedError: this library does not support a field.
+            CorruptDataError: the bytes are not a manifest, or the fields do not form a tree.
+            NotSupportedError: the schema has a field that this library does not support.
         """
         try:
             message = pb_table.Manifest.FromString(data)

@@ -1,7 +1,7 @@
-"""Extents: many small byte spans of a file, fetched with few reads and joined with few copies.
+"""Extents: fetches many small byte spans of a file with few reads, and joins them with few copies.
 
-A column of a 0.1 file is scattered over thousands of small pages. Spans that are close together are read together. All
-calculations use arrays of positions.
+A column of format 0.1 is scattered over thousands of small pages. Spans that are close together are read together, and
+all calculations are done on arrays of positions.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Extents", "merged_spans"]
 
 _MAX_GAP_BYTES: Final = 8 * 1024
-"""Spans that are at most this far apart are read together."""
+"""Spans that are at most this many bytes apart are read together."""
 
 
 class Extents:
-    """Parts of one file in memory; more parts are added as spans are requested. Use from one thread only.
+    """The parts of one file that are in memory, extended as spans are requested. Not safe for use by several threads.
 
     Args:
         read: reads ranges of the file.
@@ -46,8 +46,8 @@ class Extents:
         """Load spans into memory.
 
         Args:
-            starts: starts within the file, shape (num_spans,).
-            stops: ends within the file, not before their starts.
+            starts: start positions in the file, shape (num_spans,).
+            stops: end positions in the file, none of them less than its start; shape (num_spans,).
         """
         absent = (self._place(starts, stops)[0] < 0) & (starts < stops)
         if not absent.any():
@@ -58,7 +58,7 @@ class Extents:
         self._parts += [bytes_of(buffer) for buffer in self._read(ranges)]
 
     def gather(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return the bytes of the spans, back to back; a view if they are contiguous in the file. See :meth:`load`."""
+        """Return the bytes of the spans, back to back; without a copy if they are contiguous. See :meth:`load`."""
         self.load(starts, stops)
         filled = starts < stops
         if not filled.all():
@@ -80,7 +80,7 @@ class Extents:
     def _place(
         self, starts: NDArray[np.int64], stops: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the index of the part that contains each span, or -1, and the start of that part."""
+        """Return, for each span, the index of the part that contains it, or -1, and the start of that part."""
         places = np.full(len(starts), -1, np.int64)
         origins = np.zeros(len(starts), np.int64)
         for first_part, part_starts, part_stops in self._rounds:
@@ -92,7 +92,7 @@ class Extents:
 
 
 def merged_spans(starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return spans that cover the given ones, ascending and far enough apart to be read separately."""
+    """Return ascending spans that cover the given ones and are far enough apart to be read separately."""
     if not len(starts):
         return starts, stops
     order = np.argsort(starts, kind="stable")

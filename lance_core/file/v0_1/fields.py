@@ -1,7 +1,7 @@
-"""Reading the fields of a 0.1 file: rows are cut into segments, and the runs of a segment are decoded as one array.
+"""Reading the fields of a file of format 0.1 in segments, each of which is decoded as one array.
 
-Batches typically have a thousand rows, so a segment joins hundreds of them: one round of reads and one decoding step
-for all. A segment may also be a part of a batch, because batches may have any size.
+Batches typically have a thousand rows. A segment therefore consists of hundreds of batches, which are read in one round
+and decoded in one step. A segment may also be a part of a batch, because batches may have any size.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
@@ -34,15 +34,15 @@ __all__ = ["LegacyFieldSource", "v0_1_sources"]
 _SEGMENT_BYTES: Final = 8 * 1024 * 1024
 _SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _SEGMENT_BATCHES: Final = 4096
-"""Approximate maximum size of a segment: it is cut if it exceeds any of these three limits."""
+"""Approximate maximum size of a segment, in bytes, rows, and batches: a segment that exceeds any limit is cut."""
 
 _TAKE_BYTES: Final = 256 * 1024 * 1024
-"""Maximum estimated size, in bytes, of individually read rows that are decoded as one array."""
+"""When individual rows are read, maximum estimated size in bytes of the rows that are decoded as one array."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Rows ``[start, stop)`` of the file, about ``num_bytes`` bytes."""
+    """Rows ``[start, stop)`` of the file, with a size of about ``num_bytes`` bytes."""
 
     start: int
     stop: int
@@ -54,13 +54,13 @@ def v0_1_sources(metadata: LegacyMetadataReader, fields: Sequence[Field]) -> lis
 
     Args:
         metadata: the open file.
-        fields: top-level fields, pruned as needed, with the ids of the file.
+        fields: top-level fields, possibly pruned, with the field ids used in the file.
     """
     return [LegacyFieldSource(metadata, top) for top in fields]
 
 
 class LegacyFieldSource:
-    """One top-level field of an open 0.1 file; see :class:`~lance_core.file.field_source.FieldSource`.
+    """Reads one top-level field of a file of format 0.1; see :class:`~lance_core.file.field_source.FieldSource`.
 
     Args:
         metadata: the open file.
@@ -75,19 +75,19 @@ class LegacyFieldSource:
 
     @property
     def field(self) -> Field:
-        """The field."""
+        """The field; its arrays have type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Cut rows into segments; with ``batch_rows``, at multiples of it after ``start``."""
+        """Cut rows into segments, whose lengths are multiples of ``batch_rows`` if it is given, except the last."""
         return self._segments(start, stop, batch_rows) if start < stop else []
 
     def memory_of(self, segment: Segment) -> int:
-        """Estimate the memory of the decoded rows in bytes; stored data is not compressed."""
+        """Estimate the memory of the decoded rows in bytes: their stored size, because nothing is compressed."""
         return segment.num_bytes
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """Split the rows into segments of the requested size."""
+        """Split a segment into segments of the requested size."""
         return self._segments(segment.start, segment.stop, pace.batch_rows, pace)
 
     def _segments(self, start: int, stop: int, batch_rows: int | None, pace: Pace | None = None) -> list[Segment]:
@@ -97,7 +97,7 @@ class LegacyFieldSource:
         return [_Segment(first, last, num_bytes) for first, last, num_bytes in bounds]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the pages of the batches that are completely in the segment."""
+        """Return the byte ranges of the pages of those batches that are completely in the segment."""
         return self._whole_pages(self._runs(np.array([segment.start]), np.array([segment.stop])))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
@@ -110,7 +110,7 @@ class LegacyFieldSource:
         return self._metadata.pages.decode(self._field, runs, extents)
 
     def take(self, rows: NDArray[np.int64], read: Read) -> list[pa.Array]:
-        """Read individual rows; adjacent rows form one run, and nearby rows share a read."""
+        """Read individual rows; nearby rows share a read."""
         if not len(rows):
             return []
         average = max(1, int(self._bytes_before[-1]) // max(1, self._metadata.num_rows))
@@ -126,7 +126,7 @@ class LegacyFieldSource:
         return array if len(distinct) == len(rows) else array.take(pa.array(places))
 
     def _runs(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> Runs:
-        """Return runs of rows of the file, split at batch boundaries; ascending and disjoint."""
+        """Split ranges of rows of the file at batch boundaries; return ascending, disjoint runs."""
         offsets = self._first_rows
         first = np.searchsorted(offsets, starts, side="right") - 1
         last = np.searchsorted(offsets, stops, side="left")
@@ -156,7 +156,7 @@ class LegacyFieldSource:
         return np.concatenate([[0], np.cumsum((stops - starts).sum(axis=0))])
 
     def _cuts(self, start: int, stop: int, batch_rows: int | None, pace: Pace | None) -> NDArray[np.int64]:
-        """Return ascending rows from ``start`` to ``stop`` where one segment ends and the next starts."""
+        """Return the boundaries of the segments as ascending row numbers, from ``start`` to ``stop``."""
         offsets = self._first_rows
         bounds = np.array([start, stop])
         num_bytes = np.diff(np.interp(bounds, offsets, self._bytes_before))[0]

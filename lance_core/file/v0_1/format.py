@@ -1,4 +1,4 @@
-"""Format 0.1 as an entry of :mod:`lance_core.file.families`."""
+"""The ``FileFormat`` of format 0.1; used by :mod:`lance_core.file.families`."""
 
 from __future__ import annotations
 

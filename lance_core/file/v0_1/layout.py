@@ -1,4 +1,4 @@
-"""Layout of a 0.1 data file: the byte map and its constants.
+"""Layout of a data file of format 0.1: the byte map and its constants.
 
 ::
 
@@ -6,14 +6,14 @@
     A        page table              i64 (position, length) for every field id lo..hi and every batch
              statistics pages        only if a column has statistics
              statistics page table   one batch; uses separate field ids, which start at 0
-             dictionary values       plain or binary, one list per dictionary field, ascending field id
+             dictionary values       one array per dictionary field, plain or binary, ascending field id
     B        u32 length, Manifest    the schema, with the positions of the dictionaries
     C        u32 length, Metadata    A, B, first row of every batch, the schema of the statistics
     end-16   footer                  i64 C, u16 0, u16 1 or 2, "LANC"
 
-Nothing is aligned, padded or compressed; all positions are absolute, all numbers little-endian. ``length`` counts
-values. ``lo`` is the first field id that the manifest lists for the file, ``hi`` the largest; ids without pages, and
-structs, have (0, 0).
+Nothing is aligned, padded, or compressed. All positions are absolute, and all numbers are little-endian. ``length`` is
+a number of values. ``lo`` is the first field id that the manifest lists for the file, and ``hi`` is the largest. The
+entries of structs and of ids without pages are (0, 0).
 
 ===========================  ============================  =====================
 Field                        Position                      Length
@@ -21,7 +21,7 @@ Field                        Position                      Length
 fixed width, dictionary      values or keys                rows
 string, binary               offsets, after the bytes      rows
 list                         offsets, before the items     rows + 1
-null                         anything                      rows
+null                         arbitrary                     rows
 ===========================  ============================  =====================
 
 **Source:** ``lance.file.Metadata``; behavior of pylance 14.0.2; files of releases since 0.4.
@@ -37,17 +37,17 @@ import numpy as np
 __all__ = ["ENTRY", "FOOTER", "LENGTH", "MAX_ROWS", "WRITER_LIBRARY", "WRITER_VERSION"]
 
 FOOTER: Final = struct.Struct("<qHH4s")
-"""Position of the metadata, version, magic."""
+"""Footer: position of the metadata, version, and magic bytes."""
 
 LENGTH: Final = struct.Struct("<I")
-"""Length prefix of both messages."""
+"""Length prefix of the ``Manifest`` and ``Metadata`` messages."""
 
 ENTRY: Final = np.dtype("<i8")
-"""One number in the page table; an entry consists of two."""
+"""A number in the page table; each entry consists of two numbers."""
 
 MAX_ROWS: Final = 2**31 - 1
-"""The first rows of batches are stored as signed 32-bit integers."""
+"""Maximum number of rows in a file: the first row of each batch is stored as a signed 32-bit integer."""
 
 WRITER_LIBRARY: Final = "lance"
 WRITER_VERSION: Final = "14.0.2"
-"""Writer version in the schema message: the release whose files are identical to the files written here."""
+"""Writer version in the ``Manifest`` message: the release that writes files identical to those written here."""

@@ -1,9 +1,9 @@
-"""LegacyMetadataReader: everything in a 0.1 file except its values.
+"""LegacyMetadataReader: reads everything except the values of a data file of format 0.1.
 
 The page table does not record its field ids. They range from the first id that the table's manifest lists for
-the file to the largest one, or from 0 in files of early releases; the sections after the page table show which case
-applies. Fields whose ids changed when the table was corrected (:mod:`lance_core.table.old_writers`) are found by their
-position among the fields of the file.
+the file to the largest one, or from 0 in files of early releases; the position of the section after the page table
+tells which case applies. Fields whose ids changed when the table was corrected (:mod:`lance_core.table.old_writers`)
+are identified by their position among the fields of the file.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -42,27 +42,26 @@ if TYPE_CHECKING:
 __all__ = ["LegacyMetadataReader"]
 
 _MOST_AHEAD: Final = 16 * 1024 * 1024
-"""If the part after the values has at most this many bytes, it is read with one request."""
+"""If the part of the file after the values has at most this many bytes, it is read with one request."""
 
 _SECTION: Final = "metadata of format 0.1"
 
 
 class LegacyMetadataReader:
-    """An open 0.1 file without its values. Safe for concurrent use by several threads.
+    """The metadata of one file of format 0.1. Safe for concurrent use by several threads.
 
     Args:
-        tail: the end of the file.
-        field_ids: ids that the manifest lists for the file; None = as recorded in the file's own schema.
+        tail: the open file.
+        field_ids: ids that the manifest lists for the file; None to use the file's own schema.
 
     Attributes:
-        batch_offsets: (num_batches + 1,) int64, first row of each batch, then the number of rows.
-        schema: the fields that the file itself describes; empty in a file without a schema.
-        own_ids: maps field ids of the table to field ids of the file, for the fields that the table reads from the
-            file.
+        batch_offsets: first row of each batch, followed by the number of rows; shape (num_batches + 1,), int64.
+        schema: the schema recorded in the file; empty if the file has no schema.
+        own_ids: maps the table's field ids to the file's field ids, for the fields that the table reads from this file.
         statistics_schema: fields of the statistics, with their separate ids; None if the file has no statistics.
-        page_table: the pages of all fields.
+        page_table: locations of the pages of all fields.
         pages: decodes the pages.
-        spans: locations of the pages.
+        spans: byte ranges of the pages.
 
     Raises:
         CorruptDataError: the metadata is damaged.
@@ -70,7 +69,7 @@ class LegacyMetadataReader:
     """
 
     def __init__(self, tail: FileTail, field_ids: Sequence[int] | None = None) -> None:
-        """Read the footer, the messages and the page table."""
+        """Read the footer, the messages, and the page table."""
         self._tail = tail
         self._listed_ids = field_ids
         self._field_ids = [field_id for field_id in field_ids or () if field_id >= 0]
@@ -97,7 +96,7 @@ class LegacyMetadataReader:
 
     @property
     def num_bytes(self) -> int:
-        """Size of the file."""
+        """Size of the file in bytes."""
         return self._tail.num_bytes
 
     @property
@@ -112,25 +111,27 @@ class LegacyMetadataReader:
 
     @property
     def num_batches(self) -> int:
-        """Number of row groups in the file."""
+        """Number of batches in the file."""
         return len(self.batch_offsets) - 1
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Read bytes of the file; this makes no request if they are already in memory."""
+        """Read ranges of the file; this makes no request if they are already in memory."""
         return self._tail.read(ranges)
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
-        """Check that the fields of a manifest exist; a file without a schema is not checked.
+        """Check that the fields listed in a manifest exist; files without a schema are not checked.
 
         Raises:
             CorruptDataError: a field is missing.
         """
         unknown = [each for each in columns if self.schema.find(self.own_ids.get(each, each)) is None]
         if unknown and self.schema.fields:
-            raise CorruptDataError(f"data file {self.path} has no field {unknown[0]}", path=self.path)
+            raise CorruptDataError(
+                f"{self.path}: the manifest lists field {unknown[0]}, which the file does not have", path=self.path
+            )
 
     def dictionary(self, field: Field) -> pa.Array:
-        """Return the values of a dictionary field; they are read on the first call.
+        """Return the dictionary values of a field, which are read on the first call.
 
         Raises:
             CorruptDataError: the file has no dictionary for the field.
@@ -146,7 +147,7 @@ class LegacyMetadataReader:
         return self._values.setdefault(field.id, values)
 
     def statistics_pages(self) -> PageReader | None:
-        """Return a decoder of the statistics (one batch, with a row per batch of the file); None if there are none."""
+        """Return a decoder for the statistics, or None. They are one batch with one row per batch of the file."""
         if self._statistics_table is None:
             return None
         return PageReader(self._statistics_table, self.num_bytes, self.path)
@@ -169,7 +170,7 @@ class LegacyMetadataReader:
         if not len(offsets):
             offsets = np.zeros(1, np.int64)
         if offsets[0] != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > MAX_ROWS:
-            raise self._corrupt("the first rows of the batches are not in ascending order from 0")
+            raise self._corrupt("the numbers of the batches' first rows are not in ascending order starting at 0")
         return offsets
 
     def _embedded_manifest(self) -> EmbeddedManifest:
@@ -204,7 +205,7 @@ class LegacyMetadataReader:
             return self._table(position, 0, 0, num_batches)
         first, last = candidates[0]
         raise self._corrupt(
-            f"the page table at {position} does not fit fields {first} to {last} and {num_batches} batches"
+            f"the page table at {position} does not match fields {first} to {last} and {num_batches} batches"
         )
 
     def _own_ids(self) -> dict[int, int]:
@@ -227,7 +228,7 @@ class LegacyMetadataReader:
             yield 0, max(self._field_ids)
 
     def _page_table_end(self) -> tuple[int, bool]:
-        """Return the start of the section after the page table, and whether it is certain."""
+        """Return the start of the section after the page table, and whether it is known exactly."""
         if self._statistics_table is not None:
             # The first column of the statistics is a count, whose page starts at its recorded position.
             return int(self._statistics_table.positions[self._statistics_table.lengths > 0].min(initial=2**62)), True
@@ -236,7 +237,7 @@ class LegacyMetadataReader:
         return min(ends), not self._manifest.dictionaries
 
     def _is_plausible(self, table: PageTable) -> bool:
-        """Return whether top-level fields have pages with as many rows as the batches."""
+        """Return whether the pages of top-level fields have as many rows as the batches."""
         if not all(0 <= field_id - table.first_id < len(table.positions) for field_id in self.schema.field_ids()):
             return False
         num_rows = np.diff(self.batch_offsets)
@@ -259,7 +260,7 @@ class LegacyMetadataReader:
             raise self._corrupt(error.message) from error
 
     def _section(self, position: int, what: str) -> bytes:
-        """Return the message at a position, without the preceding length."""
+        """Return the message at a position, without its length prefix."""
         [length] = self.read([self._range(position, position + LENGTH.size, what)])
         (num_bytes,) = LENGTH.unpack(length)
         start = position + LENGTH.size

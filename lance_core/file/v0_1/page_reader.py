@@ -1,7 +1,8 @@
-"""PageReader: reads rows of a field, gathered from the pages of many batches at once.
+"""PageReader: reads rows of a field from the pages of many batches at once.
 
-A *run* is a range of rows within one batch. A scan has one run per batch, a take one per range of requested rows. The
-runs of a list's items are computed from its offsets, so every level of nesting takes one more round of reads.
+A *run* is a range of rows within one batch. A scan has one run per batch, and a take has one run per range of requested
+rows. The runs of a list's items are computed from the list's offsets, so every nesting level takes one more round of
+reads.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
@@ -43,7 +44,7 @@ class Runs:
     Attributes:
         batches: index of the batch of each run, shape (num_runs,).
         starts: first row of each run, relative to the start of the batch.
-        stops: end of the rows of each run.
+        stops: row after the last of each run, relative to the start of the batch.
     """
 
     batches: Positions
@@ -52,7 +53,7 @@ class Runs:
 
     @property
     def num_rows(self) -> Positions:
-        """Number of rows in each run."""
+        """Number of rows in each run, shape (num_runs,)."""
         return self.stops - self.starts
 
     def filled(self) -> Runs:
@@ -66,9 +67,9 @@ class PageReader:
 
     Args:
         table: locations of the pages.
-        file_bytes: size of the file.
+        file_bytes: size of the file in bytes.
         path: the file's path, for messages.
-        dictionary: returns the values of a dictionary field.
+        dictionary: returns the dictionary values of a field; None if no field has a dictionary.
     """
 
     def __init__(
@@ -112,10 +113,10 @@ class PageReader:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
     def values(self, field: Field, position: int, num_values: int, extents: Extents) -> pa.Array:
-        """Read a page that is not in the page table: the values of a dictionary. Empty values are read as null.
+        """Read the values of a dictionary, which are not in the page table. Empty values are read as null.
 
         Raises:
-            CorruptDataError: the page is not inside the file.
+            CorruptDataError: the values are not inside the file.
         """
         dtype = arrow_type(field).value_type
         one = Runs(np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([num_values], np.int64)).filled()
@@ -130,7 +131,7 @@ class PageReader:
         return self._plain(plain_layout(dtype), one, positions, extents)
 
     def _pages(self, field: Field, runs: Runs) -> tuple[Positions, Positions]:
-        """Return the position and length of the page of each run, after checking that it has enough rows."""
+        """Return the position and length of the page of each run, after checking that each page has enough rows."""
         positions, lengths = self._table.pages(field.id)
         lengths = lengths[runs.batches]
         if bool((runs.stops > lengths - field.is_list).any()):
@@ -166,21 +167,21 @@ class PageReader:
     def _words(
         self, runs: Runs, positions: Positions, dtype: np.dtype[np.signedinteger], extents: Extents
     ) -> NDArray[np.signedinteger]:
-        """Return the offsets of the rows of each run: one offset more than the run has rows."""
+        """Return the offsets of each run's rows: one more offset than the run has rows."""
         self._check_size(runs.stops + 1, 8 * dtype.itemsize)
         starts = positions + runs.starts * dtype.itemsize
         data = extents.gather(*self._inside(starts, positions + (runs.stops + 1) * dtype.itemsize))
         return (data.copy() if data.ctypes.data % dtype.itemsize else data).view(dtype)
 
     def _check_size(self, num_values: Positions, bits: int) -> None:
-        """Check that this many values of a width can fit in the file, so that later multiplications cannot overflow."""
+        """Check that values of this width and number fit in the file, so that later multiplications cannot overflow."""
         if len(num_values) and int(num_values.max()) * bits > 8 * self._file_bytes:
             raise CorruptDataError(f"a page of {int(num_values.max())} values of {bits} bits is larger than the file")
 
     def _inside(self, starts: Positions, stops: Positions) -> tuple[Positions, Positions]:
-        """Check that the spans are inside the file and their total size does not exceed the file size; return them."""
+        """Return the spans after checking that they are inside the file and together no larger than the file."""
         if len(stops) and int(stops.max()) > self._file_bytes:
             raise CorruptDataError(f"a page ends at byte {int(stops.max())}, but the file has {self._file_bytes} bytes")
         if int((stops - starts).sum()) > self._file_bytes + len(stops):
-            raise CorruptDataError("pages of one field overlap: together they are larger than the file")
+            raise CorruptDataError("pages of one field overlap: their total size exceeds the size of the file")
         return starts, stops

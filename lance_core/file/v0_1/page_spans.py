@@ -1,7 +1,7 @@
-"""PageSpans: the byte ranges of whole pages, to the extent that they are known without reading.
+"""PageSpans: the byte ranges of whole pages, as far as they are known without reading.
 
-A binary page is assumed to start after the last page that ends before its offsets. The offsets confirm this guess. The
-guess saves a request, and provides the size of the values before any of them is read.
+A binary page is assumed to start at the end of the last page before its offsets. The offsets, when read, confirm this
+guess. It saves a request, and provides the size of the values before any of them is read.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """
@@ -33,12 +33,12 @@ __all__ = ["PageSpans"]
 
 
 class PageSpans:
-    """Start and end of the pages of a file. Safe for concurrent use by several threads.
+    """The start and end positions of the pages of a file. Safe for concurrent use by several threads.
 
     Args:
         table: positions and lengths of the pages.
         schema: all known fields of the file.
-        file_bytes: size of the file.
+        file_bytes: size of the file in bytes.
     """
 
     def __init__(self, table: PageTable, schema: Schema, file_bytes: int) -> None:
@@ -48,13 +48,15 @@ class PageSpans:
         self._file_bytes = file_bytes
 
     def of(self, field: Field) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the starts and ends of the pages of a field and its descendants, each (num_pages_fields, num_batches).
+        """Return the starts and ends of the pages of a field and its descendants.
 
-        The spans are always inside the file, even if the table is damaged; the page reader reports pages outside the
-        file.
+        Both arrays have shape (num_fields, num_batches), where num_fields is the number of fields that have pages.
+
+        The spans are always inside the file, even if the table is damaged; the page reader raises an error for pages
+        outside the file.
 
         Raises:
-            CorruptDataError: the table has no row for a field.
+            CorruptDataError: the page table has no entries for a field.
             NotSupportedError: this format does not support the type.
         """
         spans = [self._spans(node) for node in _with_pages(field)]
@@ -72,7 +74,7 @@ class PageSpans:
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
-        """Ends of all pages of the file, ascending; the first element is the start of the file."""
+        """End positions of all pages of the file, ascending; the first element is 0, the start of the file."""
         ends = [np.zeros(1, np.int64)]
         for top in self._schema.fields:
             for node in _with_pages(top):

@@ -24,13 +24,13 @@ __all__ = ["PageTable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageTable:
-    """The entries of the field ids starting at ``first_id``.
+    """The entries of the page table, with one row per field id, starting at ``first_id``.
 
     Attributes:
         first_id: field id of the first row.
-        positions: (num_ids, num_batches) int64, within the file.
-        lengths: (num_ids, num_batches) int64, in values; not negative.
-        own_ids: maps field ids of the table to field ids of the file where they differ.
+        positions: position of each page in the file, shape (num_ids, num_batches), int64.
+        lengths: number of values in each page, not negative, shape (num_ids, num_batches), int64.
+        own_ids: maps the table's field ids to the file's field ids, if they differ.
     """
 
     first_id: int
@@ -57,15 +57,15 @@ class PageTable:
         return cls(first_id=first_id, positions=positions, lengths=lengths)
 
     def pages(self, field_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions and lengths of the pages of a field, each (num_batches,).
+        """Return the positions and lengths of the pages of a field, both with shape (num_batches,).
 
         Raises:
-            CorruptDataError: the table has no row for the field.
+            CorruptDataError: the page table has no entries for the field.
         """
         row = self.own_ids.get(field_id, field_id) - self.first_id
         if not 0 <= row < len(self.positions):
             raise CorruptDataError(
                 f"the page table has fields {self.first_id} to {self.first_id + len(self.positions) - 1}, "
-                f"not field {field_id}"
+                f"but not field {field_id}"
             )
         return self.positions[row], self.lengths[row]

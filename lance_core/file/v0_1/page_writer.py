@@ -1,7 +1,7 @@
-"""PageWriter: encodes the pages of many batches, depth first, with one numpy or Arrow call for all batches.
+"""PageWriter: encodes the pages of many batches, depth first, using one numpy or Arrow call for all batches.
 
-A page cannot represent nulls. Values under nulls are omitted or zeroed: they are read back as zero or as empty, or as
-null for types in which an empty value means null.
+A page cannot represent nulls. Values under nulls are omitted or zeroed: they are read back as zero or empty, or as null
+for types in which an empty value means null.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
@@ -38,12 +38,12 @@ _Offset = TypeVar("_Offset", np.int32, np.int64)
 
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _MOST_BYTES: Final = 16
-"""Maximum size of one value or two offsets in bytes."""
+"""Maximum size of one value, or of two offsets, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pages:
-    """The pages of one field, one for each group; their positions in the file are not yet known.
+    """The pages of one field, one page per group, before their positions in the file are known.
 
     Attributes:
         field: the field that owns the pages.
@@ -75,7 +75,7 @@ class _Pages:
 
 
 class PageWriter:
-    """Collects bytes and their positions; the caller writes the bytes to the file.
+    """Encodes pages and collects their bytes and positions; the caller writes the bytes to the file.
 
     Args:
         position: position of the next byte in the file.
@@ -83,7 +83,7 @@ class PageWriter:
     Attributes:
         position: position of the next byte in the file.
         parts: bytes that have not been written yet.
-        entries: maps field ids to arrays of positions and lengths, each (num_pages, 2), in batch order.
+        entries: maps field ids to arrays of (position, length), each with shape (num_pages, 2), in batch order.
         statistics: maps field ids to the statistics of their pages, in batch order.
     """
 
@@ -102,13 +102,14 @@ class PageWriter:
         *,
         with_statistics: bool = False,
     ) -> None:
-        """Add the pages of top-level fields and their descendants: all pages of one group, then all pages of the next.
+        """Add the pages of top-level fields and their descendants: all pages of one group before those of the next.
 
         Args:
             fields: the top-level fields.
             arrays: the rows of the fields, with dictionaries replaced by keys.
-            bounds: (num_groups + 1,) ascending rows from 0 to the number of rows; no group is empty.
-            with_statistics: whether to collect statistics of the pages of the fields and of struct members.
+            bounds: row boundaries of the groups, shape (num_groups + 1,), ascending from 0 to the number of rows; no
+                group is empty.
+            with_statistics: whether to collect statistics for the pages of the fields and of their struct members.
         """
         found = [
             pages
@@ -132,7 +133,7 @@ class PageWriter:
             self.append(interleave(columns)[0])
 
     def write_values(self, values: pa.Array) -> int:
-        """Add a page that does not belong to any field, and return its position."""
+        """Add a page that does not belong to any field, such as the values of a dictionary, and return its position."""
         validity = validity_of(values)
         if is_variable_width(values.type):
             data, offsets = encode_binary(values, validity, self.position)
@@ -191,7 +192,7 @@ class PageWriter:
 def _each_with_its_end(
     offsets: NDArray[_Offset], bounds: NDArray[np.int64], starts: NDArray[_Offset]
 ) -> NDArray[_Offset]:
-    """Return the offsets of each group, including its end, shifted so that the first offset is ``starts[i]``."""
+    """Return the offsets of each group, including its end, shifted so that group i begins at ``starts[i]``."""
     sizes = np.diff(bounds) + 1
     groups = np.arange(len(sizes))
     # The end of a group is also the start of the next one.

@@ -1,7 +1,7 @@
-"""Statistics of a 0.1 file: a miniature file inside the file, with one row per batch.
+"""Statistics in a file of format 0.1: a small file inside the file, with one row per batch.
 
 Every field with statistics is a struct named after its id, with the members ``null_count``, ``min_value`` and
-``max_value``; both bounds are nullable, even if the field is not. The ids of these structs start again at 0.
+``max_value``; both bounds are nullable, even if the field is not nullable. The ids of these structs start again at 0.
 
 **Source:** ``lance.file.Metadata.StatisticsMetadata``; behavior of pylance 14.0.2.
 """
@@ -45,11 +45,11 @@ def read_statistics(
 
     Args:
         metadata: the open file.
-        field_ids: the relevant fields; None for all that have statistics.
+        field_ids: ids of the fields to return; None for all fields that have statistics.
 
     Returns:
         Maps each field id to structs of ``null_count``, ``min_value`` and ``max_value``, one per batch; a null bound
-        means unknown. Fields without statistics are omitted.
+        means that the bound is unknown. Fields without statistics are omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.
@@ -78,7 +78,7 @@ def statistics_record(
 
     Args:
         schema: schema of the file.
-        statistics: maps field ids to the statistics of their pages, one entry per batch.
+        statistics: maps each field id to the statistics of the field's pages, one entry per batch.
     """
     wanted = [node for top in schema.fields for node in fields_with_statistics(top) if has_statistics(arrow_type(node))]
     if not wanted or not statistics:
@@ -93,7 +93,7 @@ def statistics_record(
 
 
 def _with_raw_bounds(top: Field) -> Field:
-    """Return the field with decimals as raw bytes, because the bounds of a batch of nulls are not valid decimals."""
+    """Return the field with decimals as raw bytes: the bounds of a batch of nulls are not valid decimals."""
     return replace(
         top,
         children=tuple(
@@ -121,18 +121,20 @@ def _members(field: Field) -> list[pa.Field]:
 
 
 def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> dict[int, tuple[pa.Array, pa.Array]]:
-    """Return the minimum and maximum of the values as read back, for every batch: a filter can skip batches by them.
+    """Return the minimum and maximum of the values in every batch, so that a filter can skip batches.
+
+    The bounds apply to the values as read back.
 
     Statistics describe the rows as they were written. A null of a type without nulls in the file reads back as a value,
     and so may a string under a null. The bounds of a batch are therefore used only if it had no nulls.
 
     Args:
         metadata: the open file.
-        field_ids: the relevant fields.
+        field_ids: ids of the fields to return.
 
     Returns:
-        Field id → two arrays with one entry per batch, null if unknown. Fields without statistics, and fields that the
-        table reads from another file, are omitted.
+        Maps each field id to the minimum and the maximum: two arrays with one entry per batch, null if unknown. Fields
+        without statistics, and fields that the table reads from another file, are omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.

@@ -1,8 +1,8 @@
-"""LegacyFileWriter: record batches → row groups → pages → one data file of format 0.1.
+"""LegacyFileWriter: writes record batches to a data file of format 0.1, divided into row groups and pages.
 
-Groups are written as soon as they are complete. Only one group, two numbers per page, the statistics and the
-dictionaries stay in memory. The file is identical, byte for byte, to the one that pylance 14.0.2 writes for the same
-rows, if there are no values under nulls.
+Groups are written as soon as they are complete. Only one group, two numbers per page, the statistics, and
+the dictionaries stay in memory. If there are no values under nulls, the file is identical, byte for byte, to the one
+that pylance 14.0.2 writes for the same rows.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behavior of pylance 14.0.2.
 """
@@ -41,7 +41,8 @@ _FLUSH_BYTES: Final = 1024 * 1024
 """Pages are written to the stream together once their total size reaches this many bytes."""
 
 _RUN_BYTES: Final = 4 << 20
-"""Groups are handed out together up to this size: enough to hide the cost of a call, few enough for the CPU caches."""
+"""Groups are encoded together up to this many bytes: enough to hide the cost of a call, but small enough for CPU
+caches."""
 
 
 class LegacyFileWriter(DataFileWriter):
@@ -53,13 +54,13 @@ class LegacyFileWriter(DataFileWriter):
         stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
         max_rows_per_group: number of rows in every batch of the file except the last.
-        dictionaries: maps field ids to the dictionary values that all files of the table share; any other value is
-            rejected. Columns without an entry get a dictionary of the values that occur.
+        dictionaries: maps field ids to the dictionary values that all files of the table share; other values
+            are rejected. Columns without an entry get a dictionary of the values that occur.
         dictionaries_grow: whether new values are appended to the given dictionaries instead of being rejected.
 
     Raises:
-        InvalidInputError: the group size is not positive.
-        UnsupportedVersionError: the format does not support a type of the schema.
+        InvalidInputError: ``max_rows_per_group`` is less than 1.
+        UnsupportedVersionError: the format does not support a type in the schema.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class LegacyFileWriter(DataFileWriter):
     ) -> None:
         """See the class docstring."""
         if max_rows_per_group < 1:
-            raise InvalidInputError(f"max_rows_per_group must be positive, found {max_rows_per_group}")
+            raise InvalidInputError(f"max_rows_per_group must be at least 1, found {max_rows_per_group}")
         check_storable(schema, LanceFileVersion.V0_1)
         self._stream = stream
         self._schema = schema
@@ -93,16 +94,16 @@ class LegacyFileWriter(DataFileWriter):
 
     @property
     def num_bytes(self) -> int:
-        """Estimate of the file size: number of bytes written so far plus the memory size of the collected rows."""
+        """Estimated file size in bytes: the bytes written so far plus the in-memory size of the collected rows."""
         return self._pages.position + self._groups.num_bytes
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Maps field ids to the values of the dictionary columns so far."""
+        """Dictionary values collected so far, by field id."""
         return self._keys.values
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Add rows. The batch's memory is referenced until its group is complete.
+        """Add rows. The batch is kept in memory until its group is complete.
 
         Raises:
             SchemaMismatchError: the batch does not match the schema, or has a null in a dictionary column, which would
@@ -124,7 +125,7 @@ class LegacyFileWriter(DataFileWriter):
         self._is_open = True
 
     def add_global_buffer(self, data: bytes | pa.Buffer) -> int:
-        """Raise an error: this format has no global buffers.
+        """Raise an error, because this format has no global buffers.
 
         Raises:
             NotSupportedError: always.
@@ -137,7 +138,7 @@ class LegacyFileWriter(DataFileWriter):
         self._schema = self._schema.with_metadata({**self._schema.metadata, key: value})
 
     def finish(self) -> WrittenFile:
-        """Write the collected rows, the tables, the messages and the footer, and commit the stream.
+        """Write the collected rows, the tables, the messages, and the footer, and commit the stream.
 
         Raises:
             InvalidInputError: the writer was finished or aborted, or an earlier write failed.
@@ -160,7 +161,7 @@ class LegacyFileWriter(DataFileWriter):
         )
 
     def abort(self) -> None:
-        """Abort and remove what was written. Safe to call after any failure, and more than once."""
+        """Abort the write and discard the unfinished file. Safe to call after any failure, and more than once."""
         self._is_open = False
         self._groups = _RowGroups(1)
         self._pages.parts = []
@@ -221,10 +222,10 @@ class LegacyFileWriter(DataFileWriter):
 
 
 class _RowGroups:
-    """Collects columns and returns groups of exactly ``group_rows`` rows, except for the last one.
+    """Collects rows and returns groups of exactly ``group_rows`` rows, except for the last group.
 
     Args:
-        group_rows: rows per group.
+        group_rows: number of rows per group.
     """
 
     __slots__ = ("_group_rows", "_held", "num_bytes", "num_rows")
@@ -237,7 +238,7 @@ class _RowGroups:
         self.num_bytes = 0
 
     def add(self, columns: list[pa.Array], num_rows: int) -> Iterator[list[pa.Array]]:
-        """Add rows; yield runs of complete groups, each a few MiB or a single group."""
+        """Add rows; yield runs of complete groups, each of which is a few MiB or a single group."""
         start = 0
         if self.num_rows:
             start = min(self._group_rows - self.num_rows, num_rows)

@@ -1,1 +1,1 @@
-"""Columns of format 2.0: which fields own one, how they are read and how they are written."""
+"""Reading and writing the columns of files of format 2.0."""

@@ -1,8 +1,8 @@
 """ArrayQueue: collects arrays of a column until a page is full.
 
 A page is written when the collected arrays exceed a limit. If the page consists of a single array, it is cut into parts
-with equal numbers of rows, each of about ``max_page_bytes``. An array above the limit is not joined with
-others, which would copy it.
+with about the same number of rows, each of about ``max_page_bytes`` at most. An array above the limit is not joined
+with others, because this would copy it.
 
 Source: page sizes as written by pylance 14.0.2; page boundaries are not part of the format.
 """
@@ -22,11 +22,11 @@ __all__ = ["ArrayQueue"]
 
 
 class ArrayQueue:
-    """Collected arrays of one column.
+    """Collects the arrays of one column until a page is full.
 
     Args:
-        limit: number of bytes above which a page is written.
-        max_page_bytes: approximate maximum size of a page that consists of one array; None = never cut.
+        limit: number of collected bytes above which a page is written.
+        max_page_bytes: approximate maximum size, in bytes, of a page that consists of one array; larger arrays are cut.
 
     Attributes:
         num_bytes: number of bytes collected.

@@ -1,10 +1,11 @@
-"""Assignment of the columns of a 2.0 file to fields.
+"""Assigns the columns of a file of format 2.0 to fields.
 
-The fields are visited depth first, parents before children, and each takes the next column, including struct headers
-and list offsets. Members of a packed struct have no column. A string field written by releases 0.12 and 0.13 takes two.
+The fields are visited depth first, parents before children, and each takes the next column; structs take one for their
+header and lists one for their offsets. Members of a packed struct have no column. A string field written by releases
+0.12 and 0.13 takes two columns.
 
 A manifest records the column of every field id that has one. For a file that is opened without a manifest, the columns
-are counted through the schema; ambiguous cases are resolved by inspecting the pages.
+are assigned by walking through the schema; ambiguous cases are resolved by inspecting the pages.
 
 Source: ``lance.table.DataFile.column_indices``; behavior of pylance 14.0.2.
 """
@@ -31,18 +32,18 @@ _NO_COLUMN: Final = -1
 
 
 def column_owners(field: Field) -> list[Field]:
-    """Return the fields that own a column when a field is written, in column order."""
+    """Return the field and its descendants that own a column in a written file, in column order."""
     if field.is_packed or field.is_blob or field.is_fixed_size_list:
         return [field]
     return [field, *(owner for child in field.children for owner in column_owners(child))]
 
 
 def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int] | None) -> Mapping[int, int]:
-    """Return the column of each field of a file, by field id; fields without a column are omitted.
+    """Return the column index of each field in a file, keyed by field id; fields without a column are omitted.
 
     Args:
         metadata: the open file.
-        column_indices: columns recorded in a manifest; None = no manifest.
+        column_indices: maps field ids to columns, as recorded in a manifest; None if there is no manifest.
 
     Raises:
         CorruptDataError: the file does not have the columns that the schema requires.
@@ -69,10 +70,10 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
 
 
 def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_indices: Mapping[int, int] | None) -> bool:
-    """Return whether the pages of at least one blob leaf describe values outside the pages.
+    """Return whether the pages of at least one blob leaf contain descriptors instead of values.
 
-    Releases before 0.20 do not support blobs and wrote the bytes into pages; the column metadata distinguishes the
-    cases.
+    Releases before 0.20 do not support blobs and store the values in the pages; the column metadata distinguishes
+    the two cases.
     """
     assigned = assigned_columns(metadata, column_indices)
     columns = metadata.columns([assigned[leaf.id] for leaf in blobs if leaf.id in assigned])
@@ -80,13 +81,13 @@ def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_ind
 
 
 def first_arm(column: ColumnMetadata) -> str | None:
-    """Return the encoding of the first page that has rows, or else of the first page; None if there are no pages."""
+    """Return the encoding of the first page that has rows, or of the first page if none has; None without pages."""
     page = next((page for page in column.pages if page.length), column.pages[0] if column.pages else None)
     return None if page is None else page.array_encoding.WhichOneof("array_encoding")
 
 
 class _Walk:
-    """Counts columns through the schema."""
+    """Walks through the schema and counts columns."""
 
     def __init__(self, metadata: MetadataReader) -> None:
         self.columns: dict[int, int] = {}
@@ -121,8 +122,8 @@ class _Walk:
     def _arm(self, index: int) -> str | None:
         if index >= self._metadata.footer.num_columns:
             raise CorruptDataError(
-                f"{self._metadata.path}: the schema needs column {index}, but the file has "
-                f"{self._metadata.footer.num_columns}"
+                f"{self._metadata.path}: the schema needs column {index}, but the file has only "
+                f"{self._metadata.footer.num_columns} columns"
             )
         return first_arm(self._metadata.columns([index])[0])
 

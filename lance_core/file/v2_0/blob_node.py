@@ -1,4 +1,4 @@
-"""BlobNode: values outside the pages, each in its own buffer.
+"""BlobNode: reads values that are stored outside the pages, each in its own buffer.
 
 ::
 
@@ -34,12 +34,12 @@ __all__ = ["BlobNode"]
 
 @dataclass(frozen=True, slots=True)
 class BlobNode:
-    """A field whose values are outside the pages.
+    """Reads a field whose values are stored outside the pages.
 
     Attributes:
-        dtype: one of the four variable-width types.
-        descriptors: (position, size) of each row.
-        num_bytes: size of the file.
+        dtype: Arrow type of the field, one of the four variable-width types.
+        descriptors: reads the (position, size) of each row.
+        num_bytes: size of the file in bytes.
     """
 
     dtype: pa.DataType
@@ -68,9 +68,9 @@ class BlobNode:
         sizes = np.asarray(descriptors.field(1))
         is_null = (sizes == 0) & (positions == 1)
         if bool((sizes > self.num_bytes).any()) or bool((positions > self.num_bytes - sizes).any()):
-            raise CorruptDataError(f"{self.descriptors.pages.where}: a blob extends beyond the end of the file")
+            raise CorruptDataError(f"{self.descriptors.pages.where}: a blob extends past the end of the file")
         if int(sizes.sum()) > self.num_bytes:
-            raise CorruptDataError(f"{self.descriptors.pages.where}: the blobs are larger than the file")
+            raise CorruptDataError(f"{self.descriptors.pages.where}: the blobs together are larger than the file")
         offsets = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes.view(np.int64), out=offsets[1:])
         stored = np.flatnonzero(sizes)

@@ -35,12 +35,12 @@ class ColumnPages:
     """The pages of one column that have rows.
 
     Args:
-        metadata: the column.
+        metadata: metadata of the column.
         where: file and column, for messages.
 
     Attributes:
         pages: the pages, in row order.
-        edges: (num_pages + 1,) int64: first row of each page, then the number of rows.
+        edges: first row of each page, followed by the number of rows; shape (num_pages + 1,), int64.
     """
 
     __slots__ = ("_buffers", "edges", "pages", "where")
@@ -51,7 +51,7 @@ class ColumnPages:
         self.pages = tuple(page for page in metadata.pages if page.length)
         if sum(page.length for page in self.pages) >= MAX_POSITION:
             raise CorruptDataError(
-                f"{where}: the pages have {sum(page.length for page in self.pages)} rows, too many for a file"
+                f"{where}: the pages have {sum(page.length for page in self.pages)} rows, which is too many for a file"
             )
         self.edges: NDArray[np.int64] = np.zeros(len(self.pages) + 1, np.int64)
         np.cumsum([page.length for page in self.pages], out=self.edges[1:])
@@ -71,23 +71,23 @@ class ColumnPages:
         return sum(page.num_bytes for page in self.pages)
 
     def check_rows(self, expected: int) -> None:
-        """Check that the number of rows matches the rest of the file.
+        """Check that the column has the expected number of rows.
 
         Raises:
             CorruptDataError: the numbers differ.
         """
         if self.num_rows != expected:
             raise CorruptDataError(
-                f"{self.where} has pages of {self.num_rows} rows, expected {expected}",
+                f"{self.where}: the pages have {self.num_rows} rows; expected {expected}",
                 expected=expected,
                 found=self.num_rows,
             )
 
     def split(self, rows: Spans) -> list[tuple[int, Spans]]:
-        """Return the pages that contain the rows, each with its rows relative to the start of the page."""
+        """Return the index of each page that contains some of the rows, and these rows relative to its start."""
         if rows.stop > self.num_rows:
             raise CorruptDataError(
-                f"{self.where}: row {rows.stop} was requested, but the column has {self.num_rows} rows"
+                f"{self.where}: rows up to {rows.stop} were requested, but the column has {self.num_rows} rows"
             )
         first, last = 0, len(self.pages)
         if last > 1:
@@ -107,7 +107,7 @@ class ColumnPages:
         return (yield from together(parts))
 
     def bytes_of(self, rows: Spans) -> int:
-        """Estimate the encoded size of a run of rows in bytes, proportional to the size of its pages."""
+        """Estimate the encoded size of some rows in bytes, in proportion to the size of their pages."""
         return sum(
             self.pages[index].num_bytes * inside.total // self.pages[index].length
             for index, inside in (self.split(rows) if rows.total else [])
@@ -121,7 +121,7 @@ class ColumnPages:
 
 
 def joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """Join the arrays into one.
+    """Join arrays into one.
 
     Raises:
         NotSupportedError: the data is too large for one Arrow array.

@@ -1,11 +1,11 @@
-"""Writers of the columns of one field of a 2.0 file: they collect arrays, encode pages, and record page locations.
+"""Writers for the columns of one field in a file of format 2.0: collect arrays, encode pages, record page locations.
 
 ::
 
     ValueWriter     one column                          writes a page when enough data is collected
-    BlobWriter      one column of (position, size)      every value has its own buffer, before the pages
-    StructWriter    header column, member columns       the header gets its single page at the end
-    ListWriter      offsets column, item columns        list_writer.py
+    BlobWriter      one column of (position, size)      writes every value to its own buffer, before the pages
+    StructWriter    header column, member columns       writes the header's single page at the end
+    ListWriter      offsets column, item columns        see list_writer.py
 
 Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
@@ -48,20 +48,24 @@ _NULL_BLOB_POSITION: Final = 1
 
 
 class ColumnWriter(Protocol):
-    """The columns of one field at any nesting depth."""
+    """Writes the columns of one field at any nesting depth."""
 
     @property
     def num_bytes(self) -> int:
-        """Number of bytes collected."""
+        """Number of bytes that have been collected but not yet written."""
 
     def check(self, array: pa.Array) -> None:
-        """Raise an error for values that the format does not support."""
+        """Check that the format supports all values of an array.
+
+        Raises:
+            UnsupportedVersionError: a value needs a later format.
+        """
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write blobs."""
+        """Write the values that are stored outside the pages."""
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Add rows."""
+        """Add rows and write the pages that are ready."""
 
     def flush(self, sink: BufferSink) -> None:
         """Write the collected data."""
@@ -71,7 +75,7 @@ class ColumnWriter(Protocol):
 
 
 class ValueWriter:
-    """A field with one column."""
+    """Writes a field with one column."""
 
     def __init__(self, field: Field, cache_bytes: int, max_page_bytes: int, path: str) -> None:
         self._field = field
@@ -119,7 +123,7 @@ class ValueWriter:
 
 
 class BlobWriter:
-    """A field whose values are written individually, outside the pages."""
+    """Writes a field whose values are stored individually, outside the pages."""
 
     def __init__(self, field: Field, cache_bytes: int, max_page_bytes: int) -> None:
         self._field = field
@@ -175,7 +179,7 @@ class BlobWriter:
 
 
 class StructWriter:
-    """A struct: its members, and a header that counts rows."""
+    """Writes a struct: its members, and a header that records the number of rows."""
 
     def __init__(self, field: Field, members: list[ColumnWriter], path: str) -> None:
         self._field = field
@@ -236,7 +240,7 @@ def finished_column(field: Field, pages: list[Page], *, is_blob: bool = False) -
 
 
 def needs_later(path: str, what: str) -> UnsupportedVersionError:
-    """Return the error for values that only later formats support."""
+    """Return an error for values that only later formats support."""
     return UnsupportedVersionError(
         f"column {path!r}: {what} needs data storage version 2.1 or 2.2, found 2.0", column=path, version="2.0"
     )

@@ -1,9 +1,9 @@
-"""Converts the spans that decoders request to the ranges that a store reads, and back.
+"""Converts the spans that decoders request to ranges that a store reads, and the bytes read to the requested spans.
 
-Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Runs that
-are close together share a range, because a separate request takes about as long as reading the gap.
+Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Runs of
+bytes that are close together share a range, because a separate request takes about as long as reading the gap.
 
-Source: ``lance.encodings.Buffer``; the gap is the amount that pylance 14.0.2 reads from an object store at once.
+Source: ``lance.encodings.Buffer``; the maximum gap is what pylance 14.0.2 reads from an object store at once.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def first_ranges(steps: Steps[T], *, is_mapped: bool) -> list[ByteRange]:
 
 
 def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.Buffer]:
-    """Return one buffer per entry of ``wanted`` that contains its runs back to back; zero-copy for a single run."""
+    """Return one buffer per entry of ``wanted``, with its runs back to back; zero-copy for a single run."""
     extents = [_extents(spans, max_gap_bytes) for spans in wanted]
     ranges = [byte_range for each in extents for byte_range in _ranges(each)]
     buffers = iter(read(ranges) if ranges else [])
@@ -71,7 +71,7 @@ def _fetch(wanted: Sequence[Spans], read: Read, max_gap_bytes: int) -> list[pa.B
 
 
 def _extents(spans: Spans, max_gap_bytes: int) -> Spans:
-    """Return the runs to read: the wanted runs, including the gaps between runs that are close together."""
+    """Return the runs to read: the requested runs, and the gaps between runs that are close together."""
     if spans.is_single:
         return spans
     far = spans.starts[1:] - spans.stops[:-1] > max_gap_bytes

@@ -1,7 +1,7 @@
-"""V20FieldWriter: the columns of one top-level field in a file of format 2.0.
+"""V20FieldWriter: writes the columns of one top-level field to a file of format 2.0.
 
-The field becomes a tree of column writers; see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked before
-any of it is written.
+The field is written by a tree of column writers; see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked
+before any part of it is written.
 
 Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2, byte for byte for a single batch.
 """
@@ -31,10 +31,10 @@ class V20FieldWriter:
 
     Args:
         field: the top-level field.
-        file: the file that the field is written to.
+        file: settings and objects shared by the field writers of the file.
 
     Raises:
-        UnsupportedVersionError: format 2.0 does not support a type; the message contains the version that does.
+        UnsupportedVersionError: format 2.0 does not support a type; the message contains the version that supports it.
         InvalidInputError: the encoding metadata is invalid.
     """
 
@@ -44,11 +44,11 @@ class V20FieldWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Size in memory of the data collected but not yet written, in bytes."""
+        """In-memory size in bytes of the data that has been collected but not yet written."""
         return self._column.num_bytes
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Check the rows of a batch, then write the values that belong outside the pages.
+        """Check the rows of a batch, then write the values that are stored outside the pages.
 
         Raises:
             UnsupportedVersionError: the rows have nulls that format 2.0 does not support; nothing was written.
@@ -65,7 +65,7 @@ class V20FieldWriter:
         self._column.flush(sink)
 
     def finish(self, sink: BufferSink) -> list[FinishedColumn]:
-        """Return one column per value field, list and struct, depth first."""
+        """Return the columns, one per value field, list, and struct, depth first."""
         return list(self._column.finish())
 
 

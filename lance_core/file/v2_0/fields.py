@@ -1,8 +1,8 @@
-"""Reading the fields of a 2.0 file.
+"""Reading the fields of a file of format 2.0.
 
-A field is cut into segments at page boundaries, so that a segment needs only one page of every column whose rows are
-rows of the field, and usually decodes without a copy; larger segments are cut further. To decode individual rows, only
-the bytes that they need are read.
+A field is cut into segments at the page boundaries of its columns, except those that contain list items. A segment
+therefore needs only one page of each such column and can usually be decoded without a copy; large segments are cut
+further. To decode individual rows, only the required bytes are read.
 
 Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
@@ -48,7 +48,7 @@ _SEGMENT_BYTES: Final = 16 * 1024 * 1024
 """Approximate maximum encoded or decoded size of a segment in bytes."""
 
 _SEGMENT_ROWS: Final = 1024 * 1024
-"""Maximum number of rows per segment: a page with few bytes can have any number of rows."""
+"""Maximum number of rows per segment, needed because a page with few bytes can have any number of rows."""
 
 _ROWS_UNIT: Final = 1024
 """Segments inside a page start at multiples of this many rows, so that bitmaps start at whole bytes."""
@@ -64,7 +64,7 @@ def v2_0_sources(
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned to some of their members.
-        column_indices: maps field ids to columns, as recorded in a manifest; None = derived from the file's own schema.
+        column_indices: maps field ids to columns, as recorded in a manifest; None to use the file's own schema.
 
     Raises:
         CorruptDataError: the columns do not match the schema or each other.
@@ -88,7 +88,7 @@ class RowSegment:
 
     Attributes:
         start: first row.
-        stop: end of the rows.
+        stop: row after the last.
         num_bytes: estimated encoded size in bytes, proportional to the number of rows.
     """
 
@@ -125,13 +125,13 @@ class _Source:
         return self._segments(start, stop) if start < stop else []
 
     def memory_of(self, segment: Segment) -> int:
-        """Estimate the size of the decoded rows in bytes, in memory or in the mapped file."""
+        """Estimate the memory of the decoded rows in bytes, including mapped memory."""
         num_rows = segment.stop - segment.start
         expanded = max(segment.num_bytes * self._expansion, num_rows * self._bits_per_row // 8)
         return max(expanded, int(num_rows * self._dictionary_bytes))
 
     def cut(self, segment: Segment, pace: Pace) -> list[RowSegment]:
-        """Split the rows into segments of the requested size."""
+        """Split a segment into segments of the requested size."""
         num_rows = segment.stop - segment.start
         num_pieces = -(-self.memory_of(segment) // pace.max_memory)
         return self._segments(segment.start, segment.stop, min(num_pieces, -(-num_rows // pace.batch_rows)))
@@ -225,10 +225,12 @@ class _Tree:
             if arm == "packed_struct" or (arm is None and field.is_packed):
                 return self._packed(field, header)
             if arm not in ("struct", None):
-                raise CorruptDataError(f"{header.where}: the header of struct {field.name!r} is encoded as {arm}")
+                raise CorruptDataError(
+                    f"{header.where}: the header of struct {field.name!r} has encoding {arm}; expected struct"
+                )
             if len(metadata.pages) != 1:
                 raise CorruptDataError(
-                    f"{header.where}: struct {field.name!r} has {len(metadata.pages)} header pages, expected 1"
+                    f"{header.where}: struct {field.name!r} has {len(metadata.pages)} header pages; expected 1"
                 )
         return StructNode(dtype, header, tuple(self.node(child) for child in field.children))
 
@@ -253,14 +255,14 @@ class _Tree:
     def _old_string(self, field: Field, pages: ColumnPages) -> ListNode:
         index = self._columns[field.id] + 1
         if index >= self._metadata.footer.num_columns:
-            raise CorruptDataError(f"{pages.where}: the bytes of {field.name!r} are missing")
+            raise CorruptDataError(f"{pages.where}: the column with the bytes of {field.name!r} is missing")
         _, values = self._pages(index)
         return ListNode.of(pa.list_(pa.uint8()), pages, ValueNode(pa.uint8(), values))
 
     def _column(self, field: Field) -> tuple[ColumnMetadata, ColumnPages]:
         index = self._columns.get(field.id)
         if index is None:
-            raise CorruptDataError(f"{self._metadata.path}: field {field.name!r} ({field.id}) has no column")
+            raise CorruptDataError(f"{self._metadata.path}: field {field.name!r} (id {field.id}) has no column")
         return self._pages(index)
 
     def _pages(self, index: int) -> tuple[ColumnMetadata, ColumnPages]:
@@ -275,5 +277,5 @@ class _Tree:
 
 
 def _has_compression(column: ColumnPages) -> bool:
-    """Return whether a page has a buffer that is compressed as a whole."""
+    """Return whether any page has a buffer that is compressed as a whole."""
     return any(is_packed(page.array_encoding) for page in column.pages)

@@ -1,4 +1,4 @@
-"""Format 2.0 as an entry of :mod:`lance_core.file.families`."""
+"""The ``FileFormat`` of format 2.0; used by :mod:`lance_core.file.families`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes whose rows are runs of the rows of another node: lists, and the strings of early releases.
+"""Nodes whose rows each consist of consecutive rows of another node: lists, and strings written by early releases.
 
 Pages of items need not end where pages of offsets end. The items of an offsets page start at the sum of the item counts
 of the preceding pages.
@@ -39,13 +39,13 @@ __all__ = ["BytesNode", "ListNode"]
 
 @dataclass(frozen=True, slots=True)
 class ListNode:
-    """A list.
+    """Reads a list.
 
     Attributes:
-        dtype: its Arrow type.
-        pages: the offsets column.
-        item: the items; their pages are split independently of the offsets pages.
-        item_starts: (num_pages + 1,) int64: first item of each offsets page, then the number of items.
+        dtype: Arrow type of the list.
+        pages: the pages of the offsets column.
+        item: reads the items, whose page boundaries are independent of the offsets pages.
+        item_starts: first item of each offsets page, followed by the number of items; shape (num_pages + 1,), int64.
     """
 
     dtype: pa.DataType
@@ -55,19 +55,19 @@ class ListNode:
 
     @classmethod
     def of(cls, dtype: pa.DataType, pages: ColumnPages, item: Node) -> ListNode:
-        """Match offsets and items.
+        """Combine the offsets and the items of a list.
 
         Raises:
-            CorruptDataError: the number of items recorded in the pages differs from the number of items in the file.
+            CorruptDataError: the offsets pages record a different number of items than the file contains.
         """
         counts = []
         for index, page in enumerate(pages.pages):
             arm = selected_arm(page.array_encoding)
             if arm != "list":
-                raise CorruptDataError(f"{pages.where}, page {index} of a list is encoded as {arm}")
+                raise CorruptDataError(f"{pages.where}, page {index}: expected the encoding of a list, found {arm}")
             counts.append(page.array_encoding.list.num_items)
         if sum(counts) >= MAX_POSITION:
-            raise CorruptDataError(f"{pages.where}: lists have {sum(counts)} items, too many for a file")
+            raise CorruptDataError(f"{pages.where}: the lists have {sum(counts)} items, which is too many for a file")
         item_starts = np.zeros(len(counts) + 1, np.int64)
         np.cumsum(counts, out=item_starts[1:])
         item.check_rows(int(item_starts[-1]))
@@ -94,7 +94,7 @@ class ListNode:
         return [_list_array(self.dtype, ends, joined(items))]
 
     def read_ends(self, rows: Spans) -> Steps[Ends]:
-        """Read where the items of some lists start and end, counted over all pages."""
+        """Read the start and end of the items of some lists, counted across all pages."""
         split = self.pages.split(rows)
         parts: list[Ends] = yield from self.pages.decode(rows, _read_list_page)
         if not parts:
@@ -120,11 +120,11 @@ class ListNode:
 
 @dataclass(frozen=True, slots=True)
 class BytesNode:
-    """Strings of releases 0.12 and 0.13, stored as lists of single bytes.
+    """Reads strings that releases 0.12 and 0.13 stored as lists of single bytes.
 
     Attributes:
-        dtype: one of the four variable-width types.
-        lists: offsets and bytes.
+        dtype: Arrow type of the field, one of the four variable-width types.
+        lists: reads the offsets and the bytes.
     """
 
     dtype: pa.DataType
@@ -165,7 +165,7 @@ def _list_array(dtype: pa.DataType, ends: Ends, items: pa.Array) -> pa.Array:
     else:
         if int(offsets[-1]) > MAX_INT32:
             raise NotSupportedError(
-                f"{int(offsets[-1])} items are too many for one array of type {dtype}; read fewer rows at a time"
+                f"{int(offsets[-1])} items do not fit into one array of type {dtype}; read fewer rows at a time"
             )
         offsets = offsets.astype(np.int32, copy=False)
     bitmap = None if ends.validity is None else pa.py_buffer(pack_mask(ends.validity))

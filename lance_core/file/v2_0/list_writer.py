@@ -1,7 +1,7 @@
 """ListWriter: writes a list as a column of offsets and the columns of its items.
 
-Offsets are collected with the validity of the lists. They are written together with the items, so that a page of
-offsets and its items end at the same row.
+Offsets are collected together with the validity of the lists. They are written at the same time as the items, so that
+a page of offsets and the pages of its items end at the same row.
 
 Source: ``lance.encodings.List``; behavior of pylance 14.0.2.
 """
@@ -33,7 +33,7 @@ _Mask: TypeAlias = "NDArray[np.bool_] | None"
 
 
 class ListWriter:
-    """A list: its offsets, and the columns of its items."""
+    """Writes a list: its offsets, and the columns of its items."""
 
     def __init__(self, field: Field, item: ColumnWriter, cache_bytes: int) -> None:
         self._field = field

@@ -1,13 +1,13 @@
-"""The columns of a 2.0 file as a tree that decodes the rows of one field from the pages of its columns.
+"""A tree of nodes that decodes the rows of one field in a file of format 2.0 from the pages of its columns.
 
 ::
 
-    ValueNode     one column; every page is a tree of encodings
-    StructNode    the members side by side
+    ValueNode     one column; every page has a tree of encodings
+    StructNode    one child node per member
     PackedNode    one column that holds all members
     ListNode      offsets column; its items are the rows of the child node       list_nodes.py
     BytesNode     old strings: a list column over a column of single bytes       list_nodes.py
-    BlobNode      (position, size) pairs; the values lie outside the pages       blob_node.py
+    BlobNode      (position, size) pairs; the values are outside the pages       blob_node.py
 
 Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
@@ -39,11 +39,11 @@ class Node(Protocol):
 
     @property
     def columns(self) -> Sequence[ColumnPages]:
-        """Columns whose rows are the rows of the node, not items of its lists."""
+        """Columns whose rows are the rows of the node rather than items of lists."""
 
     @property
     def below(self) -> Sequence[ColumnPages]:
-        """Columns that contain items."""
+        """Columns that contain the items of lists."""
 
     def check_rows(self, expected: int) -> None:
         """Check that every column has the expected number of rows.
@@ -53,16 +53,16 @@ class Node(Protocol):
         """
 
     def decode(self, rows: Spans) -> Steps[list[pa.Array]]:
-        """Decode the rows as consecutive arrays; without rows, return one empty array."""
+        """Decode rows as consecutive arrays; if there are no rows, return one empty array."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueNode:
-    """A field with one column.
+    """Reads a field with one column.
 
     Attributes:
         dtype: Arrow type of the field.
-        pages: the pages of the field.
+        pages: the pages of the column.
     """
 
     dtype: pa.DataType
@@ -95,12 +95,12 @@ class ValueNode:
 
 @dataclass(frozen=True, slots=True)
 class PackedNode:
-    """A packed struct, of which only some members may be read.
+    """Reads all or some members of a packed struct.
 
     Attributes:
-        dtype: the wanted type.
-        stored: the members as stored in the file.
-        chosen: indices of the wanted members.
+        dtype: Arrow type of the struct with only the requested members.
+        stored: reads all members that the file contains.
+        chosen: indices of the requested members.
     """
 
     dtype: pa.DataType
@@ -134,11 +134,11 @@ class PackedNode:
 
 @dataclass(frozen=True, slots=True)
 class StructNode:
-    """A struct whose members have their own columns; never null.
+    """Reads a struct whose members have their own columns. Such a struct is never null.
 
     Attributes:
-        dtype: its Arrow type.
-        header: the header column; None if it is in another file.
+        dtype: Arrow type of the struct.
+        header: the pages of the header column; None if it is in another file.
         members: one node per member.
     """
 

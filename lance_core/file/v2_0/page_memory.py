@@ -1,4 +1,4 @@
-"""Estimates how much memory the values of a 2.0 column take beyond their stored size, from the descriptions alone.
+"""Estimates the memory of decoded values in columns of format 2.0 from the page descriptions alone.
 
 Source: ``lance.encodings.ArrayEncoding``.
 """
@@ -32,7 +32,10 @@ def expansion(columns: Sequence[ColumnPages]) -> int:
 
 
 def dictionary_bytes_per_row(columns: Sequence[ColumnPages]) -> float:
-    """Estimate the average bytes of a dictionary item: the maximum over all pages, or 0 if there is no dictionary."""
+    """Estimate the average size of a dictionary item in bytes.
+
+    This is the maximum over all pages, or 0 if there is no dictionary.
+    """
     most = 0.0
     for column in columns:
         for page in column.pages:

@@ -174,7 +174,7 @@ def test_what_cannot_be_placed() -> None:
     with pytest.raises(NotSupportedError, match="outside the table"):
         _write(MemoryStore(), blob_array(["file:///a"]), blob_field("b"))
     wrong = blob_field("b").with_metadata({"lance-encoding:blob-inline-size-threshold": "many"})
-    with pytest.raises(InvalidInputError, match="expected a number"):
+    with pytest.raises(InvalidInputError, match="must be a number of bytes"):
         _write(MemoryStore(), blob_array([b"x"]), wrong)
 
 
