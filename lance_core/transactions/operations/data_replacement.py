@@ -78,7 +78,7 @@ class PublicDataReplacement(BaseOperation):
     replacements: list[PublicDataReplacementGroup]
 
     def to_record(self) -> DataReplacement:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return DataReplacement(
             replacements=tuple(
                 Replacement(
@@ -104,7 +104,7 @@ class DataReplacement(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.DataReplacement) -> Self:
-        """Parse the message; raises as :meth:`DataFile.from_proto`."""
+        """Parse the protobuf message; the errors are those of :meth:`DataFile.from_proto`."""
         return cls(
             replacements=tuple(
                 Replacement(fragment_id=each.fragment_id, new_file=DataFile.from_proto(each.new_file))
@@ -159,7 +159,7 @@ class DataReplacement(Operation):
     def apply(self, context: ApplyContext) -> ManifestDraft:
         """Build the version after ``context.current``.
 
-        The new values belong to ``context.read_version``: cells with newer overlays keep them.
+        The new values count as values of ``context.read_version``: newer overlays continue to override them.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -232,7 +232,7 @@ def _replaced(
 
 
 def _check_fits(fragment: pb_table.DataFragment, file: DataFile, field_ids: set[int]) -> None:
-    """Check a file that does not replace another one: the fragment must store all of its fields, or none of them."""
+    """Check a file that does not replace another file: the fragment must store all of its fields, or none of them."""
     held = field_files(fragment).keys() & set(file.live_field_ids)
     unknown = set(file.live_field_ids) - field_ids - held
     if unknown:

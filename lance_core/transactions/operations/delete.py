@@ -52,7 +52,7 @@ class PublicDelete(BaseOperation):
         check_fragments(self.updated_fragments)
 
     def to_record(self) -> Delete:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Delete(
             updated_fragments=fragment_records(self.updated_fragments),
             deleted_fragment_ids=tuple(
@@ -82,7 +82,7 @@ class Delete(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Delete) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(
             updated_fragments=tuple(map(Fragment, message.updated_fragments)),
             deleted_fragment_ids=tuple(message.deleted_fragment_ids),
@@ -143,7 +143,7 @@ class Delete(Operation):
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(
                     f"updated fragment {fragment.id} of a delete has {fragment.physical_rows} rows, but records "
-                    f"{deletion.num_deleted_rows} as deleted",
+                    f"{deletion.num_deleted_rows} deleted rows",
                     expected=fragment.physical_rows,
                     found=deletion.num_deleted_rows,
                 )
