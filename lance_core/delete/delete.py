@@ -6,8 +6,8 @@
     write     one deletion file for each fragment that keeps some rows; no version refers to the file yet
     commit    merge with deletes of other rows that were committed in the meantime; after any other conflict, plan again
 
-A crash before the commit leaves the table unchanged; a later cleanup removes the files. After a failure or an
-interrupt, the files are removed immediately, unless a version may refer to them. A delete that matches no rows also
+A crash before the commit leaves the table unchanged; a later cleanup removes the new deletion files. After a failure or
+an interrupt, the files are removed immediately, unless a version may refer to them. A delete that matches no rows also
 creates a version.
 
 Source: behavior of pylance 14.0.2.
@@ -74,7 +74,7 @@ DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
-"""Minimum number of deletion files to write concurrently; writing one takes as long as a sync or a request."""
+"""Minimum number of deletion files to write in several threads; each write waits for a sync or a request."""
 
 
 @dataclass(frozen=True, slots=True)
