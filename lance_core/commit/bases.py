@@ -35,7 +35,7 @@ def data_places(
         target_all_bases: whether to use the root and all bases in turn.
 
     Raises:
-        InvalidInputError: no base has such a name or path, or both arguments are given.
+        InvalidInputError: no base has a requested name or path, or both arguments are given.
         InvalidTypeError: ``target_bases`` is not a list of strings.
     """
     if target_all_bases and target_bases:

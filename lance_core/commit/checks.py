@@ -56,7 +56,9 @@ def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> No
         found = fragment.live_field_ids()
         unknown = sorted(found - known)
         if unknown:
-            raise SchemaMismatchError(f"new fragment {index} contains fields {unknown}, which the table does not have")
+            raise SchemaMismatchError(
+                f"new fragment {index} contains field ids {unknown}, which the table does not have"
+            )
         is_legacy = any(file.file_version.is_legacy for file in fragment.files)
         missing = next((leaf for leaf in (every if is_legacy else required) if leaf.id not in found), None)
         if missing is not None:

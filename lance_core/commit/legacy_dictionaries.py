@@ -58,7 +58,7 @@ class DictionaryAmendment:
         log: the table's versions.
         fragments: the new fragments.
         replaces: whether the new fragments replace the table's content.
-        storage_options: passed to the stores of base paths.
+        storage_options: options for the stores of base paths.
     """
 
     def __init__(

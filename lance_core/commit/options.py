@@ -31,7 +31,7 @@ class CommitOptions:
         create_only: whether to fail if the dataset already exists.
         naming: the naming scheme for the manifests of a newly created dataset.
         stable_row_ids: whether a newly created dataset uses stable row ids.
-        storage_options: passed to the stores of base paths.
+        storage_options: options for the stores of base paths.
         affected_rows: the physical positions of the rows that a delete or update removes, by fragment id. If given, the
             change can be merged with concurrent changes to different rows; if None, it must be planned again after such
             changes.
