@@ -1,8 +1,8 @@
 """Basis: the version that a commit builds on, and the checks against all versions up to it.
 
 A change was planned on its read version. Every version committed after that is read once, in order, and compared with
-the change. If none conflicts, the change may be committed on top. In three cases, the commit does not start from a read
-version, but from:
+the change. If no version conflicts, the change may be committed on top of the latest one. In three cases, the commit
+does not start from a read version, but from:
 
 =========================  =======================================================================
 no table                   the template of a new table

@@ -36,7 +36,7 @@
 Callers run the steps in a loop (:class:`Commit`), and read data files between the steps if needed.
 :class:`~lance_core.transactions.basis.Basis` performs LOAD and JUDGE. Only CREATE makes anything visible, and exactly
 one writer succeeds. CONFIRM determines whether that writer was too late, because a cleanup had removed an older version
-of the same number (:mod:`~lance_core.transactions.overtaken`).
+with the same number (:mod:`~lance_core.transactions.overtaken`).
 
 Our transaction file is removed when the commit is known to have failed, or when a merge renamed it; it is kept when the
 outcome is unknown. Merged deletion files that no version refers to are removed once no further attempt can succeed. An

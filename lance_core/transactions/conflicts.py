@@ -122,7 +122,7 @@ def judge(ours: Operation, theirs: Operation) -> Verdict:
 
     Args:
         ours: the operation about to be committed.
-        theirs: the operation of a version that ours was not planned on.
+        theirs: the operation of a version that was committed after our operation was planned.
     """
     verdicts = [_verdict(row, column, ours, theirs) for row in lines_of(theirs) for column in lines_of(ours)]
     return max(verdicts, key=lambda verdict: verdict.value, default=Verdict.COMPATIBLE)

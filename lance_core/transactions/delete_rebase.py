@@ -2,7 +2,7 @@
 
 A deletion file lists every deleted row of its fragment, so the file of a delete is outdated as soon as another writer
 hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, unless both
-hide the same row. An update hides the rows that it moved, and is rebased in the same way::
+writers hide the same row. An update hides the rows that it moved, and is rebased in the same way::
 
     the fragment was removed, or its data files changed    plan again
     one of our rows is already hidden                      plan again
@@ -56,7 +56,7 @@ class DeleteRebase:
     Args:
         log: the table's versions.
         affected_rows: the physical positions of the rows that the change itself deletes, by fragment id.
-        storage_options: passed to the stores of base paths.
+        storage_options: options for the stores of base paths.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Overtaken commits: determines whether a version is part of the lineage when newer versions exist.
 
-A writer plans on version v and stalls just before it creates version v + 1. Others create v + 1, v + 2, …, and a
+A writer plans on version v and stalls just before it creates version v + 1. Other writers create v + 1, v + 2, …, and a
 cleanup removes their v + 1. The name is free again, so the writer's create succeeds, although the newer versions were
 not built on its manifest. The version log cannot distinguish this from the ordinary case, in which others commit on top
 of v + 1 right after it was created: no manifest records the manifest that it was built on. The content of the next
@@ -31,7 +31,7 @@ that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``
 :mod:`~lance_core.transactions.basis` checks the versions of other writers in the same way, so that no change is built
 on such a version.
 
-Source: this library; the reference reports such a commit as successful, although it is lost.
+Source: this library; the reference implementation reports such a commit as successful, although the change is lost.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def may_be_built_on(
 ) -> Presence:
     """Like :func:`is_built_on`, but return "absent" if anything differs that the next transaction does not affect.
 
-    That is enough to reject a commit, but not to remove a version: the next version's writer may have changed more than
+    This is enough to reject a commit, but not to remove a version: the next version's writer may have changed more than
     its transaction records.
     """
     presence, differs = _compare(log, transaction, made, before, following, is_effect_enough=False)

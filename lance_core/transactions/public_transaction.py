@@ -89,7 +89,7 @@ def transaction_from_core(transaction: CoreTransaction) -> Transaction:
 
 
 def read_public_transaction(log: VersionLog, version: int) -> Transaction | None:
-    """Return the transaction that created a version, or None if it has been removed.
+    """Return the transaction that created a version, or None if the transaction has been removed.
 
     Raises:
         VersionNotFoundError: there is no such version.

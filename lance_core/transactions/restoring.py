@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["check_restore", "has_lost_files", "held"]
 
 _CLEANUP_BATCH_SECONDS: Final = 2.0
-"""Longer than a cleanup needs to remove the files between two of its checks for new versions."""
+"""Waiting time in seconds: longer than a cleanup needs to remove the files between two of its version checks."""
 
 
 def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, str] | None) -> None:
@@ -60,7 +60,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
     Args:
         log: the table's versions.
         version: the number of the version; a version that does not exist is not held.
-        wait: sleeps for the given number of seconds.
+        wait: a function that sleeps for the given number of seconds.
 
     Raises:
         StorageError: a storage operation failed.
@@ -77,12 +77,12 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
 
 
 def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str, str] | None) -> bool:
-    """Return whether files of a version that restores another one are missing.
+    """Return whether files of a version that restores another version are missing.
 
     Args:
         log: the table's versions.
         made: the version that the restore created.
-        storage_options: passed to the stores of base paths.
+        storage_options: options for the stores of base paths.
 
     Raises:
         StorageError: it cannot be determined whether files are missing.

@@ -26,8 +26,8 @@ class CommitProgress:
 
     Attributes:
         may_land: whether a version may refer to the files of the transaction, now or later. Set before the step that
-            can create one, and reset when that step is known to have failed.
-        made: the version that the commit created.
+            can create such a version, and reset when that step is known to have failed.
+        made: the version that the commit created; None if it has created none.
         line: the identity of the branch when the first try started.
     """
 
@@ -50,9 +50,9 @@ class CommitSettings:
         template: the empty manifest from which a new table starts.
         affected_rows: the physical positions of the rows that a delete or update removes, by fragment id; they are
             needed to merge the change with other changes. None if unknown.
-        storage_options: passed to the stores of base paths.
+        storage_options: options for the stores of base paths.
         progress: records the progress of the commit.
-        wait: sleeps for the given number of seconds.
+        wait: a function that sleeps for the given number of seconds.
         rng: the source of randomness for waiting times.
     """
 

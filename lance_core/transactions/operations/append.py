@@ -77,7 +77,7 @@ class Append(Operation):
         return self.fragments
 
     def held_field_ids(self) -> frozenset[int]:
-        """Return the fields of the new rows."""
+        """Return the ids of the fields of the new rows."""
         return frozenset(chain.from_iterable(fragment.live_field_ids() for fragment in self.fragments))
 
     def to_public(self) -> PublicAppend:

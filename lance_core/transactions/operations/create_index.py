@@ -132,7 +132,7 @@ class CreateIndex(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: an index covers a field that the table does not have.
-            InvalidInputError: an index has no valid id or name, or does not record the location of its files.
+            InvalidInputError: an index has an invalid id, has no name, or does not record the location of its files.
         """
         current = context.current
         require_writable(current.message)

@@ -50,7 +50,7 @@ class PublicDataOverlayGroup:
     """The overlays of one fragment.
 
     Attributes:
-        fragment_id: the fragment.
+        fragment_id: the id of the fragment.
         overlays: the overlays of the fragment, oldest first.
     """
 

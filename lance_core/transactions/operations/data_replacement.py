@@ -2,8 +2,8 @@
 
 A new file replaces the file with exactly the same list of fields and the same format version. If there is no such file,
 the new file is added. If the fragment already stores all of the new file's fields, these fields become dead in the old
-files, and a file without any live field is removed; if the fragment stores none of them, they were read as null before.
-A file may contain dropped columns if the fragment does.
+files, and a file without any live field is removed; if the fragment stores none of these fields, they were read as null
+before. A file may contain dropped columns if the fragment does.
 
 The fragments are removed from indices on these fields, and older overlays on the fields become dead. Schema, deletions
 and row ids are kept; if row ids are stable, all rows of the fragment count as updated.
@@ -44,7 +44,7 @@ class Replacement:
     """A new file for one fragment.
 
     Attributes:
-        fragment_id: the fragment.
+        fragment_id: the id of the fragment.
         new_file: the file.
     """
 
@@ -58,7 +58,7 @@ class PublicDataReplacementGroup:
     """A new data file for a fragment.
 
     Attributes:
-        fragment_id: the fragment.
+        fragment_id: the id of the fragment.
         new_file: the new file, with the same fields as the file that it replaces.
     """
 

@@ -39,7 +39,8 @@ class PublicDelete(BaseOperation):
     Attributes:
         updated_fragments: the fragments that lost some of their rows, with their new deletion files, as returned by
             ``LanceFragment.delete``.
-        deleted_fragment_ids: the fragments that lost every row, for which ``LanceFragment.delete`` returned None.
+        deleted_fragment_ids: the ids of the fragments that lost every row, for which ``LanceFragment.delete`` returned
+            None.
         predicate: the condition that selected the rows; informational.
     """
 
@@ -68,7 +69,7 @@ class Delete(Operation):
 
     Attributes:
         updated_fragments: fragments with a new deletion file.
-        deleted_fragment_ids: fragments that lost every row.
+        deleted_fragment_ids: the ids of the fragments that lost every row.
         predicate: the condition that selected the rows; informational.
     """
 
@@ -139,10 +140,10 @@ class Delete(Operation):
         for fragment in self.updated_fragments:
             deletion = fragment.deletion_file
             if deletion is None:
-                raise InvalidInputError(f"updated fragment {fragment.id} of a delete has no deletion file")
+                raise InvalidInputError(f"fragment {fragment.id}, which a delete updates, has no deletion file")
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(
-                    f"updated fragment {fragment.id} of a delete has {fragment.physical_rows} rows, but records "
+                    f"fragment {fragment.id}, which a delete updates, has {fragment.physical_rows} rows, but records "
                     f"{deletion.num_deleted_rows} deleted rows",
                     expected=fragment.physical_rows,
                     found=deletion.num_deleted_rows,

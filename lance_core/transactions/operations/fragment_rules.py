@@ -41,8 +41,8 @@ def check_new_fragments(
         field_ids: ids of all fields of the schema that the table will have.
         base_ids: the ids of the table's base paths.
         file_version: the file version of the table; files of all versions except 0.1 can be mixed.
-        carries_row_ids: True if the fragments must contain row ids, because the rows already have ids; False if they
-            must not; None if they may.
+        carries_row_ids: True if the fragments must contain row ids, because the rows already have ids; False if the
+            fragments must not contain row ids; None if both are allowed.
 
     Raises:
         InvalidInputError: a fragment is incomplete, or contains something that only a committed fragment may have.
@@ -57,7 +57,7 @@ def check_new_fragments(
         here = {(file.base_id, file.path) for file in fragment.files}
         if not places.isdisjoint(here):
             raise InvalidInputError(
-                f"{where} shares a data file with another new fragment; its rows would be duplicated"
+                f"{where} shares a data file with another new fragment; the rows would be duplicated"
             )
         places |= here
         _check_is_new(fragment, where, carries_row_ids=carries_row_ids)
@@ -104,7 +104,7 @@ def check_stored_fields(
 
     Raises:
         InvalidInputError: a field is in two files, or a file is malformed.
-        SchemaMismatchError: a field that must not be null is not stored.
+        SchemaMismatchError: a non-nullable field is not stored.
     """
     where = f"fragment {fragment.id}"
     field_ids = set(schema.field_ids())

@@ -154,8 +154,8 @@ class Merge(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the table has format 0.1 and would get a dictionary column.
-            InvalidInputError: a fragment is missing or has different rows, ``preserves_nullability`` does not hold, or
-                an id is used twice.
+            InvalidInputError: a fragment is missing, its rows differ from those in the table, ``preserves_nullability``
+                does not hold, or an id is used twice.
             SchemaMismatchError: a field would be read as a different field, or a required field is not stored.
         """
         current = context.current

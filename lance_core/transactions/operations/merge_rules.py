@@ -13,7 +13,7 @@ has a new id and the       every fragment stores it; otherwise the values would 
 name of a field
 =========================  ==========================================================================================
 
-A schema that was renumbered from 0 breaks these rules, unless no column was dropped or moved.
+A schema that was renumbered from 0 breaks these rules if a column was dropped or moved.
 
 Source: changes that pylance 14.0.2 rejects, and the error messages of pylance.
 """

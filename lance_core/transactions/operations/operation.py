@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
-    """The version to which an operation is applied, and its other inputs.
+    """The version to which an operation is applied, and the other inputs of the operation.
 
     Attributes:
         current: the version to build on.

@@ -3,7 +3,7 @@
 An overwrite replaces fragments, schema, and schema metadata, and removes the indices. Config, table metadata, base
 paths, and the counters of fragment and row ids are kept. The data format becomes that of the new files.
 
-If the table never reuses field ids, the new fields get new ids, also in the records of the new files.
+If the table never reuses field ids, the new fields get new ids, which are also used in the records of the new files.
 
 Source: ``lance.table.Transaction.Overwrite``; behavior of pylance 14.0.2, whose ``commit`` keeps the data format and
 marks the table as mixed instead.

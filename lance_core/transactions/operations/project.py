@@ -78,7 +78,7 @@ class Project(Operation):
         )
 
     def new_schema(self) -> Schema:
-        """Return the remaining schema."""
+        """Return the schema with the remaining fields."""
         return self.schema
 
     def to_public(self) -> PublicProject:

@@ -130,7 +130,7 @@ class Rewrite(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Rewrite) -> Self:
-        """Parse the protobuf message. Fragments written by releases without groups form one group."""
+        """Parse the protobuf message. Fragments that were recorded by releases without groups form one group."""
         groups = tuple(map(RewriteGroup.from_proto, message.groups))
         if message.old_fragments or message.new_fragments:
             ungrouped = pb_transaction.Transaction.Rewrite.RewriteGroup(
@@ -172,7 +172,7 @@ class Rewrite(Operation):
         return self.rewritten_indices
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """Return the rewrite with different index records."""
+        """Return the rewrite with the given index records."""
         return replace(self, rewritten_indices=indices)
 
     def to_public(self) -> PublicRewrite:

@@ -6,9 +6,9 @@ columns   changed columns are rewritten for whole fragments, whose rows do not m
 ========  ==========================================================================================
 
 If row ids are stable, a new fragment lists the ids of the rows that were moved into it; its remaining rows are new. In
-both modes a row keeps the version that created it, and its last-updated version becomes the committing one. Indices on
-a rewritten column no longer cover the fragment; indices that find rows by id may cover a new fragment that contains
-only moved rows.
+both modes, a row keeps the version that created it, and the new version becomes its last-updated version. Indices on a
+rewritten column no longer cover the fragment; indices that find rows by id may cover a new fragment that contains only
+moved rows.
 
 An update by primary key contains a filter of the keys that it inserted, so that two updates cannot insert the same key.
 
@@ -71,7 +71,7 @@ class PublicUpdate(BaseOperation):
     """Change the values of rows.
 
     Attributes:
-        removed_fragment_ids: fragments that lost every row.
+        removed_fragment_ids: the ids of the fragments that lost every row.
         updated_fragments: fragments with new deletion files, or with rewritten columns.
         new_fragments: the fragments with the moved and added rows. If row ids are stable, ``row_id_meta`` lists the ids
             of the moved rows, which come first.
@@ -134,7 +134,7 @@ class Update(Operation):
     """Change rows.
 
     Attributes:
-        removed_fragment_ids: fragments that lost every row.
+        removed_fragment_ids: the ids of the fragments that lost every row.
         updated_fragments: fragments with a new deletion file, or with rewritten columns.
         new_fragments: the fragments with moved and added rows; each commit attempt assigns their ids, in this order.
         fields_modified: ids of the fields that were rewritten in the updated fragments.
