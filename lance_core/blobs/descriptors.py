@@ -257,7 +257,9 @@ def _check_bounds(
     total = 0.0 if is_shared else float(sizes.sum(dtype=np.float64))
     leaves = (sizes > limit) | (starts > limit - np.minimum(sizes, limit))
     if total > num_bytes or bool(leaves.any()):
-        raise CorruptDataError(f"{where.path}: values overlap or extend past the end of the file", path=where.path)
+        raise CorruptDataError(
+            f"{where.path}: values overlap or extend past the end of the file ({num_bytes} bytes)", path=where.path
+        )
 
 
 def _groups(values: NDArray[np.int64], keys: NDArray[Any]) -> list[NDArray[np.int64]]:
