@@ -1,1 +1,1 @@
-"""Values that are stored outside their columns: locating and reading them."""
+"""Locates and reads blob values, which are stored outside their columns."""

@@ -1,20 +1,20 @@
-"""Resolves descriptors to the locations of the values: data file, sidecar, or another file.
+"""Resolves blob descriptors to the locations of their values: the data file, a sidecar, or another file.
 
 ====  ===========  ==========================================================
-Kind  Name         Bytes
+Kind  Name         Location
 ====  ===========  ==========================================================
 0     inline       the data file, [position, position + size)
 1     packed       sidecar ``blob_id``, [position, position + size); other rows may share the value
 2     dedicated    sidecar ``blob_id``, the whole file; other rows may share the value
-3     external     ``blob_uri``, below base path ``blob_id``; absolute if that is 0;
-                   [position, position + size), the whole file if size is 0
+3     external     ``blob_uri``, below base path ``blob_id``; absolute if ``blob_id`` is 0;
+                   [position, position + size), or the whole file if size is 0
 4     managed      ``blob_uri``, below the root of the data file,
                    [position, position + size); other rows may share the value
-5     managed      ``blob_uri``, below base path ``blob_id``; the same range
+5     managed      ``blob_uri``, below base path ``blob_id``; otherwise the same as kind 4
 ====  ===========  ==========================================================
 
-Descriptors of v1 have no kind: their values are inline. Paths of sidecars are derived from numbers; a reference below a
-root or a base path must stay below it.
+Descriptors of version 1 have no kind: their values are inline. The path of a sidecar is derived from ``blob_id``. A URI
+relative to a root or a base path must not refer to a location outside it.
 
 **Source:** tables of pylance 14.0.2.
 """
@@ -57,13 +57,13 @@ class BlobDescriptors:
 
     Attributes:
         valid: (num_rows,) mask of non-null rows.
-        kinds: (num_rows,) uint8.
-        positions: (num_rows,) uint64.
-        sizes: (num_rows,) uint64.
-        ids: (num_rows,) uint32.
-        uris: one URI per row; None for v1.
-        file: the data file.
-        locator: resolves base paths.
+        kinds: (num_rows,) uint8, the kind of each descriptor.
+        positions: (num_rows,) uint64, the first byte of each value in its object.
+        sizes: (num_rows,) uint64, the size of each value in bytes; 0 for whole external files.
+        ids: (num_rows,) uint32, the ``blob_id`` of each descriptor.
+        uris: the ``blob_uri`` of each descriptor; None for descriptors of version 1.
+        file: the data file that contains the column.
+        locator: locates the files of the table.
         base_id: the base path of the data file; None for the table's own root.
     """
 
@@ -86,7 +86,7 @@ class BlobDescriptors:
         Args:
             array: an array of the stored type of a blob column.
             file: the data file that contains the column.
-            locator: locator of the table.
+            locator: locates the files of the table.
             base_id: the base path of the data file; None for the table's own root.
         """
         names = [member.name for member in array.type]
@@ -106,7 +106,7 @@ class BlobDescriptors:
         return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
     def places(self) -> list[BlobPlace | None]:
-        """Return the location of each value; None for nulls. Looks up the sizes of whole files."""
+        """Return the location of each value, or None for nulls. The sizes of whole external files are looked up."""
         found: list[BlobPlace | None] = [None] * len(self.valid)
         for rows, where in self._objects(np.flatnonzero(self.valid)):
             starts, sizes = self._bounds(rows, where)
@@ -115,12 +115,13 @@ class BlobDescriptors:
         return found
 
     def load(self) -> pa.Array:
-        """Read the values as large_binary.
+        """Read the values into an array of type large_binary.
 
-        Each object is read once, with all of its ranges.
+        All values in the same object are read together.
 
         Raises:
-            CorruptDataError: a value is outside its object, or the values of an object are together larger than it.
+            CorruptDataError: a value extends past the end of its object, or the inline values together are larger than
+                the data file.
             NotFoundError: an object is missing.
         """
         rows = np.flatnonzero(self.valid & ((self.sizes > 0) | (self.kinds == _EXTERNAL)))
@@ -152,7 +153,7 @@ class BlobDescriptors:
         """Check the descriptors against the files of the table; files outside the table are not checked.
 
         Raises:
-            NotFoundError: a sidecar is missing.
+            NotFoundError: a file is missing.
             CorruptDataError: a value extends past the end of its file.
         """
         inside = np.flatnonzero(self.valid & (self.kinds != _EXTERNAL) & (self.sizes > 0))
@@ -160,7 +161,7 @@ class BlobDescriptors:
             _check_bounds(where, *self._bounds(rows, where), is_shared=bool(self.kinds[rows[0]] != _INLINE))
 
     def declared(self) -> pa.Array:
-        """Return the values in the input form of ``lance.blob.v2`` columns: bytes, or URIs for outside values."""
+        """Return the values in the input form of ``lance.blob.v2`` columns: bytes, or URIs for external values."""
         outside = self.valid & (self.kinds == _EXTERNAL)
         inside = replace(self, valid=self.valid & ~outside)
         data = inside.load()
@@ -210,7 +211,7 @@ class BlobDescriptors:
             yield here, self.locator.below_base(base_id, uri)
 
     def _references(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int, str]]:
-        """Yield distinct references: the rows of each, the id of its base path, and its text."""
+        """Yield each distinct reference: its rows, the id of its base path, and its URI."""
         if not len(rows) or self.uris is None:
             return
         # The bytes in files need not be UTF-8.
@@ -250,13 +251,15 @@ class BlobDescriptors:
 def _check_bounds(
     where: Location, starts: NDArray[np.uint64], sizes: NDArray[np.uint64], *, is_shared: bool = False
 ) -> None:
-    """Check that the values are inside the file and, unless they may be shared, together no larger than the file."""
+    """Check that the values are inside the file and, unless bytes may be shared, together no larger than the file."""
     num_bytes = where.store.head(where.path).num_bytes
     limit = np.uint64(num_bytes)
     total = 0.0 if is_shared else float(sizes.sum(dtype=np.float64))
     leaves = (sizes > limit) | (starts > limit - np.minimum(sizes, limit))
     if total > num_bytes or bool(leaves.any()):
-        raise CorruptDataError(f"{where.path}: values extend past the file's {num_bytes} bytes", path=where.path)
+        raise CorruptDataError(
+            f"{where.path}: values overlap or extend past the end of the file ({num_bytes} bytes)", path=where.path
+        )
 
 
 def _groups(values: NDArray[np.int64], keys: NDArray[Any]) -> list[NDArray[np.int64]]:

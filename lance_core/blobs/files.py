@@ -26,13 +26,13 @@ DEFAULT_BLOB_BUFFER_SIZE: Final = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
-    """Location of the bytes of one value.
+    """The location of one value.
 
     Attributes:
         store: the store that holds the object.
-        path: path of the object.
-        start: position of the first byte.
-        size: number of bytes.
+        path: the path of the object.
+        start: the position of the first byte of the value in the object.
+        size: the size of the value in bytes.
     """
 
     store: ObjectStore
@@ -42,12 +42,12 @@ class BlobPlace:
 
 
 class BlobFile(io.BufferedIOBase):
-    """One value, opened for reading; created by :meth:`lance_core.LanceDataset.take_blobs`.
+    """A file object for reading one blob value; created by :meth:`lance_core.LanceDataset.take_blobs`.
 
     ``read_range`` and ``read_ranges`` neither use nor change the position.
 
     Args:
-        place: location of the bytes.
+        place: the location of the value.
         buffer_size: number of bytes that sequential reads fetch at a time; 0 fetches only the requested bytes.
 
     Raises:
@@ -82,7 +82,7 @@ class BlobFile(io.BufferedIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Change the position; reads beyond the end return no bytes."""
+        """Set the position and return it; a read beyond the end returns no bytes."""
         self._require_open("seek")
         bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size()}
         if whence not in bases:
@@ -94,7 +94,7 @@ class BlobFile(io.BufferedIOBase):
         return position
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read up to ``size`` bytes, or all remaining bytes if it is negative or None."""
+        """Read up to ``size`` bytes, or all remaining bytes if ``size`` is negative or None."""
         self._require_open("read")
         left = max(self.size() - self._position, 0)
         wanted = left if size is None or size < 0 else min(size, left)
@@ -103,7 +103,7 @@ class BlobFile(io.BufferedIOBase):
         return data
 
     def read1(self, size: int | None = -1) -> bytes:
-        """Read up to ``size`` bytes, or a default amount if it is negative or None."""
+        """Read up to ``size`` bytes, or a default number of bytes if ``size`` is negative or None."""
         return self.read(io.DEFAULT_BUFFER_SIZE if size is None or size < 0 else size)
 
     def readall(self) -> bytes:
@@ -120,31 +120,33 @@ class BlobFile(io.BufferedIOBase):
         return len(data)
 
     def readinto1(self, buffer: WriteableBuffer) -> int:
-        """Fill a buffer; the same as :meth:`readinto`."""
+        """Fill a buffer and return the number of bytes read, as :meth:`readinto` does."""
         return self.readinto(buffer)
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """Read bytes ``[offset, offset + length)`` of the value.
+        """Read the bytes ``[offset, offset + length)`` of the value.
 
         Raises:
-            InvalidInputError: the range extends past the end of the value.
+            InvalidInputError: ``offset`` or ``length`` is negative, or the range extends past the end of the value.
         """
         return self.read_ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Read several ranges, each (offset, length), with one request if the store supports it.
+        """Read several ranges, each given as (offset, length), in one request if the store supports that.
 
         Raises:
-            InvalidInputError: a range extends past the end of the value.
+            InvalidInputError: an offset or a length is negative, or a range extends past the end of the value.
         """
         self._require_open("read")
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self.size():
-                raise InvalidInputError(f"range [{offset}, {offset + length}) exceeds the blob's {self.size()} bytes")
+                raise InvalidInputError(
+                    f"range [{offset}, {offset + length}) is not within the blob's {self.size()} bytes"
+                )
         return self._fetch(ranges)
 
     def __repr__(self) -> str:
-        """Return a representation with the size."""
+        """Return a string representation that includes the size."""
         return f"<BlobFile size={self.size()}>"
 
     def _sequential(self, wanted: int) -> bytes:
@@ -172,13 +174,13 @@ class BlobFile(io.BufferedIOBase):
 
 
 class BlobColumn:
-    """A binary column that can be iterated as file objects; null values give None.
+    """Iterates over a binary column as file objects, with None for null values.
 
     Args:
         blob_column: a binary or large_binary column.
 
     Raises:
-        InvalidInputError: the argument is not such a column.
+        InvalidInputError: the argument is not a binary or large_binary column.
     """
 
     def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
@@ -191,12 +193,12 @@ class BlobColumn:
         self.blob_column = blob_column
 
     def __iter__(self) -> Iterator[io.BytesIO | None]:
-        """Return an iterator with one file object per value."""
+        """Return an iterator with one file object per value, or None for a null value."""
         return (io.BytesIO(value.as_py()) if value.is_valid else None for value in self.blob_column)
 
 
 def checked_buffer_size(buffer_size: Any) -> int:
-    """Check the argument ``buffer_size`` and return it.
+    """Check the argument ``buffer_size`` and return its value.
 
     Raises:
         InvalidInputError: the size is negative.

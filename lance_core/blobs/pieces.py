@@ -1,7 +1,7 @@
-"""Splitting rows with blob descriptors so that the values of each piece fit into a limited number of bytes.
+"""Splits rows with blob descriptors into pieces whose values fit into a limited number of bytes.
 
-The schema determines which leaves are blobs, including those inside structs, lists and maps. Values outside the table
-are not counted: either they remain references, or their size is unknown.
+The schema determines which leaf fields are blobs, including leaf fields inside structs, lists, and maps. External
+values are not counted: either they remain references, or their size is unknown.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _EXTERNAL: Final = 3
 
 
 def blob_pieces(batch: pa.RecordBatch, stored: Schema, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield consecutive ranges of rows with values of at most ``max_bytes``; a row is not split.
+    """Yield consecutive ranges of rows whose blob values fit into ``max_bytes``; rows are not split.
 
     Args:
-        batch: a batch with descriptors for blobs.
-        stored: schema of the batch.
-        max_bytes: maximum size of the values of a piece, unless a single row has more.
+        batch: a batch with descriptors in place of blob values.
+        stored: the schema of the batch.
+        max_bytes: the maximum total size of the values in a piece; exceeded only if a single row is larger.
 
     Yields:
-        First row and end of each piece; nothing for an empty batch.
+        The first row of each piece and the row after its last row; nothing for an empty batch.
     """
     sizes = np.zeros(batch.num_rows, np.float64)
     for array, top in zip(batch.columns, stored.fields, strict=True):
@@ -52,7 +52,7 @@ def blob_pieces(batch: pa.RecordBatch, stored: Schema, max_bytes: int) -> Iterat
 
 
 def _row_bytes(array: pa.Array, field: Field) -> NDArray[np.float64]:
-    """Return the (len(array),) size in bytes of the values below each slot; 0 if there is no blob."""
+    """Return the total size of the blob values in each slot, in bytes; the shape is (len(array),)."""
     if field.is_blob:
         return _value_bytes(array)
     total = np.zeros(len(array), np.float64)

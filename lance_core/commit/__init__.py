@@ -1,11 +1,11 @@
-"""Commit of a change as a new version: checks, the commit itself, and the conversion of outcomes to errors.
+"""Commits a change as a new version: checks it, performs the commit, and converts failed outcomes to errors.
 
 Start with ``commit``, which performs the steps of a commit with ``options`` and reads data files between the steps.
-``operation_completion`` looks up information that the operations of users lack; ``preflight`` selects those of
-``checks`` and ``row_id_checks`` that an operation needs; ``legacy_dictionaries`` amends manifests of format 0.1;
+``operation_completion`` looks up information that users' operations lack; ``preflight`` selects the checks in
+``checks`` and ``row_id_checks`` that an operation requires; ``legacy_dictionaries`` amends manifests of format 0.1;
 ``bases`` resolves base paths.
 
-The names of ``lance.commit`` can be imported from here.
+The package also exports the names of pylance's ``lance.commit``.
 """
 
 from lance_core.errors import CommitConflictError

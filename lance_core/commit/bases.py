@@ -1,6 +1,6 @@
-"""Base paths: the base paths of a new table, and those to which new data files are written.
+"""Resolves base paths: those that an operation adds to a table, and those to which new data files are written.
 
-Source: arguments of pylance 14.0.2, which accepts two bases with the same name or path; this library refuses them.
+Source: arguments of pylance 14.0.2, which accepts two bases with the same name or path; this library rejects them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ def declared_bases(operation: Operation) -> list[str]:
 def data_places(
     locator: FileLocator, target_bases: Sequence[str] | None, *, target_all_bases: bool | None
 ) -> list[DataPlace]:
-    """Return the bases for new data files, used in turn; empty for the table's own root.
+    """Return the directories for new data files, to be used in turn; an empty list means the table's own root.
 
     Args:
         locator: locates the bases of the table.
         target_bases: names or paths of the bases to use.
-        target_all_bases: use the root and all bases in turn.
+        target_all_bases: whether to use the root and all bases in turn.
 
     Raises:
-        InvalidInputError: no base has such a name or path, or both arguments are given.
+        InvalidInputError: no base has a requested name or path, or both arguments are given.
         InvalidTypeError: ``target_bases`` is not a list of strings.
     """
     if target_all_bases and target_bases:

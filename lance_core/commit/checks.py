@@ -2,12 +2,13 @@
 
 Every data file must exist with the recorded size. For each set of fields, one of the files with these fields is opened:
 in its own schema, the field ids must have the same names and types as in the table, and its number of rows must equal
-the recorded number. A file whose ids refer to different columns would be read without an error, as wrong values.
+the recorded number. If field ids referred to different columns, wrong values would be read without an error.
 
-A deletion file must list every row that the table's own file lists for the fragment; otherwise rows would reappear.
+A new deletion file must list every row that the fragment's current deletion file lists; otherwise, deleted rows would
+reappear.
 
-The file of an overlay must exist, with as many values as covered rows, in columns of the table's types. The reference
-accepts anything, and fails when the cells are read.
+An overlay file must exist, contain at least as many values as there are covered rows, and have columns of the table's
+types. The reference implementation accepts any file, and fails when the cells are read.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ if TYPE_CHECKING:
 __all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of", "check_overlays"]
 
 _MAX_SEARCHES: Final = 20
-"""Maximum number of paths to search in the bytes of a manifest; for more, parsing it is faster."""
+"""Maximum number of paths to search for in a manifest's bytes; if there are more, parsing the manifest is faster."""
 
 
 def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
-    """Check that new fragments contain the columns of the table and no others.
+    """Check that new fragments contain the required columns of the table and no unknown columns.
 
     Args:
         fragments: the new fragments.
-        schemas: the table's schema, and the older one that the fragments may have been written for.
+        schemas: the table's schema, and the older schema for which the fragments may have been written.
 
     Raises:
-        SchemaMismatchError: a field is unknown, or one that must not be null is missing.
+        SchemaMismatchError: a field is unknown, or a required field is missing.
     """
     known = {field.id for schema in schemas for field in schema.walk()}
     required = [leaf for top in schemas[0].fields if not top.nullable for leaf in top.leaves() if not leaf.nullable]
@@ -55,12 +56,14 @@ def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> No
         found = fragment.live_field_ids()
         unknown = sorted(found - known)
         if unknown:
-            raise SchemaMismatchError(f"new fragment {index} contains fields {unknown}, which the table does not have")
+            raise SchemaMismatchError(
+                f"new fragment {index} contains field ids {unknown}, which the table does not have"
+            )
         is_legacy = any(file.file_version.is_legacy for file in fragment.files)
         missing = next((leaf for leaf in (every if is_legacy else required) if leaf.id not in found), None)
         if missing is not None:
-            reason = "which files of format 0.1 cannot" if is_legacy else "which is not nullable"
-            raise SchemaMismatchError(f"new fragment {index} lacks field {missing.name!r} (id {missing.id}), {reason}")
+            reason = "files of format 0.1 must contain every field" if is_legacy else "the field is not nullable"
+            raise SchemaMismatchError(f"new fragment {index} lacks field {missing.name!r} (id {missing.id}); {reason}")
 
 
 def check_not_part_of(fragments: Iterable[Fragment], current: Manifest) -> None:
@@ -98,12 +101,12 @@ def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locat
     Args:
         fragments: the changed fragments, as recorded in the delete.
         current: the version to build on.
-        locator: locates the files of both.
+        locator: locates the files of ``fragments`` and ``current``.
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: a file does not list a row that is already deleted.
-        CorruptDataError: a file is damaged, or lists a number of rows different from the recorded number.
+        InvalidInputError: a new deletion file lacks a row that is already deleted.
+        CorruptDataError: a file is damaged, or the number of rows that it lists differs from the recorded number.
     """
     changed = {fragment.id: fragment for fragment in fragments}
     if not changed:
@@ -117,8 +120,8 @@ def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locat
         returning = np.setdiff1d(read_deletion_offsets(found, locator), after, assume_unique=True)
         if returning.size:
             raise InvalidInputError(
-                f"fragment {fragment.id}: row {int(returning[0])} is deleted in version {current.version} and would "
-                "reappear",
+                f"fragment {fragment.id}: the new deletion file does not list row {int(returning[0])}, which is "
+                f"deleted in version {current.version} and would reappear",
                 version=current.version,
             )
 
@@ -128,13 +131,14 @@ def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schema
 
     Args:
         fragments: the new fragments.
-        locator: locates their files.
-        schemas: the table's schema, and the older one that the fragments may have been written for.
+        locator: locates the files of ``fragments``.
+        schemas: the table's schema, and the older schema for which the fragments may have been written.
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: the size or number of rows of a file is not the recorded one, or a field has no column.
-        SchemaMismatchError: a file's field ids refer to different columns than those of the table.
+        InvalidInputError: the size or the number of rows of a file differs from the recorded value, or a field has no
+            column.
+        SchemaMismatchError: a field id refers to different columns in a file and in the table.
         CorruptDataError: a file is damaged.
     """
     opened: set[tuple[object, ...]] = set()
@@ -228,15 +232,16 @@ def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: File
     """Check the overlay files that an operation adds.
 
     Args:
-        groups: the overlays, by fragment.
-        schema: schema of the table.
+        groups: the overlays, grouped by fragment.
+        schema: the schema of the table.
         locator: locates the files.
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: the size of a file is not the recorded one, or a file has fewer values than covered rows.
+        InvalidInputError: the size of a file differs from the recorded size, or a file has fewer values than covered
+            rows.
         SchemaMismatchError: the type of a column differs from the table's.
-        CorruptDataError: a file, or a coverage, is damaged.
+        CorruptDataError: a file or a list of covered rows is damaged.
     """
     for group in groups:
         for overlay in group.overlays:
@@ -271,8 +276,8 @@ def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema,
         leaf, here = schema.find(field_id), stored.get(column)
         if leaf is not None and (here is None or here.logical_type != leaf.logical_type):
             raise SchemaMismatchError(
-                f"{what}: overlay {file.path} has {'no column' if here is None else repr(here.logical_type)} for field "
-                f"{leaf.name!r} of type {leaf.logical_type!r}",
+                f"{what}: overlay {file.path} has {'no column' if here is None else f'type {here.logical_type!r}'} "
+                f"for field {leaf.name!r}; expected type {leaf.logical_type!r}",
                 path=location.path,
                 field=field_id,
             )

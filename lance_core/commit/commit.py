@@ -1,4 +1,4 @@
-"""Commit of a user's operation as a version, detached versions included; the outcome becomes a manifest or an error."""
+"""Commits a user's operation as a version, which may be detached; returns its manifest or raises an error."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ __all__ = ["commit", "commit_change", "commit_outside_lineage"]
 def commit(
     log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> Manifest:
-    """Commit a transaction and return the manifest of its version.
+    """Commit a transaction and return the manifest of the version that it creates.
 
     Old versions are cleaned up afterward if the config of the new version requires it.
 
@@ -77,7 +77,7 @@ def commit(
         log: the dataset's versions.
         transaction: the transaction to commit.
         options: the options of the commit.
-        known: the manifest of the read version, if the caller has it.
+        known: the manifest of the read version, if the caller has already read it.
 
     Raises:
         DatasetNotFoundError: there is no dataset, and the operation does not create one.
@@ -85,9 +85,9 @@ def commit(
         InvalidInputError: the fragments do not fit the dataset (see :mod:`~lance_core.commit.checks`).
         RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
         IncompatibleTransactionError: a later version invalidates the change.
-        CommitOvertakenError: the version was created too late, after a cleanup had removed an earlier version of the
-            same number, and was removed again.
-        TooMuchWriteContentionError: other writers committed first at every attempt.
+        CommitOvertakenError: the version was created too late, for example after a cleanup had removed an earlier
+            version with the same number; the new version is no longer part of the table.
+        TooMuchWriteContentionError: other writers committed first in every attempt, or the time limit was reached.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
     """
@@ -108,7 +108,8 @@ def commit(
     except VersionNotFoundError as error:
         if log.latest() is None:
             raise DatasetNotFoundError(
-                f"there is no dataset at {log.root}; only an Overwrite without read version creates one", path=log.root
+                f"there is no dataset at {log.root}; only an Overwrite without a read version creates one",
+                path=log.root,
             ) from error
         raise
     manifest = _manifest_of(outcome, log.root)
@@ -120,12 +121,13 @@ def commit(
 def commit_outside_lineage(
     log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> Manifest:
-    """Create a detached version and return its manifest; arguments as for ``commit``.
+    """Create a detached version and return its manifest. The arguments are those of :func:`commit`.
 
     Raises:
-        NotSupportedError: the dataset does not exist yet, or uses V1 manifest names.
+        NotSupportedError: the transaction has no read version or creates a dataset, or the dataset uses V1 manifest
+            names.
         DatasetNotFoundError: there is no dataset.
-        VersionNotFoundError: there is no such read version.
+        VersionNotFoundError: the read version does not exist.
         InvalidInputError: the fragments do not fit the dataset.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
@@ -158,12 +160,12 @@ def commit_change(
 
     Args:
         view: the version that the change was planned on.
-        operation: the operation; no files may have been written for it.
-        read_version: the read version that the transaction records; None for the version of the view.
+        operation: the operation, for which no files have been written.
+        read_version: the read version to record in the transaction; None for the version of the view.
         properties: properties of the transaction.
 
     Raises:
-        LanceError: as for :func:`commit`.
+        LanceError: the commit failed; see :func:`commit`.
     """
     version = view.version if read_version is None else read_version
     transaction = Transaction(read_version=version, operation=operation, properties=dict(properties or {}))
@@ -197,17 +199,17 @@ def _with_hidden_columns(
     current: Manifest,
     options: CommitOptions,
 ) -> ManifestDraft:
-    """Build a draft with the hidden columns that it needs: usually none, rarely those of unmodified fragments.
+    """Build a draft; fetch the hidden columns that it needs, which are usually none.
 
     Args:
-        build: builds the draft from hidden columns that were fetched.
+        build: builds the draft from the fetched hidden columns.
         log: the table's versions.
         operation: the operation to commit.
         current: the version to build on.
         options: the options of the commit.
 
     Raises:
-        LanceError: as raised by ``build`` or by reading a data file.
+        LanceError: ``build`` failed, or a data file cannot be read.
     """
     touched = operation.touched_fragments() or frozenset()
     fragments = current.message.fragments
@@ -275,17 +277,17 @@ class _DraftCompletion:
 def _commit_settings(
     transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> CommitSettings:
-    """Return the settings for committing a transaction; arguments as for :func:`commit`.
+    """Return the settings for committing a transaction. The arguments are those of :func:`commit`.
 
     Raises:
         InvalidInputError: a limit is out of range.
     """
     if whole_number("max_retries", options.max_retries) < 0:
-        raise InvalidInputError(f"max_retries is {options.max_retries}, expected 0 or more")
+        raise InvalidInputError(f"max_retries must be at least 0, found {options.max_retries}")
     if options.timeout is not None and not isinstance(options.timeout, timedelta):
         raise InvalidTypeError(f"commit_timeout must be a timedelta, found {options.timeout!r}")
     if options.timeout is not None and options.timeout <= timedelta(0):
-        raise InvalidInputError(f"commit_timeout is {options.timeout}, expected a positive duration")
+        raise InvalidInputError(f"commit_timeout must be positive, found {options.timeout.total_seconds():g} seconds")
     return CommitSettings(
         max_retries=options.max_retries,
         timeout_seconds=None if options.timeout is None else options.timeout.total_seconds(),
@@ -333,19 +335,22 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             )
         case Contended(num_attempts):
             raise TooMuchWriteContentionError(
-                f"{root}: too much contention: {num_attempts} attempts lost to other writers; nothing was committed",
+                f"{root}: too much contention: other writers committed first in every attempt (number of attempts: "
+                f"{num_attempts}); nothing was committed",
                 path=root,
                 attempts=num_attempts,
             )
         case TableExists(version):
-            raise AlreadyExistsError(f"a dataset exists at {root}, at version {version}", path=root, version=version)
+            raise AlreadyExistsError(
+                f"a dataset already exists at {root} (version {version})", path=root, version=version
+            )
         case NotLanded(cause):
             raise cause
         case Overtaken(version, latest):
             raise CommitOvertakenError(
-                f"{root}: version {version} was created too late: a cleanup had removed a previous version {version} "
-                "or the version to restore, the branch was created again, or the table was migrated. Version "
-                f"{version} was removed again; repeat the operation on the latest version, {latest}",
+                f"{root}: version {version} was created too late: a cleanup had removed an earlier version {version} "
+                "or the version to restore, the branch had been created again, or the table had been migrated. "
+                f"The new version was removed; repeat the operation on the latest version, {latest}",
                 path=root,
                 version=version,
                 latest=latest,
@@ -353,7 +358,7 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
         case Unknown(version, cause):
             raise CommitOutcomeUnknownError(
                 f"{root}: could not determine whether this commit created version {version}: {cause}; "
-                "read the versions before trying again",
+                "check the versions of the dataset before trying again",
                 path=root,
                 version=version,
             ) from cause

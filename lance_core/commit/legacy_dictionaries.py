@@ -1,8 +1,8 @@
-"""Dictionary columns of tables of format 0.1: one list of values for all data files of the table.
+"""Dictionary columns in tables of format 0.1: one list of values for all data files of the table.
 
-A data file has its own copy of the values, the manifest has another, and readers may use either. So all copies must
-agree: each is a prefix of the longest one, which the manifest contains. Appended rows start with the table's values and
-add new ones at the end, so older files remain correct.
+Every data file contains a copy of the values, the manifest contains another copy, and readers may use either.
+Therefore, all copies must agree: each is a prefix of the longest copy, which is the one in the manifest. The dictionary
+of appended rows starts with the table's values and adds new values at the end, so older files remain correct.
 
 Source: behavior of pylance 14.0.2, which reads every file with the manifest's values and appends only rows whose
 dictionary equals them.
@@ -34,7 +34,7 @@ __all__ = ["DictionaryAmendment", "known_dictionaries"]
 
 
 def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
-    """Map the id of each dictionary field to the dictionary values with which new files of the table start.
+    """Return the dictionary values with which new files of the table start, by field id.
 
     Raises:
         NotSupportedError: the manifest lacks the dictionary of a column that data files contain.
@@ -45,20 +45,20 @@ def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
         if missing is not None:
             raise NotSupportedError(
                 f"version {manifest.version}: the manifest lacks the dictionary of column {missing.name!r} (id "
-                f"{missing.id}), so rows cannot be added; overwrite the table",
+                f"{missing.id}), so rows cannot be added; overwrite the table instead",
                 field=missing.id,
             )
     return manifest.dictionaries
 
 
 class DictionaryAmendment:
-    """Adds the dictionary values of new data files to the manifest of a 0.1 table.
+    """Adds the dictionary values of new data files to the manifest of a table of format 0.1.
 
     Args:
         log: the table's versions.
         fragments: the new fragments.
         replaces: whether the new fragments replace the table's content.
-        storage_options: passed to the stores of base paths.
+        storage_options: options for the stores of base paths.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class DictionaryAmendment:
         self._found: dict[int, list[pa.Array]] | None = None
 
     def __call__(self, draft: ManifestDraft) -> None:
-        """Complete a draft that already has the new fragments.
+        """Add the dictionary values to a draft that already contains the new fragments.
 
         Raises:
-            SchemaMismatchError: the dictionary values of a file are not those of the table.
+            SchemaMismatchError: the dictionary values of a file differ from those of the table.
             CorruptDataError: a file is damaged.
         """
         if not draft.file_version.is_legacy:

@@ -1,10 +1,10 @@
-"""Completes operations of users with information from the table before the commit.
+"""Completes users' operations with information from the table, before the commit.
 
-* Field ids of the Arrow schema of a merge. Ids numbered from 0 equal those of the table if no column was dropped or
-  moved. If a table never reuses field ids, this cannot be assumed: a column with the same name and type as one of the
-  table keeps its id, and all other columns are new.
-* Files of the indices that replace others in a rewrite. Public operations have no field for them. A new index without
-  files is useless and is rejected.
+* Field ids for the Arrow schema of a merge. Ids numbered from 0 equal the table's ids if no column was dropped or
+  moved. If a table never reuses field ids, this cannot be assumed: a column with the same name and type as a column of
+  the table gets the id of that column, and all other columns are new.
+* Files of the new indices in a rewrite. Public operations have no field for these files. A new index without files is
+  useless and is rejected.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -38,9 +38,9 @@ def with_known_field_ids(transaction: PublicTransaction, log: VersionLog, known:
     """Return the transaction, with field ids added to an Arrow schema if the table requires them.
 
     Args:
-        transaction: the transaction of a user.
+        transaction: the user's transaction.
         log: the table's versions.
-        known: a manifest that has already been read.
+        known: a manifest that has already been read; used if it is the manifest of the read version.
     """
     operation, version = transaction.operation, transaction.read_version
     unnumbered = operation.unnumbered_schema()
@@ -71,7 +71,7 @@ def _matched(fields: Sequence[Field], before: Sequence[Field], new_ids: Iterator
 
 
 def with_index_files(log: VersionLog, transaction: Transaction) -> Transaction:
-    """Return the transaction, with the files of each rewritten index.
+    """Return the transaction, with the files of each rewritten index added.
 
     Raises:
         NotFoundError: an index has no files.

@@ -27,18 +27,20 @@ class CommitOptions:
 
     Attributes:
         max_retries: maximum number of attempts after the first.
-        timeout: no attempt starts after this time; None for no limit.
-        create_only: fail if the dataset already exists.
-        naming: naming scheme for the manifests of a newly created dataset.
+        timeout: no attempt starts once this much time has passed; None for no limit.
+        create_only: whether to fail if the dataset already exists.
+        naming: the naming scheme for the manifests of a newly created dataset.
         stable_row_ids: whether a newly created dataset uses stable row ids.
-        storage_options: passed to the stores of base paths.
-        affected_rows: the rows that a delete or update removes: maps fragment ids to physical positions. If given, the
-            change can be merged with concurrent changes of different rows; otherwise it must be planned again.
+        storage_options: options for the stores of base paths.
+        affected_rows: the physical positions of the rows that a delete or update removes, by fragment id. If given, the
+            change can be merged with concurrent changes to different rows; if None, it must be planned again after such
+            changes.
         checks_files: whether to check the files that the operation adds: new data files, and the deletion files of a
-            change without ``affected_rows``. Not needed if the files have just been written.
-        file_version: data file version for an Overwrite without data files; None for that of the table.
-        is_first_try: whether this transaction was never tried before, and therefore cannot have created a version.
-        progress: records the progress of the commit; use a separate object for each commit. Its ``line`` is that of
+            change without ``affected_rows``. The checks are not needed if the caller has just written the files.
+        file_version: the data file version for an Overwrite without data files; None for the table's version.
+        is_first_try: whether no commit of this transaction was attempted before, so that it cannot have created a
+            version.
+        progress: records the progress of the commit; use a separate object for each commit. Its ``line`` is taken from
             the handle on which the change was planned.
     """
 

@@ -1,7 +1,7 @@
-"""The checks of a commit that access storage: selects the checks that an operation requires, and the schema to use.
+"""Performs the checks of a commit that access storage: selects the checks that an operation requires.
 
-The checks themselves are in :mod:`~lance_core.commit.checks` and its neighbors. They are performed once, on the version
-that the first attempt builds on.
+The checks themselves are in :mod:`~lance_core.commit.checks` and :mod:`~lance_core.commit.row_id_checks`. They are
+performed once, against the version that the first attempt builds on.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Checks of the row ids in a change: they must be the ids of the rows that the change moves.
+"""Checks the row ids in a change: they must be the ids of the rows that the change moves.
 
 If an id is lost or duplicated, or was never assigned, indices and ``take`` no longer work on the table.
 
 =========  ==================================================================================
 rewrite    the ids of all rows that it replaces, each exactly once
-update     ids of rows of the fragments that it changes; these rows are deleted from their old fragments
+update     only ids of rows in the fragments that it changes; it deletes these rows from their old fragments
 =========  ==================================================================================
 """
 
@@ -38,13 +38,13 @@ def check_row_ids(operation: Operation, current: Manifest, locator: FileLocator)
     """Check the row ids in a rewrite or an update; see the module docstring.
 
     Args:
-        operation: the operation; nothing is checked for operations other than rewrites and updates.
+        operation: the operation; nothing is checked unless it is a rewrite or an update.
         current: the version to build on.
-        locator: locates the files of both.
+        locator: locates the files of ``operation`` and ``current``.
 
     Raises:
-        InvalidInputError: the row ids are not those of the rows that are moved.
-        CorruptDataError: row ids of the table are damaged.
+        InvalidInputError: the row ids differ from those of the moved rows.
+        CorruptDataError: the row ids of the table are damaged.
     """
     if not current.has_stable_row_ids:
         return
@@ -103,10 +103,10 @@ def _check_moved(operation: Operation, current: Manifest, locator: FileLocator) 
             )
     if not found.all():
         raise InvalidInputError(
-            f"a new fragment has row id {int(moved[~found][0])}, which no row of an updated or removed fragment has"
+            f"a new fragment has row id {int(moved[~found][0])}, which occurs in no updated or removed fragment"
         )
     if len(np.unique(moved)) != len(moved):
-        raise InvalidInputError("two rows of new fragments have the same row id")
+        raise InvalidInputError("two rows in the new fragments have the same row id")
 
 
 def _sorted(parts: Iterable[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:

@@ -1,1 +1,1 @@
-"""Deleting rows: the plan, and its execution."""
+"""Deletes rows: plans a delete, and executes the plan."""

@@ -1,13 +1,13 @@
-"""Delete rows: write deletion files, commit, and plan again after a conflict.
+"""Deletes rows: writes deletion files, commits, and plans again after a conflict.
 
 ::
 
-    plan      on the version of the handle; after a conflict, on the latest version
+    plan      based on the version of the handle; after a conflict, based on the latest version
     write     one deletion file for each fragment that keeps some rows; no version refers to the file yet
-    commit    merge with deletes of other rows that were committed in the meantime; after any other conflict: plan again
+    commit    merge with deletes of other rows that were committed in the meantime; after any other conflict, plan again
 
-A crash before the commit leaves the table unchanged, with files that a cleanup removes later. After a failure or an
-interrupt the files are removed immediately, unless a version may refer to them. A delete that matches no row also
+A crash before the commit leaves the table unchanged; a later cleanup removes the new deletion files. After a failure or
+an interrupt, the files are removed immediately, unless a version may refer to them. A delete that matches no rows also
 creates a version.
 
 Source: behavior of pylance 14.0.2.
@@ -74,16 +74,16 @@ DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
-"""Maximum number of deletion files written concurrently; each takes as long as a sync or a request."""
+"""Minimum number of deletion files to write in several threads; each write waits for a sync or a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Limits on planning a delete again.
+    """Limits on planning a delete again after a conflict.
 
     Attributes:
-        retries: number of plans after the first.
-        timeout: no further plan is started after this time.
+        retries: the maximum number of times that the delete is planned again.
+        timeout: the delete is not planned again once this much time has passed.
     """
 
     retries: int = DEFAULT_CONFLICT_RETRIES
@@ -93,25 +93,27 @@ class RetryPolicy:
         """Check the values.
 
         Raises:
-            InvalidInputError: the number or the time is negative.
-            InvalidTypeError: the number is not whole, or the time is not a duration.
+            InvalidInputError: ``retries`` or ``timeout`` is negative.
+            InvalidTypeError: ``retries`` is not a whole number, or ``timeout`` is not a timedelta.
         """
         if whole_number("conflict_retries", self.retries) < 0:
-            raise InvalidInputError(f"conflict_retries is {self.retries}, expected 0 or more")
+            raise InvalidInputError(f"conflict_retries must be at least 0, found {self.retries}")
         if not isinstance(self.timeout, timedelta):
             raise InvalidTypeError(f"retry_timeout must be a timedelta, found {type(self.timeout).__name__}")
         if self.timeout < timedelta(0):
-            raise InvalidInputError(f"retry_timeout is {self.timeout}, expected 0 or more")
+            raise InvalidInputError(
+                f"retry_timeout must not be negative, found {self.timeout.total_seconds():g} seconds"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A committed delete, or one that matched no row and was requested to create no version in that case.
+    """The result of a delete: a new version, or none if no row matched and the caller set ``only_if_found``.
 
     Attributes:
-        view: the version that the delete created, or the version in which no row matched.
-        plan: the changes to the version on which the delete was planned.
-        attempts: number of times that the delete was planned.
+        view: the version that the delete created; if it created none, the version in which no row matched.
+        plan: the plan that was executed, including the version that it is based on.
+        attempts: the number of times that the delete was planned.
     """
 
     view: TableView
@@ -130,17 +132,17 @@ def delete_rows(
     """Delete the rows that match a predicate.
 
     Args:
-        view: the version to plan on.
+        view: the version to base the plan on.
         predicate: the rows to delete, as SQL text or an Arrow expression.
-        policy: the limits on planning again.
-        properties: properties of the transaction.
-        only_if_found: do not create a version if no row matches; the view of the result is then that of the plan.
+        policy: the limits on planning again after a conflict.
+        properties: the properties of the transaction.
+        only_if_found: create no version if no row matches; the result then has the view in which no row matched.
 
     Raises:
-        InvalidInputError: the predicate is invalid, or has no value for a row.
-        NotSupportedError: a part of the predicate, or the table, is not supported.
+        InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
+        NotSupportedError: the table or a part of the predicate is not supported.
         IncompatibleTransactionError: the table was replaced in the meantime.
-        TooMuchWriteContentionError: every attempt had a conflict.
+        TooMuchWriteContentionError: every attempt conflicted with another writer.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed.
     """
@@ -167,27 +169,30 @@ def delete_rows(
         time.sleep(wait_seconds)
         view = view.showing(_latest(log))
     raise TooMuchWriteContentionError(
-        f"{log.root}: the delete failed after {attempt + 1} conflicts; the last conflict was: {conflict}",
+        f"{log.root}: the delete failed: every attempt had a conflict (number of attempts: {attempt + 1}); the last "
+        f"conflict was: {conflict}",
         path=log.root,
         attempts=attempt + 1,
     ) from conflict
 
 
 def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:
-    """Write the deletion file of a fragment that keeps rows, and return the fragment with it.
+    """Write the deletion file of a fragment that keeps some of its rows; return the fragment with its new file.
 
     Args:
         log: the dataset's versions.
         read_version: the version on which the delete was planned.
         delete: the changes to the fragment.
-        durable: whether the file is made durable immediately; if not, the commit that refers to it does so.
+        durable: whether to make the file durable immediately; if not, the commit that refers to the file does so.
 
     Raises:
         StorageError: a storage operation failed.
     """
     fragment = delete.fragment
     if delete.deleted is None:
-        raise InvalidInputError(f"fragment {fragment.id} loses its last row and is dropped, not changed")
+        raise InvalidInputError(
+            f"fragment {fragment.id} loses its last row; it must be dropped instead of getting a deletion file"
+        )
     message = write_deletion_file(
         log.store,
         log.root,
@@ -247,7 +252,7 @@ def _attempt(
 
 
 def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
-    """Return the fragments that keep rows, with their new deletion files; nothing is left behind after a failure."""
+    """Return the fragments that keep rows, with their new deletion files; after a failure, no new files remain."""
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
     if len(changed) < 2:
         # Starting a thread would take longer than writing the file.

@@ -1,4 +1,4 @@
-"""Planning a delete: finds the rows to delete in each fragment. Reads the predicate's columns; writes nothing.
+"""Plans a delete: finds the rows to delete in each fragment. Reads the predicate's columns; writes nothing.
 
 A fragment that loses its last row is dropped; a fragment that loses some rows gets a list of all its deleted rows; all
 other fragments are not changed.
@@ -40,9 +40,9 @@ class FragmentDelete:
 
     Attributes:
         fragment: the fragment before the delete.
-        rows_before: number of rows that are not deleted yet.
-        found: physical positions of the rows to be deleted; None for all of them.
-        deleted: physical positions of all deleted rows, old and new; None if the fragment is dropped.
+        rows_before: the number of live rows before the delete.
+        found: the physical positions of the rows to delete; None if all live rows are deleted.
+        deleted: the physical positions of all deleted rows, old and new; None if the fragment is dropped.
     """
 
     fragment: Fragment
@@ -52,12 +52,12 @@ class FragmentDelete:
 
     @property
     def rows_deleted(self) -> int:
-        """Number of rows to be deleted."""
+        """The number of rows to delete."""
         return self.rows_before if self.found is None else len(self.found)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the fragment is dropped because no row is left."""
+        """Whether the fragment is dropped because no live rows remain."""
         return self.deleted is None
 
 
@@ -66,13 +66,13 @@ class DeletePlan:
     """The changes that a delete would make.
 
     Attributes:
-        read_version: the version that was read.
+        read_version: the version that the plan is based on.
         predicate: the condition, as text.
-        rows_before: number of rows that are not deleted yet.
-        rows_deleted: number of rows to be deleted.
-        fragments_changed: number of fragments that get a new deletion file.
-        fragments_dropped: number of fragments that lose their last row.
-        deletes: the change to each affected fragment.
+        rows_before: the number of live rows before the delete.
+        rows_deleted: the number of rows to delete.
+        fragments_changed: the number of fragments that get a new deletion file.
+        fragments_dropped: the number of fragments that lose their last row.
+        deletes: the changes to each affected fragment.
     """
 
     read_version: int
@@ -100,10 +100,10 @@ class DeletePlan:
 
 
 def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
-    """Plan a delete on the version of a handle; nothing is changed.
+    """Plan a delete based on the version of a handle, without changing anything.
 
     Args:
-        dataset: a handle on the version.
+        dataset: a handle for the version.
         predicate: the rows to delete, as SQL text or an Arrow expression.
 
     Raises:
@@ -126,13 +126,13 @@ def plan_rows(
 def plan_fragment(
     fragment: Fragment, rows_before: int, deleted_before: npt.NDArray[np.uint32], found: npt.NDArray[np.int64]
 ) -> FragmentDelete:
-    """Compute the change of a fragment; reads nothing.
+    """Compute the changes to a fragment without reading anything.
 
     Args:
         fragment: the fragment before the delete.
-        rows_before: number of rows that are not deleted yet.
-        deleted_before: physical positions of the rows that are already deleted.
-        found: physical positions of the rows to be deleted, none of which is deleted yet.
+        rows_before: the number of live rows before the delete.
+        deleted_before: the physical positions of the rows that are already deleted.
+        found: the physical positions of the rows to delete; all of these rows are live.
     """
     # Imported only when needed: readers do not use it.
     from pyroaring import BitMap

@@ -1,13 +1,13 @@
-"""Waiting times of a writer that lost a race.
+"""Computes how long a writer waits after it has lost a race.
 
-One slot is the duration of the shortest attempt so far plus 10 %: about the time another writer needs for its commit.
+One slot is the duration of the shortest attempt so far plus 10%: about the time another writer needs for its commit.
 The first attempt alone would be a poor measure: it loads modules, checks files and reads everything that was committed
 while the change was planned, and one slow attempt would slow down all later ones. Before a retry, a writer waits a
 random number of slots out of 2, 4, 8 …, so that writers spread out instead of colliding again.
 
-The number doubles only with every third loss. Otherwise a writer that loses more than half of its races, because
-others are faster, would wait longer and longer for races that are no easier to win, and the others would keep the
-table to themselves. The number stops growing at 128, because a wait of minutes does not help.
+The number of slots doubles only with every third lost race. Otherwise, a writer that loses more than half of its races
+because others are faster would wait longer and longer for races that are no easier to win, and the other writers would
+keep the table to themselves. The number stops growing at 128, because a wait of minutes does not help.
 
 Source: commit backoff of pylance 14.0.2, which uses the first attempt as the slot and doubles every time; the rest is
 specific to this library.
@@ -30,7 +30,7 @@ _SLOT_MARGIN: Final = 1.1
 
 
 class SlotBackoff:
-    """Waiting times of one commit.
+    """Computes the waiting times of one commit.
 
     Args:
         rng: the source of randomness.
@@ -43,10 +43,10 @@ class SlotBackoff:
         self._losses = 0
 
     def next_seconds(self, attempt_seconds: float) -> float:
-        """Return the next waiting time; 0 is possible.
+        """Return the next waiting time in seconds, which may be 0.
 
         Args:
-            attempt_seconds: duration of the lost attempt.
+            attempt_seconds: the duration of the lost attempt, in seconds.
         """
         self._shortest_seconds = min(self._shortest_seconds, attempt_seconds)
         num_slots = min(_FIRST_SLOTS << self._losses // _LOSSES_PER_DOUBLING, _MAX_SLOTS)

@@ -1,17 +1,17 @@
 """Basis: the version that a commit builds on, and the checks against all versions up to it.
 
 A change was planned on its read version. Every version committed after that is read once, in order, and compared with
-the change. If none conflicts, the change may be committed on top. In three cases there is no read version to start
-from:
+the change. If no version conflicts, the change may be committed on top of the latest one. In three cases, the commit
+does not start from a read version, but from:
 
 =========================  =======================================================================
 no table                   the template of a new table
-``read_version`` 0         the latest version; only versions committed from now on are judged
-``create_only``            there must be no table
+``read_version`` 0         the latest version; only versions committed from now on are checked
+``create_only``            the template of a new table; no table may exist
 =========================  =======================================================================
 
 A delete or update whose rows are known is merged with the newer versions each time it reaches the latest version; from
-then on it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`). If a transaction creates
+then on, it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`). If a transaction creates
 an index, fragments whose values have changed in the meantime are removed from the index.
 
 An earlier commit of the same transaction is recognized by its UUID, so that committing twice creates one version.
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 __all__ = ["Basis", "Refusal", "ReusedFields"]
 
 _MAX_LISTINGS: Final = 10
-"""Maximum number of listings before an attempt; another one is needed if the last one found several versions."""
+"""Maximum number of listings before an attempt; versions are listed again if a listing found several new ones."""
 
 Refusal = AlreadyCommitted | Conflicted | TableExists
-"""Why a commit ends before it attempts to create a version."""
+"""The reason why a commit ends before it attempts to create a version."""
 
 
 class Basis:
@@ -57,7 +57,7 @@ class Basis:
         log: the table's versions.
         transaction: the change.
         settings: the settings of the commit.
-        known: the manifest of the read version, if the caller has it.
+        known: the manifest of the read version, if the caller has already read it.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class Basis:
 
     @property
     def manifest(self) -> Manifest:
-        """The latest version judged, or the template of a new table."""
+        """The latest version that was checked, or the template of a new table."""
         return self._manifest
 
     def advance(self, winner: Manifest | None = None) -> Refusal | None:
-        """Move up to the latest version.
+        """Check all newer versions, and move to the latest version.
 
         Args:
             winner: the manifest of a newer version, if the caller has already read it.
 
         Returns:
-            None if the change may be placed on :attr:`manifest`, otherwise the reason why the commit ends.
+            None if the change may be committed on top of :attr:`manifest`; otherwise, the reason why the commit ends.
         """
         for _ in range(_MAX_LISTINGS):
             refusal = self._judge_newer(winner)
@@ -120,7 +120,7 @@ class Basis:
         return self._rebase.unsynced_files(operation)
 
     def discard(self, kept: Manifest | None = None) -> None:
-        """Remove the files written so far, except those of a version that is kept. Best effort."""
+        """Remove the files written so far, except those to which ``kept`` refers. Best effort."""
         if self._rebase is not None:
             self._rebase.discard(kept)
 
@@ -161,7 +161,7 @@ class Basis:
         if latest is None:
             if not self._transaction.operation.makes_tables:
                 raise VersionNotFoundError(
-                    f"{self._log.root} has no versions; only an overwrite can create the first one"
+                    f"{self._log.root} has no versions; only an overwrite can create the first version"
                 )
             # The first version of a clone has the number of its source.
             self._judged_version = self._manifest.version
@@ -250,8 +250,8 @@ class Basis:
             return AlreadyCommitted(manifest)
         if not self._is_built_on_last(manifest):
             reason = (
-                f"version {name.version - 1} was removed, and a version that was created too late has its number now, "
-                "so its changes are unknown"
+                f"version {name.version - 1} was removed, so its changes are unknown; a version that was created too "
+                "late has taken its number"
             )
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
             return self._find_own(remaining) or Conflicted(verdict, name.version - 1, reason, is_removed=True)
@@ -291,7 +291,7 @@ class Basis:
             return None
         if verdict is not Verdict.INCOMPATIBLE:
             verdict = Verdict.RETRYABLE
-        return Conflicted(verdict, manifest.version, f"it committed the operation {theirs.operation.arm!r}")
+        return Conflicted(verdict, manifest.version, f"it was created by the operation {theirs.operation.arm!r}")
 
     def _merge(self) -> Conflicted | None:
         """Merge the change with changes by other writers to the same fragments since the last call."""
@@ -327,7 +327,7 @@ class Basis:
         for name in names:
             fragments = self._log.read(name).message.fragments
             if any(file.path in paths for fragment in fragments for file in fragment.files):
-                reason = "it contains data files of this transaction, so an earlier version must have committed it"
+                reason = "it contains data files of this transaction, which must already have been committed"
                 return Conflicted(Verdict.INCOMPATIBLE, name.version, reason, is_removed=True)
         return None
 
@@ -341,10 +341,10 @@ class Basis:
 
 
 class ReusedFields:
-    """Finds field ids that were reassigned to other columns while rows were being written, or an index was being built.
+    """Finds field ids that were reassigned to other columns while rows were being written or an index was being built.
 
     A field id is reused once no data file contains it: after a column is dropped, the next new column may get its id.
-    Rows that were written before would be read as values of the new column, or not at all. No single transaction
+    Rows that were written earlier would be read as values of the new column, or not at all. No single transaction
     reveals this, but the schemas of the intermediate versions do: the id is missing in one of them and exists again
     later. Appends and indices of pylance 14.0.2 do not check this.
 
@@ -353,7 +353,7 @@ class ReusedFields:
     """
 
     def __init__(self, operation: Operation) -> None:
-        """Start before the first version."""
+        """Initialize before any version is checked."""
         self._ids = operation.held_field_ids()
         self._gone: set[int] = set()
 
@@ -361,7 +361,7 @@ class ReusedFields:
         """Check the next version.
 
         Returns:
-            A field id of the change's rows or indices that was reassigned; None if there is none.
+            A reassigned field id that the new rows or indices use; None if there is none.
         """
         if not self._ids:
             return None

@@ -1,7 +1,7 @@
-"""Conflict rules that depend on the content of the two operations: one function per cell of the conflict table.
+"""Conflict rules that depend on the content of the two operations: one function per letter of the conflict table.
 
-Every function takes our operation and the committed one and returns a verdict. If the two records alone do not settle
-the question, the function reports a conflict.
+Every function takes our operation and the committed operation, and returns a verdict. If the records of the operations
+do not settle the question, the function reports a conflict.
 
 Source: behavior of pylance 14.0.2; ``docs/format-notes/conflicts.md`` lists the differences.
 """
@@ -54,20 +54,20 @@ def one_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def rows_of_one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both delete rows of the same fragment, or are updates that may insert the same primary key."""
+    """Check whether both delete rows of the same fragment, or are updates that may have inserted the same key."""
     if isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs):
         return Verdict.RETRYABLE
     return Verdict.MERGEABLE if _share_fragment(ours, theirs) else Verdict.COMPATIBLE
 
 
 def one_fragment_or_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both modify the same fragment, or may have inserted the same key."""
+    """Check whether both modify the same fragment, or are updates that may have inserted the same key."""
     inserts = isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs)
     return _retry_if(inserts or _share_fragment(ours, theirs))
 
 
 def inserts_by_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether ours inserts rows by key: the committed operation added rows whose keys are unknown."""
+    """Check whether our operation inserts rows by primary key, while the other one added rows with unknown keys."""
     del theirs
     return _retry_if(isinstance(ours, Update) and ours.inserted_rows is not None)
 
@@ -86,7 +86,7 @@ def one_index_name(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether one rewrites a field on which the other creates an index."""
+    """Check whether one operation rewrites a field on which the other one creates an index."""
     mine, others = (
         each.field_ids() if isinstance(each, (CreateIndex, DataReplacement)) else frozenset() for each in (ours, theirs)
     )
@@ -110,7 +110,7 @@ def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether a fragment that receives a file was removed, or its rows were moved or the field rewritten."""
+    """Check whether a fragment that receives a file was removed, lost rows to a move, or had the field rewritten."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -124,7 +124,7 @@ def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether one adds overlays to a fragment that the other removes or from which it moves rows."""
+    """Check whether one operation adds overlays to a fragment that the other one removes or moves rows out of."""
     update = next((each for each in (ours, theirs) if isinstance(each, Update)), None)
     if update is None or not _share_fragment(ours, theirs):
         return Verdict.COMPATIBLE
@@ -141,12 +141,12 @@ def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def updates_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether a field that our change rewrote was dropped."""
+    """Check whether the other operation dropped a field that our change rewrote."""
     return _retry_if(isinstance(ours, Update) and _drops(theirs, ours.fields_modified))
 
 
 def replaces_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether a field whose data our change replaces was dropped."""
+    """Check whether the other operation dropped a field whose data our change replaces."""
     return _refuse_if(isinstance(ours, DataReplacement) and _drops(theirs, ours.field_ids()))
 
 
@@ -169,7 +169,7 @@ def one_shard(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def log_was_set_up(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether the write-ahead log was set up again."""
+    """Check whether the other operation set up the write-ahead log again."""
     del ours
     return _retry_if(isinstance(theirs, CreateIndex) and MEM_WAL_INDEX in theirs.names())
 
@@ -198,7 +198,7 @@ def _same_base(one: pb_table.BasePath, other: pb_table.BasePath) -> bool:
 
 
 def _config_clashes(ours: Operation, theirs: Operation) -> bool:
-    """Return whether one sets a key that the other sets or removes; removing a key twice is no conflict."""
+    """Return whether one sets a key that the other sets or removes; removing a key twice is not a conflict."""
     mine, others = _config_of(ours), _config_of(theirs)
     mine_set, others_set = ({key for key, value in m.items() if value is not None} for m in (mine, others))
     return not (mine_set.isdisjoint(others) and others_set.isdisjoint(mine))

@@ -36,11 +36,11 @@
 Callers run the steps in a loop (:class:`Commit`), and read data files between the steps if needed.
 :class:`~lance_core.transactions.basis.Basis` performs LOAD and JUDGE. Only CREATE makes anything visible, and exactly
 one writer succeeds. CONFIRM determines whether that writer was too late, because a cleanup had removed an older version
-of the same number (:mod:`~lance_core.transactions.overtaken`).
+with the same number (:mod:`~lance_core.transactions.overtaken`).
 
 Our transaction file is removed when the commit is known to have failed, or when a merge renamed it; it is kept when the
-outcome is unknown. Merged deletion files that no version refers to are removed once no further attempt can succeed. The
-same applies to an interrupt (Ctrl-C): before CREATE, it counts as a failure; after that, the outcome is unknown.
+outcome is unknown. Merged deletion files that no version refers to are removed once no further attempt can succeed. An
+interrupt (Ctrl-C) counts as a failure before CREATE; after that, the outcome is unknown.
 
 Source: commit protocol of pylance 14.0.2; CONFIRM and the recognition of an earlier commit by its UUID are specific to
 this library.
@@ -102,7 +102,7 @@ __all__ = ["Commit"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
-"""Maximum number of listings after the create; each retry means that a cleanup removed a version just listed."""
+"""Maximum number of listings after the create; another one is needed if a cleanup removes a listed version."""
 
 
 _logger: Final = logging.getLogger(__name__)
@@ -170,7 +170,7 @@ class Commit:
     def outcome(self) -> CommitOutcome:
         """The outcome, once :meth:`advance` has returned None. ``Committed`` and ``AlreadyCommitted`` mean success."""
         if self._outcome is None:
-            raise InternalError("the block of a commit ended before the outcome was known")
+            raise InternalError("the outcome was requested before the commit was finished")
         return self._outcome
 
     def advance(self) -> Manifest | None:
@@ -249,7 +249,9 @@ class Commit:
             self._give_up()
         if isinstance(outcome, Committed):
             write_version_hint(self._log.store, self._log.root, outcome.manifest.version)
-        _logger.debug("%s: transaction %s: %s", self._log.root, self._transaction.uuid, type(outcome).__name__)
+        _logger.debug(
+            "%s: the outcome of transaction %s is %s", self._log.root, self._transaction.uuid, type(outcome).__name__
+        )
 
     def _judge_line(self) -> Conflicted | None:
         """Report a conflict if the branch was deleted or recreated since the first try: our files are gone then."""
@@ -443,7 +445,7 @@ class Commit:
             with held(self._log, before, self._settings.wait):
                 undoing = self._restored(made, before)
         except LanceError as error:
-            _logger.warning("%s: version %d could not be removed again: %s", self._log.root, made.version, error)
+            _logger.warning("%s: version %d could not be undone: %s", self._log.root, made.version, error)
             return Unknown(made.version, cause)
         if undoing is None:
             return Unknown(made.version, cause)
@@ -476,14 +478,14 @@ class Commit:
             return None
         if not has_lost_files(self._log, made, self._settings.storage_options):
             return None
-        reason = f"version {restored}, which it restores, was cleaned up in the meantime together with its files"
+        reason = f"the restored version {restored} was cleaned up in the meantime, together with its files"
         return VersionNotFoundError(reason, version=restored)
 
     def _withdraw(self, name: ManifestName) -> None:
         """Remove our version if no newer one was built on it and it still exists."""
         if withdraw_version(self._log, name, self._transaction):
             _logger.warning(
-                "%s: version %d was created after a cleanup had removed the versions around it; it is removed again",
+                "%s: version %d was created after a cleanup had removed the adjacent versions; it has been removed",
                 self._log.root,
                 name.version,
             )

@@ -14,11 +14,11 @@ values. An update of settings counts once for each of the four maps that it chan
 other  depends on the content of both; the function for that letter in :mod:`~lance_core.transactions.clashes` decides
 =====  ========================================================================================================
 
-The most frequent letters: ``r``, both modify the same fragment; ``m``, both delete rows of one fragment, which can be
-merged if the rows are known (:mod:`~lance_core.transactions.delete_rebase`); ``x``, both set the same key.
+The most frequent letters are ``r`` (both modify the same fragment), ``m`` (both delete rows of the same fragment; the
+two can be merged if the rows are known), and ``x`` (both set the same key).
 
-Source: matrix of pylance 14.0.2, verified by executing every cell. "unknown" is an addition: an unknown operation
-counts as a conflict.
+Source: matrix of pylance 14.0.2, verified by executing every cell. The row "unknown" is an addition: an unknown
+operation counts as a conflict.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _ALWAYS: Final = MappingProxyType(
 def _parse(table: str) -> Mapping[str, Mapping[str, str]]:
     head, *lines = table.strip().splitlines()
     if head.split()[1:] != [short for short, _ in _COLUMNS]:
-        raise InternalError(f"unexpected head of the conflict table: {head!r}")
+        raise InternalError(f"unexpected header of the conflict table: {head!r}")
     columns = [line for _, line in _COLUMNS]
     return MappingProxyType(
         {
@@ -118,18 +118,18 @@ MATRIX: Final = _parse(TABLE)
 
 
 def judge(ours: Operation, theirs: Operation) -> Verdict:
-    """Return the verdict of a committed operation on one that is about to be committed.
+    """Return the effect of a committed operation on an operation that is about to be committed.
 
     Args:
         ours: the operation about to be committed.
-        theirs: the operation of a version that ours was not planned on.
+        theirs: the operation of a version that was committed after our operation was planned.
     """
     verdicts = [_verdict(row, column, ours, theirs) for row in lines_of(theirs) for column in lines_of(ours)]
     return max(verdicts, key=lambda verdict: verdict.value, default=Verdict.COMPATIBLE)
 
 
 def lines_of(operation: Operation) -> tuple[str, ...]:
-    """Return the names of an operation in the table; empty for an update of settings that changes nothing."""
+    """Return the names of an operation in the conflict table; empty for an update of settings that changes nothing."""
     match operation:
         case UpdateConfig():
             parts = ("config", "table_metadata", "schema_metadata", "field_metadata")

@@ -1,17 +1,17 @@
-"""Rebase of a delete, or of an update that moves rows, on top of other changes to the same fragments.
+"""Rebases a delete, or an update that moves rows, on top of other changes to the same fragments.
 
 A deletion file lists every deleted row of its fragment, so the file of a delete is outdated as soon as another writer
 hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, unless both
-hide the same row. An update hides the rows that it moved, and is rebased in the same way::
+writers hide the same row. An update hides the rows that it moved, and is rebased in the same way::
 
-    fragment removed, or its data files changed          plan again
-    one of our rows is already hidden                    plan again
-    our rows and theirs are all rows of the fragment     the fragment is removed
-    otherwise                                            a new deletion file with both, always a bitmap
+    the fragment was removed, or its data files changed    plan again
+    one of our rows is already hidden                      plan again
+    our rows and theirs are all rows of the fragment       remove the fragment
+    otherwise                                              write a new deletion file with both, always a bitmap
 
 A fragment that this delete removes entirely has no deletion file to merge with; if others changed the fragment, the
 delete is planned again. The merged delete counts as planned on the version with which it was merged. Files that it no
-longer needs are left to the removal of old versions, except those that were written here and not committed.
+longer needs are left for a later cleanup; files that were written here and never committed are removed.
 
 Source: rebase of deletes and updates by pylance 14.0.2.
 """
@@ -41,10 +41,10 @@ __all__ = ["DeleteRebase", "NotMergeable"]
 
 @dataclass(frozen=True, slots=True)
 class NotMergeable:
-    """The delete must be planned again.
+    """Reports that a delete cannot be merged and must be planned again.
 
     Attributes:
-        reason: the reason.
+        reason: the reason why it cannot be merged.
     """
 
     reason: str
@@ -55,8 +55,8 @@ class DeleteRebase:
 
     Args:
         log: the table's versions.
-        affected_rows: the rows that the change itself deletes: maps fragment ids to physical positions.
-        storage_options: passed to the stores of base paths.
+        affected_rows: the physical positions of the rows that the change itself deletes, by fragment id.
+        storage_options: options for the stores of base paths.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class DeleteRebase:
         self._written: list[str | None] = []
 
     def merge(self, operation: Operation, shared: Collection[int], current: Manifest) -> Operation | NotMergeable:
-        """Place the change on a newer version.
+        """Rebase the change on top of a newer version.
 
         Args:
             operation: the delete or update.
-            shared: ids of the fragments in which others also deleted rows.
+            shared: the ids of the fragments in which other writers also deleted rows.
             current: the newer version.
 
         Raises:
@@ -112,7 +112,7 @@ class DeleteRebase:
         """Remove the files that were written here. Best effort.
 
         Args:
-            kept: a version whose files are kept.
+            kept: a version whose files are not removed; None to remove all files written here.
         """
         needed = set() if kept is None else {self._path(fragment) for fragment in kept.fragments}
         remove_objects(self._log.store, [path for path in self._written if path is not None and path not in needed])
@@ -131,15 +131,15 @@ class DeleteRebase:
         if found is None:
             return NotMergeable(f"it removed fragment {fragment_id}, in which this change deletes rows")
         if _columns(found) != _columns(planned):
-            return NotMergeable(f"the data files of fragment {fragment_id} changed")
+            return NotMergeable(f"it changed the data files of fragment {fragment_id}")
         if not ours:
             return NotMergeable(
-                f"it deleted rows of fragment {fragment_id}; those that this change deletes are unknown"
+                f"it deleted rows of fragment {fragment_id}, and the rows that this change deletes are unknown"
             )
         locator = FileLocator(self._log.store, self._log.root, current.base_paths, self._storage_options)
         theirs = BitMap(read_deletion_offsets(found, locator), optimize=False)
         if not theirs.isdisjoint(ours):
-            return NotMergeable(f"both delete row {(theirs & ours).min()} of fragment {fragment_id}")
+            return NotMergeable(f"both changes delete row {(theirs & ours).min()} of fragment {fragment_id}")
         return theirs | ours
 
     def _rewritten(self, fragment: Fragment, unions: Mapping[int, BitMap], version: int) -> Fragment:

@@ -1,8 +1,8 @@
-"""Detached commits: versions outside the lineage.
+"""Detached commits: create versions outside the lineage.
 
 A detached version is built on its read version like any other, but does not compete with other commits: its number is
-random and has bit 63 set, no listing shows it, and the latest version does not change. With its number, a detached
-version can be opened, restored, or used as the basis of another detached version.
+random and has bit 63 set, no listing includes it, and the latest version does not change. A detached version can be
+opened by its number, restored, or used as the basis of another detached version.
 
 Source: detached commits of pylance 14.0.2.
 """
@@ -38,10 +38,10 @@ class DetachedCommit:
     Args:
         log: the table's versions.
         transaction: the transaction to commit; its operation must be executable.
-        known: the manifest of the read version, if the caller has it.
+        known: the manifest of the read version, if the caller has already read it.
 
     Attributes:
-        current: the version to build on, renumbered to one less than the new version.
+        current: the version to build on; its number is changed to one less than the number of the new version.
 
     Raises:
         VersionNotFoundError: the read version, or the table, does not exist.
@@ -122,7 +122,7 @@ def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:
 
 
 def _numbered(manifest: Manifest, version: int) -> Manifest:
-    """Return a copy of the manifest with a different version number."""
+    """Return a copy of the manifest with the given version number."""
     message = pb_table.Manifest()
     message.CopyFrom(manifest.message)
     message.version = version

@@ -1,4 +1,4 @@
-"""Transactions of committed versions: read them, and recognize the writer's own transaction.
+"""Reads the transactions of committed versions, and recognizes the writer's own transaction.
 
 A transaction is read from the manifest if it is stored inline, otherwise from the file that the manifest refers to. A
 version is the writer's own if the transaction UUID matches; the manifest stores the UUID inline and in the file name.
@@ -27,9 +27,9 @@ def transaction_path(log: VersionLog, file_name: str) -> str:
 
 
 def record_transaction(log: VersionLog, file_name: str, serialized: bytes) -> None:
-    """Write the file of a transaction.
+    """Write a transaction file.
 
-    The file is made durable only if the manifest does not contain the transaction; otherwise nothing depends on the
+    The file is made durable only if the manifest does not contain the transaction; otherwise, nothing depends on the
     file.
 
     Raises:
@@ -40,7 +40,7 @@ def record_transaction(log: VersionLog, file_name: str, serialized: bytes) -> No
 
 
 def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
-    """Return the transaction that created a version; None if it has none, or its file was removed.
+    """Return the transaction that created a version; None if it is not recorded or its file was removed.
 
     Raises:
         CorruptDataError: the transaction cannot be decoded.
@@ -73,7 +73,7 @@ def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
 
 
 def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transaction) -> bool:
-    """Remove the writer's own version that is not part of the table, unless another version has taken its number.
+    """Remove the writer's own version, which is not part of the table, unless another version has taken its number.
 
     Returns:
         Whether this call removed the version.

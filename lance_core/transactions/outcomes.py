@@ -41,7 +41,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyCommitted:
-    """An earlier commit of the same transaction created a version; nothing was done.
+    """An earlier commit of the same transaction created a version; this commit created none.
 
     Attributes:
         manifest: the manifest of that version.
@@ -55,7 +55,8 @@ class LostRace:
     """Another writer created the version first.
 
     Attributes:
-        manifest: the manifest that the other writer committed; None if the store refused although the name is free.
+        manifest: the manifest that the other writer committed; None if the store rejected the create although the name
+            is free.
     """
 
     manifest: Manifest | None
@@ -66,7 +67,7 @@ class NotLanded:
     """The write failed, and the version does not exist.
 
     Attributes:
-        cause: the failure.
+        cause: the error that the store reported.
     """
 
     cause: LanceError
@@ -74,7 +75,7 @@ class NotLanded:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The write failed or was refused, and it could not be determined whether the version is this commit's.
+    """The write failed or was rejected, and it could not be determined whether this commit created the version.
 
     Attributes:
         version: the version that the commit tried to create.
@@ -92,7 +93,7 @@ class Conflicted:
     Attributes:
         verdict: retryable or incompatible.
         version: the conflicting version.
-        reason: the change made by that version.
+        reason: the reason for the conflict, in which "it" means that version.
         is_removed: whether that version was removed, so that its change is unknown.
     """
 
@@ -104,7 +105,7 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True)
 class Contended:
-    """Other writers committed first at every attempt, or the time limit was reached.
+    """Other writers committed first in every attempt, or the time limit was reached.
 
     Attributes:
         num_attempts: the number of attempts.
@@ -115,10 +116,10 @@ class Contended:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """The version was created too late, after newer versions without its change; the table does not have the change.
+    """The version was created too late, after newer versions without its change; the change is not part of the table.
 
-    The version was removed, or reverted by a newer version if it was the latest. A cleanup may have read the version
-    and may remove the files that it referred to, so these files must not be committed again.
+    The version was removed; if it was the latest version, a newer version reverted it instead. A cleanup may have read
+    the version and may remove its files, so these files must not be committed again.
 
     Attributes:
         version: the version that was created.
@@ -134,7 +135,7 @@ class TableExists:
     """The table to be created already exists.
 
     Attributes:
-        version: latest version of the existing table.
+        version: the latest version of the existing table.
     """
 
     version: int

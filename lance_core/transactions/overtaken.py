@@ -1,13 +1,13 @@
-"""Overtaken commits: determine whether a version is part of the lineage when newer versions exist.
+"""Overtaken commits: determines whether a version is part of the lineage when newer versions exist.
 
-A writer plans on version v and stalls just before it creates version v + 1. Others create v + 1, v + 2, …, and a
+A writer plans on version v and stalls just before it creates version v + 1. Other writers create v + 1, v + 2, …, and a
 cleanup removes their v + 1. The name is free again, so the writer's create succeeds, although the newer versions were
 not built on its manifest. The version log cannot distinguish this from the ordinary case, in which others commit on top
 of v + 1 right after it was created: no manifest records the manifest that it was built on. The content of the next
 version decides:
 
 ===========================================================================================  =================
-observation                                                                                  next one built on
+observation                                                                                  basis of the next
 ===========================================================================================  =================
 a newer version has a data, deletion or index file of the version (file names are unique)    the version
 the next version's transaction lists such a file among its fragments                         the version
@@ -31,7 +31,7 @@ that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``
 :mod:`~lance_core.transactions.basis` checks the versions of other writers in the same way, so that no change is built
 on such a version.
 
-Source: this library; the reference reports such a commit as successful, although it is lost.
+Source: this library; the reference implementation reports such a commit as successful, although the change is lost.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ class Presence(Enum):
     """Whether a version is part of the lineage."""
 
     PRESENT = auto()
-    """A newer version was built on this one, or has the content that it would have if it were."""
+    """A newer version was built on this version, or has the same content as if it had been."""
 
     ABSENT = auto()
-    """The next version was built on another version with the same number; this one was never the latest."""
+    """The next version was built on a different version with the same number; this version was never the latest."""
 
     UNCERTAIN = auto()
-    """The versions that would decide the question no longer exist."""
+    """Unknown, because the versions that would decide the question no longer exist."""
 
 
 def find_presence(
@@ -104,7 +104,7 @@ def find_presence(
         newer: the versions after ``made``, ascending; not empty.
 
     Raises:
-        VersionNotFoundError: one of ``newer`` was removed since it was listed.
+        VersionNotFoundError: one of the newer versions was removed after it was listed.
         StorageError: a manifest could not be read.
         CorruptDataError: a manifest is damaged.
     """
@@ -150,7 +150,7 @@ def _leads_to(log: VersionLog, version: Manifest, before: Manifest, latest: Mani
 def is_built_on(
     log: VersionLog, transaction: Transaction, made: Manifest, before: Manifest | None, following: Manifest
 ) -> Presence:
-    """Return whether the next version was built on this one; same arguments and errors as :func:`find_presence`."""
+    """Return whether the next version was built on this one. See :func:`find_presence` for arguments and errors."""
     return _compare(log, transaction, made, before, following, is_effect_enough=True)[0]
 
 
@@ -159,7 +159,7 @@ def may_be_built_on(
 ) -> Presence:
     """Like :func:`is_built_on`, but return "absent" if anything differs that the next transaction does not affect.
 
-    That is enough to reject a commit, but not to remove a version: the next version's writer may have changed more than
+    This is enough to reject a commit, but not to remove a version: the next version's writer may have changed more than
     its transaction records.
     """
     presence, differs = _compare(log, transaction, made, before, following, is_effect_enough=False)

@@ -1,4 +1,4 @@
-"""Public form of operations and transactions.
+"""Public class for transactions, and conversions between public and internal transactions.
 
 The public class of each operation is defined next to its record in ``lance_core/transactions/operations/``.
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _BATCH: Final = uuid_module.UUID("6e0a41d5-7a35-4b57-9d0c-1f2f6c2f9d3b")
-"""Namespace of the uuids of batches."""
+"""The UUID namespace for transactions that merge several appends."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Transaction:
     Attributes:
         read_version: the version that the change was planned on.
         operation: the operation.
-        uuid: identifies the change: committing the same uuid twice creates one version.
+        uuid: identifies the change; committing the same uuid twice creates only one version.
         transaction_properties: arbitrary properties; ``__lance_commit_message`` contains the commit message.
     """
 
@@ -89,7 +89,7 @@ def transaction_from_core(transaction: CoreTransaction) -> Transaction:
 
 
 def read_public_transaction(log: VersionLog, version: int) -> Transaction | None:
-    """Return the transaction that created a version, or None if it has been removed.
+    """Return the transaction that created a version, or None if the transaction has been removed.
 
     Raises:
         VersionNotFoundError: there is no such version.
@@ -102,10 +102,10 @@ def read_public_transaction(log: VersionLog, version: int) -> Transaction | None
 def requested_transaction(
     operation: LanceOperation.BaseOperation | Transaction, read_version: int | None, commit_message: str | None
 ) -> Transaction:
-    """Return the transaction itself, or a new one for the operation.
+    """Return the given transaction, or a new transaction for the given operation.
 
     Raises:
-        InvalidInputError: the operation needs a read version, or the message is given twice.
+        InvalidInputError: an operation lacks a required read version, or a message is given with a transaction.
         InvalidTypeError: the argument is neither an operation nor a transaction.
     """
     if isinstance(operation, Transaction):
@@ -126,13 +126,14 @@ def requested_transaction(
 
 
 def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
-    """Merge several appends into one transaction, which adds all their fragments as one version.
+    """Merge several appends into one transaction, which adds all their fragments in one version.
 
-    Its uuid is derived from theirs, so committing the same batch again finds the version that it created.
+    The uuid of the result is derived from the uuids of the appends, so that committing the same batch again finds the
+    existing version. The result has the earliest read version and the properties of all appends; if a property has
+    several values, the last one is used.
 
     Args:
-        transactions: the appends, in the order of their rows. The result has the earliest of their read versions and
-            all of their properties; if a key has several values, the last one counts.
+        transactions: the appends, in the order of their rows.
 
     Raises:
         InvalidInputError: there are no transactions.
@@ -145,7 +146,9 @@ def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
     properties: dict[str, str] = {}
     for transaction in transactions:
         if not isinstance(transaction, Transaction):
-            raise InvalidTypeError(f"transactions must be Transactions, found {type(transaction).__name__}")
+            raise InvalidTypeError(
+                f"transactions must contain only Transaction objects, found {type(transaction).__name__}"
+            )
         appended = transaction.operation.appended_fragments()
         if appended is None:
             name = type(transaction.operation).__name__

@@ -123,7 +123,7 @@ def operation_into_proto(operation: Operation, message: pb_transaction.Transacti
     """Set the operation of a transaction message.
 
     Raises:
-        NotSupportedError: the operation is not known.
+        NotSupportedError: the operation is unknown.
     """
     content = operation.to_proto()
     getattr(message, operation.arm).CopyFrom(content)

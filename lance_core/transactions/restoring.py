@@ -1,17 +1,17 @@
-"""Restores concurrent with cleanups: ensure that the files of the restored version exist and are kept.
+"""Restores concurrent with cleanups: ensures that the files of the restored version exist and are kept.
 
 A cleanup removes the files of a version before its manifest, and the new version that refers to them does not exist yet
-when the cleanup reads the versions. Therefore the version is held
+when the cleanup reads the versions. Therefore, the version is held
 (:meth:`~lance_core.table.version_log.VersionLog.hold`) before its files are checked, until the new version exists. Of a
 version's files, the cleanup removes the transaction file first, and then checks again for holds. So either the cleanup
 sees the hold and keeps the version, or the holder sees that the transaction file no longer exists. If a version had no
 transaction file to begin with, the cleanup may already be removing it: the holder waits for as long as a batch of
 removals takes, and then checks the files.
 
-Cleanups of other implementations do not follow this protocol. Therefore the files are checked again once the new
+Cleanups of other implementations do not follow this protocol. Therefore, the files are checked again once the new
 version exists, and before anything else is committed on top: if files are missing, the writer of the restore undoes it,
-which is no longer possible once others have committed on top of it. Names are listed once per directory; a request for
-every file would take longer than the restore.
+which is no longer possible once others have committed on top of it. The files are checked by listing each directory
+once; a request for every file would take longer than the restore.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["check_restore", "has_lost_files", "held"]
 
 _CLEANUP_BATCH_SECONDS: Final = 2.0
-"""A time longer than a cleanup needs to remove the files between two of its checks for new versions."""
+"""Waiting time in seconds: longer than a cleanup needs to remove the files between two of its version checks."""
 
 
 def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, str] | None) -> None:
@@ -60,7 +60,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
     Args:
         log: the table's versions.
         version: the number of the version; a version that does not exist is not held.
-        wait: sleeps for the given number of seconds.
+        wait: a function that sleeps for the given number of seconds.
 
     Raises:
         StorageError: a storage operation failed.
@@ -77,12 +77,12 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
 
 
 def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str, str] | None) -> bool:
-    """Return whether files of a version that restores another one are missing.
+    """Return whether files of a version that restores another version are missing.
 
     Args:
         log: the table's versions.
         made: the version that the restore created.
-        storage_options: passed to the stores of base paths.
+        storage_options: options for the stores of base paths.
 
     Raises:
         StorageError: it cannot be determined whether files are missing.

@@ -1,4 +1,4 @@
-"""CommitSettings: options of a commit."""
+"""CommitSettings: the settings of a commit."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_RETRIES", "CommitProgress", "CommitSettings"]
 
 DEFAULT_MAX_RETRIES: Final = 20
-"""Default of ``max_retries``, as in the reference."""
+"""Default value of ``max_retries``, the same as in the reference implementation."""
 
 
 @dataclass(slots=True)
 class CommitProgress:
-    """The progress of a commit, for the caller that removes its files after an exception.
+    """The progress of a commit, for a caller that removes its own files after an exception.
 
     Attributes:
         may_land: whether a version may refer to the files of the transaction, now or later. Set before the step that
-            can create one, and reset when that step is known to have failed.
-        made: the version that the commit created.
+            can create such a version, and reset when that step is known to have failed.
+        made: the version that the commit created; None if it has created none.
         line: the identity of the branch when the first try started.
     """
 
@@ -38,20 +38,21 @@ class CommitProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitSettings:
-    """Options of a commit.
+    """The settings of a commit.
 
     Attributes:
         max_retries: maximum number of attempts after the first. With 0, an overwrite can only create the version
             directly after the one that it was planned on.
-        timeout_seconds: no attempt starts after this time; None for no limit.
-        create_only: fail if the table exists.
-        is_first_try: whether this transaction was never tried before, and therefore cannot have created a version.
-        template: the empty manifest that a new table starts from.
-        affected_rows: the rows that a delete or update removes, by fragment id, with which it can be merged with other
-            changes.
-        storage_options: passed to the stores of base paths.
+        timeout_seconds: no attempt starts once this many seconds have passed; None for no limit.
+        create_only: whether to fail if the table already exists.
+        is_first_try: whether no commit of this transaction was attempted before, so that it cannot have created a
+            version.
+        template: the empty manifest from which a new table starts.
+        affected_rows: the physical positions of the rows that a delete or update removes, by fragment id; they are
+            needed to merge the change with other changes. None if unknown.
+        storage_options: options for the stores of base paths.
         progress: records the progress of the commit.
-        wait: sleeps for the given number of seconds.
+        wait: a function that sleeps for the given number of seconds.
         rng: the source of randomness for waiting times.
     """
 

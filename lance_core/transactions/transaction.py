@@ -1,8 +1,8 @@
 """Transaction: an operation, and the version that it was planned on.
 
-Every version has its transaction in the manifest, in the file ``_transactions/{read_version}-{uuid}.txn``, or in both;
-writers that planned on an older version read it to check for conflicts. The file contains the bare message, without
-framing.
+The transaction of a version is stored in the manifest, in the file ``_transactions/{read_version}-{uuid}.txn``, or in
+both; writers whose changes were planned on an older version read it to check for conflicts. The file contains only the
+message, without framing.
 
 The UUID identifies a change. If a version with the same UUID exists, the transaction has already been committed.
 
@@ -41,7 +41,7 @@ COMMIT_MESSAGE_KEY: Final = "__lance_commit_message"
 
 
 def new_uuid() -> str:
-    """Return a fresh transaction uuid."""
+    """Return a new transaction UUID."""
     return str(uuid_module.uuid4())
 
 
@@ -50,9 +50,9 @@ class Transaction:
     """One change to a table, proposed or committed.
 
     Attributes:
-        read_version: the version that the change was planned on; 0 for none, or for the latest version.
+        read_version: the version that the change was planned on; 0 means no version or the latest version.
         operation: the operation.
-        uuid: the UUID, hyphenated and in lowercase.
+        uuid: the UUID of the change, hyphenated and in lowercase.
         properties: arbitrary properties; ``COMMIT_MESSAGE_KEY`` is reserved.
     """
 

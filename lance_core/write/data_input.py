@@ -1,4 +1,4 @@
-"""Supported forms of input data: everything is converted to a stream of record batches."""
+"""Converts all supported kinds of input data to a stream of record batches."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatc
 __all__ = ["ReaderLike", "to_reader"]
 
 ReaderLike: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]
-"""A table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or iterable of batches."""
+"""Input data: a table, batch, reader, dataframe, dictionary of columns, list of dictionaries, or batch iterable."""
 
 
 def to_reader(data: ReaderLike, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
-    """Convert the data to a stream of batches.
+    """Convert input data to a stream of batches.
 
     Args:
         data: a ``pa.Table``, ``pa.RecordBatch``, ``pa.RecordBatchReader``, pandas ``DataFrame``, dictionary of columns,
             list of dictionaries, iterable of ``pa.RecordBatch``, or anything with ``__arrow_c_stream__``.
-        schema: the schema to convert Python values to, or to cast batches to. Required for an iterable of batches
-            that may be empty.
+        schema: the schema to which Python values are converted or batches are cast; None to infer it from the data.
+            Required for an iterable of batches that may be empty.
 
     Raises:
-        InvalidTypeError: the data has another type.
+        InvalidTypeError: the type of the data is not supported.
         SchemaMismatchError: a batch cannot be cast to ``schema``.
-        InvalidInputError: Python values cannot be converted to ``schema``, or a schema is required.
+        InvalidInputError: Python values cannot be converted to Arrow, or there are no batches and no schema.
     """
     if isinstance(data, pa.RecordBatchReader):
         return data
@@ -65,7 +65,7 @@ def _from_batches(batches: Iterator[object], schema: pa.Schema | None) -> pa.Rec
     if schema is None:
         first = next(batches, None)
         if first is None:
-            raise InvalidInputError("no batches and no schema were given, so the columns are unknown")
+            raise InvalidInputError("the data has no batches and no schema was given, so the columns are unknown")
         schema = _checked(first).schema
         batches = chain([first], batches)
     return pa.RecordBatchReader.from_batches(schema, _cast_batches(batches, schema))

@@ -1,8 +1,8 @@
-"""Blob values given as URIs: kept as references, or copied.
+"""Handles blob values given as URIs: stores references to them, or copies them.
 
-A reference below a registered base path (but not a table root) is stored as the id of the base and the path relative to
-it, so that it remains valid if the base is moved. Any other reference must be explicitly allowed, because it makes the
-table depend on a location outside its bases.
+A reference to a location below a registered base path that is not a table root is stored as the id of the base path and
+the relative path, so that the reference remains valid if the base is moved. Any other reference must be explicitly
+allowed, because it makes the table depend on a location outside its bases.
 
 **Source:** arguments ``external_blob_mode`` and ``allow_external_blob_outside_bases`` of pylance 14.0.2.
 """
@@ -29,7 +29,7 @@ INGEST: Final = "ingest"
 
 
 class ExternalReferences:
-    """Handles URIs in blob columns; see ``ExternalValues`` of the file writer.
+    """Handles URIs in blob columns; implements the file writer's ``ExternalValues`` protocol.
 
     Args:
         base_paths: the base paths of the table.
@@ -54,10 +54,10 @@ class ExternalReferences:
         self._storage_options = storage_options
 
     def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Return for each URI the id of a base path and the path below it, or 0 and the URI if no base path matches.
+        """Return, for each URI, the id of a base path and the path below it, or 0 and the URI if no base path matches.
 
         Raises:
-            InvalidInputError: a URI is not absolute, or is outside the base paths and this is not allowed.
+            InvalidInputError: a URI is not absolute, or is outside the base paths while ``allow_outside`` is False.
         """
         places = [self._place(uri) for uri in uris]
         return [base_id for base_id, _ in places], [path for _, path in places]
@@ -66,8 +66,8 @@ class ExternalReferences:
         """Return the bytes of the values if they are copied; None if references are stored.
 
         Raises:
-            NotFoundError: the file does not exist.
-            CorruptDataError: a range extends past the end of the file.
+            NotFoundError: a file does not exist.
+            CorruptDataError: a range extends past the end of its file.
         """
         if not self._ingest:
             return None
@@ -81,8 +81,8 @@ class ExternalReferences:
             raise InvalidInputError(f"external blob URI {uri!r} is not an absolute URI", uri=uri)
         if not self._allow_outside:
             raise InvalidInputError(
-                f"external blob URI {uri!r} is outside the registered base paths (the dataset root is not one); set "
-                "allow_external_blob_outside_bases=True to store the URI itself",
+                f"external blob URI {uri!r} is outside the registered base paths (which do not include the dataset "
+                "root); set allow_external_blob_outside_bases=True to store the URI itself",
                 uri=uri,
             )
         return 0, uri

@@ -1,8 +1,8 @@
-"""Writing of rows to data files and new fragments.
+"""Writes rows to data files, each of which becomes a new fragment.
 
 Each fragment has one data file. The next file is started after exactly ``max_rows_per_file`` rows, or when the current
 file has reached ``max_bytes_per_file`` according to the file writer's estimate. Files become visible when they are
-complete. After any failure, the files of this call are removed, because no version refers to them.
+complete. After any failure, the files written by the call are removed, because no version refers to them.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def write_data_files(
         places: the directories to which files are written in turn; at least one.
         schema: the columns to write, with the table's field ids.
         config: settings for the files, including the limits at which the next file is started.
-        dictionaries: in format 0.1, maps field ids to the values with which dictionary columns start.
-        external: handles blob values that are given as URIs; None to refuse them.
+        dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
+        external: handles blob values that are given as URIs; None to reject such values.
 
     Returns:
-        One fragment per file, with id 0; empty if there are no rows.
+        One fragment per file, each with id 0; an empty list if there are no rows.
 
     Raises:
         SchemaMismatchError: a batch does not fit the schema.

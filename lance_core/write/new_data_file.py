@@ -30,17 +30,17 @@ __all__ = ["NewDataFile", "check_data_names", "remove_data_files", "remove_place
 
 
 class NewDataFile:
-    """A data file below ``data/`` to which no version refers yet. It becomes visible when it is complete.
+    """A new data file below ``data/``, to which no version refers. It becomes visible when it is complete.
 
     Args:
         place: the directory of the file.
         schema: the columns, with the table's field ids.
         config: settings for the file.
-        dictionaries: in format 0.1, maps field ids to the values with which dictionary columns start.
-        external: handles blob values that are given as URIs; None to refuse them.
+        dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
+        external: handles blob values that are given as URIs; None to reject such values.
 
     Attributes:
-        name: name of the file in its directory.
+        name: the name of the file in its directory.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class NewDataFile:
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """In format 0.1, maps field ids to the current dictionary values, with which the next file starts."""
+        """In format 0.1, the current dictionary values by field id; the next file starts with these values."""
         return self._writer.dictionaries
 
     @property
@@ -75,7 +75,7 @@ class NewDataFile:
 
     @property
     def num_bytes(self) -> int:
-        """Number of bytes written, plus bytes still buffered in memory: an estimate of the file's size."""
+        """An estimate of the file's size: the number of bytes written, plus the number of bytes buffered in memory."""
         return self._writer.num_bytes
 
     @property
@@ -84,11 +84,11 @@ class NewDataFile:
         return self._stream.position
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows; raises as :meth:`~lance_core.file.data_file_writer.DataFileWriter.write_batch`."""
+        """Add rows; the errors are those of :meth:`~lance_core.file.data_file_writer.DataFileWriter.write_batch`."""
         self._writer.write_batch(batch)
 
     def finish(self) -> Fragment:
-        """Complete the file and return the fragment, with id 0."""
+        """Complete the file and return its fragment, which has id 0."""
         written = self._writer.finish()
         file = DataFile(
             path=self.name,
@@ -101,7 +101,7 @@ class NewDataFile:
         return Fragment.of([file], physical_rows=written.num_rows)
 
     def abort(self) -> None:
-        """Abort: remove all files. Safe after any failure and when repeated."""
+        """Remove the file and its sidecars. Safe after any failure, and may be called repeatedly."""
         try:
             self._writer.abort()
         finally:
@@ -109,7 +109,7 @@ class NewDataFile:
 
 
 def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> None:
-    """Remove finished files to which no version refers. Files that cannot be removed are left to a cleanup.
+    """Remove finished files to which no version refers. Files that cannot be removed are left for a later cleanup.
 
     Raises:
         InvalidInputError: a path is not below ``data/``; nothing is removed.
@@ -118,7 +118,7 @@ def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> No
 
 
 def remove_placed_files(files: Iterable[tuple[DataPlace, str]]) -> None:
-    """Remove finished files in any directories, as :func:`remove_data_files` does."""
+    """Remove finished files, each given as its directory and name, as :func:`remove_data_files` does."""
     listed = list(files)
     check_data_names(name for _, name in listed)
     paths = [(place.store, place.store.join(place.directory, name)) for place, name in listed]

@@ -1,7 +1,7 @@
 """WriteRequest: the checked arguments of a write.
 
-Settings for data files are a :class:`~lance_core.file.write_config.WriteConfig`, which is passed as a whole down to the
-page encoders; settings for the table are separate attributes.
+Settings for data files are in a :class:`~lance_core.file.write_config.WriteConfig`, which is passed as a whole down to
+the page encoders; settings for the table are separate attributes.
 
 Source: arguments of ``write_dataset`` and ``write_fragments`` of pylance 14.0.2.
 """
@@ -38,8 +38,9 @@ class WriteRequest:
 
     Attributes:
         mode: what to do with existing rows.
-        files: settings for data files; their format version applies if there is no table.
-        file_version: format of the files; None for that of the table.
+        files: settings for data files, except their format version.
+        file_version: the format of the data files; None for the table's format, or the default format if there is no
+            table.
         initial_bases: locations outside the root in which a new table may store files.
         target_bases: names or paths of the bases to which data files are written in turn.
         target_all_bases: whether to write data files to the root and all bases in turn.
@@ -77,13 +78,16 @@ class WriteRequest:
         """Create a request from the arguments of ``write_dataset`` with the same names; None means the default.
 
         Raises:
-            InvalidInputError: a size is not positive, or the mode or version is unknown.
-            InvalidTypeError: a size is not a whole number, or the mode or version is not a string.
+            InvalidInputError: a size is not positive, a mode or the version is unknown, or two arguments contradict
+                each other.
+            InvalidTypeError: a size is not a whole number, or the mode or the version is not a string.
         """
         parsed = Mode.parse(mode)
         version = None if data_storage_version is None else LanceFileVersion.parse(data_storage_version)
         if external_blob_mode not in (REFERENCE, INGEST):
-            raise InvalidInputError(f"external_blob_mode {external_blob_mode!r}: expected {REFERENCE!r} or {INGEST!r}")
+            raise InvalidInputError(
+                f"external_blob_mode must be {REFERENCE!r} or {INGEST!r}, found {external_blob_mode!r}"
+            )
         if external_blob_mode == INGEST and allow_external_blob_outside_bases:
             raise InvalidInputError(
                 f"allow_external_blob_outside_bases only applies when external_blob_mode={REFERENCE!r}"
@@ -111,7 +115,7 @@ class WriteRequest:
 
 
 def _size(name: str, value: int | None) -> int | None:
-    """Return the given size, which must be at least 1; None if no size is given."""
+    """Check that a size, if given, is at least 1, and return it."""
     if value is None:
         return None
     size = whole_number(name, value)

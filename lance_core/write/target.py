@@ -1,9 +1,9 @@
-"""The target of new rows: an existing table, or one to be created.
+"""The target of new rows: an existing table or a new one.
 
-Appended rows get the table's field ids, and its format unless a different one is requested; columns are matched by
-name, and nullable columns may be missing. Files of format 0.1 cannot be mixed with others, and must contain all
-columns. The fields of a new table, or of a table whose content is replaced, are numbered depth first from 0; replaced
-content keeps the table's format unless a different one is requested.
+Appended rows are written with the table's field ids, and in the table's format unless a different one is requested;
+columns are matched by name, and nullable columns may be missing. Files of format 0.1 cannot be mixed with files of
+other formats, and must contain all columns. The fields of a new table, or of a table whose content is replaced, are
+numbered depth first from 0; replaced content keeps the table's format unless a different one is requested.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -42,7 +42,7 @@ class Mode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse the argument. Raises ``InvalidInputError``, or ``InvalidTypeError`` if it is not a string."""
+        """Parse a mode; raise ``InvalidTypeError`` if it is not a string, ``InvalidInputError`` if it is unknown."""
         if not isinstance(text, str):
             raise InvalidTypeError(f"mode must be a str, found {text!r}", argument="mode")
         try:
@@ -60,8 +60,8 @@ class WriteTarget:
         appends: whether existing rows are kept.
         table_schema: the schema of the table after the write.
         file_schema: the part of the table schema that the data contains, in table order.
-        file_version: format of the files.
-        prepared: converts the rows to the form that the table declares.
+        file_version: the format of the data files.
+        prepared: converts the rows to the types that the table declares.
     """
 
     manifest: Manifest | None
@@ -80,14 +80,15 @@ class WriteTarget:
         Args:
             manifest: the latest version; None if there is no table.
             mode: the mode; an append creates the table if it does not exist.
-            data_schema: schema of the rows.
-            asked: requested format of the files; None for that of the table.
+            data_schema: the schema of the rows.
+            asked: the requested format of the files; None for the table's format, or the default format if there is no
+                table.
 
         Raises:
-            SchemaMismatchError: rows to append do not fit the table.
-            UnsupportedVersionError: this library does not write files of that format, or the format does not support a
-                type; the message recommends a format that does.
-            NotSupportedError: a type cannot be stored, or files of the format cannot be mixed with those of the table.
+            SchemaMismatchError: the rows to append do not fit the table.
+            UnsupportedVersionError: this library does not write files of the format, or the format does not support a
+                type; in the latter case, the message recommends a format that supports it.
+            NotSupportedError: a type cannot be stored, or files of the format cannot be mixed with the table's files.
         """
         file_version = asked or DEFAULT_VERSION
         if manifest is not None:
@@ -132,21 +133,21 @@ def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None)
         return own
     if mode is Mode.APPEND and not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data files of version {asked.value} cannot be added to a table of version {own.value}: files of 0.1 "
-            "cannot be mixed with those of other versions; overwrite the table to change its version",
+            f"data files of format {asked.value} cannot be added to a table of format {own.value}, because files of "
+            "format 0.1 cannot be mixed with files of other formats; overwrite the table to change its format",
             expected=own.value,
             found=asked.value,
         )
     if mode is not Mode.APPEND and asked.is_legacy and manifest.mixes_file_versions:
         raise NotSupportedError(
-            f"a table that has had data files of several versions cannot be changed to version {asked.value}",
+            f"a table that has contained data files of several formats cannot be changed to format {asked.value}",
             found=asked.value,
         )
     return asked
 
 
 def _as_given(table_schema: Schema, data_schema: pa.Schema) -> Schema:
-    """Return the schema of the table, with blobs in the form used by the rows."""
+    """Return the table's schema, with blob columns in the form in which the rows contain them."""
     names = data_schema.names
     tops = [
         in_given_shape(top, data_schema.field(names.index(top.name)).type) if top.name in names else top

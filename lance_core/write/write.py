@@ -1,4 +1,4 @@
-"""Writing of rows: as fragments to commit later, or directly as a new version."""
+"""Writes rows, either as fragments to commit later, or directly as a new version."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def stage_rows(
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Transaction:
-    """Write rows as fragments and return the transaction that would commit them.
+    """Write rows as fragments and return an uncommitted transaction that adds them.
 
     Args:
         log: the dataset's versions.
-        manifest: the version to plan on; None if there is no dataset.
+        manifest: the version that the write is based on; None if there is no dataset.
         data: the rows.
-        schema: the schema to which the rows are converted.
+        schema: the schema to which the rows are converted; None to infer it from the rows.
         request: the settings of the write.
-        properties: properties of the transaction.
-        storage_options: options for the stores of blob URIs.
+        properties: the properties of the transaction.
+        storage_options: options for the stores of base paths and blob URIs.
     """
     reader = to_reader(data, schema)
     target = WriteTarget.plan(manifest, request.mode, reader.schema, request.file_version)
@@ -118,20 +118,20 @@ def write_rows(
     If there is no dataset, an append creates it. If another writer creates the dataset first, the fragments are
     appended to that dataset, provided that their field ids refer to the same columns there.
 
-    After a failure or an interrupt, the data files are removed, unless a version may refer to them. In that case they
-    are kept, and a later cleanup removes them if they are not needed.
+    After a failure or an interrupt, the data files are removed, unless a version may refer to them. In that case, they
+    are kept, and a later cleanup removes them if no version needs them.
 
     Raises:
         AlreadyExistsError: the mode is "create", and the dataset already exists.
         SchemaMismatchError: the mode is "append", and the rows do not fit the dataset.
-        RetryableCommitConflictError: the mode is "append", and the dataset that another writer has just created has
-            the same columns with different field ids, does not allow nulls in one of them, or has a different data
-            file version; write the rows again.
+        RetryableCommitConflictError: the mode is "append", and another writer has just created the dataset with
+            different field ids, a different nullability of columns, or a different data file version; write the rows
+            again.
     """
     mode = request.mode
     if mode is Mode.CREATE and manifest is not None:
         raise AlreadyExistsError(
-            f"a dataset exists at {log.root}, at version {manifest.version}; choose mode 'append' or 'overwrite'",
+            f"a dataset already exists at {log.root} (version {manifest.version}); choose mode 'append' or 'overwrite'",
             path=log.root,
         )
     log.require_commits()
@@ -175,7 +175,7 @@ def _commit_rows(
         transaction, known = _planned_on_latest(log, transaction, written)
         options = replace(options, create_only=False)
     raise TooMuchWriteContentionError(
-        f"{log.root}: cleanups removed the read version of the append {_MAX_PLACEMENTS} times in a row",
+        f"{log.root}: the append failed: cleanups removed its read version {_MAX_PLACEMENTS} times in a row",
         path=log.root,
         attempts=_MAX_PLACEMENTS,
     )
@@ -191,7 +191,7 @@ def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, op
 
 
 def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) -> tuple[Transaction, Manifest]:
-    """Return an append, planned on the latest version, of rows that were written for a different or no version."""
+    """Return an append, based on the latest version, of rows that were written for another or no version."""
     fragments = planned.operation.added_fragments()
     latest = read_manifest(log, None)
     check_compatible(latest.schema, schema_to_arrow(schema))
@@ -200,7 +200,7 @@ def _planned_on_latest(log: VersionLog, planned: Transaction, schema: Schema) ->
     if not fits or planned.operation.added_bases():
         raise RetryableCommitConflictError(
             f"{log.root}: as of version {latest.version}, other writers have changed the dataset's field ids, column "
-            "nullability or data file version; write the rows again",
+            "nullability, or data file version; write the rows again",
             path=log.root,
             version=latest.version,
         )

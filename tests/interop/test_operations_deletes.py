@@ -115,7 +115,7 @@ def test_two_stale_deletes_of_one_row_do_not_merge(uri: str, first: str) -> None
     stale = lance.dataset(uri)
     if first == "theirs":
         stale.delete("a in (4, 5)")
-        with pytest.raises(RetryableCommitConflictError, match="both delete row 4 of fragment 0"):
+        with pytest.raises(RetryableCommitConflictError, match="both changes delete row 4 of fragment 0"):
             _commit(uri, planned, {0: BitMap([3, 4])})
         assert _left(uri) == _without(4, 5)
     else:
@@ -158,7 +158,7 @@ def test_a_row_that_was_updated_meanwhile_is_a_conflict(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([5])})
     lance.dataset(uri).update({"s": "'new'"}, where="a = 5")
-    with pytest.raises(RetryableCommitConflictError, match="both delete row 5"):
+    with pytest.raises(RetryableCommitConflictError, match="both changes delete row 5"):
         _commit(uri, planned, {0: BitMap([5])})
     assert sorted(_left(uri)) == list(range(40))
 
@@ -171,7 +171,7 @@ def test_columns_that_were_written_anew_meanwhile_are_a_conflict(uri: str) -> No
     updated, fields = dataset.get_fragment(0).update_columns(change, left_on="a", right_on="a")
     operation = Theirs.Update(updated_fragments=[updated], fields_modified=fields, update_mode="rewrite_columns")
     lance.LanceDataset.commit(uri, operation, read_version=1)
-    with pytest.raises(RetryableCommitConflictError, match="data files of fragment 0 changed"):
+    with pytest.raises(RetryableCommitConflictError, match="changed the data files of fragment 0"):
         _commit(uri, planned, {0: BitMap([5])})
 
 
@@ -250,7 +250,7 @@ def test_a_rewrite_that_would_lose_or_bring_back_rows_is_refused(uri: str) -> No
     lance.dataset(uri).delete("a = 3")
     hidden = lance_core.dataset(uri).get_fragments()[0].metadata
     new = _written_by_theirs(uri)
-    for old, match in ((hidden, "9 rows, but the new fragments have 39"), (whole, "in version 2 are not those that")):
+    for old, match in ((hidden, "9 rows, but the new fragments have 39"), (whole, "in version 2 differ from")):
         operation = Ours.Rewrite([Ours.RewriteGroup([old], [new])], [])
         with pytest.raises(InvalidInputError, match=match):
             lance_core.LanceDataset.commit(uri, operation, read_version=2)
@@ -268,7 +268,7 @@ def test_a_deletion_file_is_looked_at_before_it_counts(uri: str) -> None:
         spoil(metadata)
         lance_core.LanceDataset.commit(uri, Ours.Delete([metadata], [], "x"), read_version=2)
 
-    with pytest.raises(InvalidInputError, match="row 4 is deleted in version 2 and would reappear"):
+    with pytest.raises(InvalidInputError, match="row 4, which is deleted in version 2 and would reappear"):
         attempt({0: BitMap([3, 5])})
     with pytest.raises(NotFoundError):
         attempt({0: BitMap([3, 4, 5])}, lambda metadata: setattr(metadata.deletion_file, "id", 1))

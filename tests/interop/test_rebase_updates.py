@@ -79,7 +79,7 @@ def test_theirs_is_placed_on_ours(uri: str) -> None:
 def test_t50_one_row_is_updated_once(uri: str) -> None:
     planned = _planned(uri, 3)
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 3")
-    with pytest.raises(RetryableCommitConflictError, match="both delete row 3 of fragment 0"):
+    with pytest.raises(RetryableCommitConflictError, match="both changes delete row 3 of fragment 0"):
         _commit(uri, planned, 3)
     _check(uri, {3: "theirs"})
 

@@ -93,7 +93,7 @@ def _update(uri: str, row_ids: list[int], *, deletes: str) -> None:
     ("row_id", "detail"),
     [
         (0, "row id 0, which is still in use in fragment 0"),
-        (3, "row id 3, which no row of an updated or removed fragment"),
+        (3, "row id 3, which occurs in no updated or removed fragment"),
     ],
 )
 def test_an_update_moves_rows_from_where_they_were(uri: str, row_id: int, detail: str) -> None:

@@ -160,7 +160,7 @@ def test_only_appends_are_committed_as_a_batch(tmp_path: Path) -> None:
         lance_core.LanceDataset.commit_batch(uri, [_append(uri, 10, 1), Transaction(1, LanceOperation.Restore(1))])
     with pytest.raises(InvalidInputError, match="transactions is empty"):
         lance_core.LanceDataset.commit_batch(uri, [])
-    with pytest.raises(InvalidInputError, match="Transactions"):
+    with pytest.raises(InvalidInputError, match="Transaction objects"):
         lance_core.LanceDataset.commit_batch(uri, [LanceOperation.Restore(1)])
 
 

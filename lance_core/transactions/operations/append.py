@@ -45,7 +45,7 @@ class PublicAppend(BaseOperation):
         return list(self.fragments)
 
     def to_record(self) -> Append:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Append(fragments=fragment_records(self.fragments))
 
 
@@ -65,7 +65,7 @@ class Append(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Append) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(fragments=tuple(map(Fragment, message.fragments)))
 
     def to_proto(self) -> pb_transaction.Transaction.Append:
@@ -77,7 +77,7 @@ class Append(Operation):
         return self.fragments
 
     def held_field_ids(self) -> frozenset[int]:
-        """Return the fields of the new rows."""
+        """Return the ids of the fields of the new rows."""
         return frozenset(chain.from_iterable(fragment.live_field_ids() for fragment in self.fragments))
 
     def to_public(self) -> PublicAppend:

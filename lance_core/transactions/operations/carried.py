@@ -31,7 +31,7 @@ class PublicOther(BaseOperation):
     """An operation found in the history of a dataset that this library cannot commit.
 
     Attributes:
-        name: the name of the operation; "unknown" for one from a newer release.
+        name: the name of the operation; "unknown" for an operation from a newer release.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Clone: start a table as a copy of another. A clone is always the first version of a root.
+"""Clone: start a table as a copy of another table. A clone is always the first version of a root.
 
 A shallow clone refers to the files of its source: it lists the source as a base path, and every data file, deletion
 file and index in the source's own root then refers to that base. Files in other locations keep their base, so that a
@@ -31,12 +31,12 @@ __all__ = ["Clone", "PublicClone"]
 @named("Clone")
 @dataclass
 class PublicClone(BaseOperation):
-    """Start a dataset as a copy of another. Only a shallow clone can be committed.
+    """Start a dataset as a copy of another dataset. Only a shallow clone can be committed.
 
     Attributes:
-        is_shallow: whether it refers to the source's files.
-        ref_name: branch of the source; None for main.
-        ref_version: version of the source.
+        is_shallow: whether the clone refers to the source's files.
+        ref_name: the branch of the source; None for the main branch.
+        ref_version: the version of the source.
         ref_path: the root of the source.
         branch_name: the name of the new branch; None for an independent dataset.
     """
@@ -48,7 +48,7 @@ class PublicClone(BaseOperation):
     branch_name: str | None
 
     def to_record(self) -> Clone:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Clone(
             is_shallow=bool(self.is_shallow),
             ref_name=None if self.ref_name is None else checked_text("ref_name", self.ref_name),
@@ -63,12 +63,12 @@ class Clone(Operation):
     """Copy a version of another table.
 
     Attributes:
-        is_shallow: refer to the source's files instead of copying them.
-        ref_name: branch of the source; None for main.
-        ref_version: version of the source.
-        ref_path: root of the source.
+        is_shallow: whether the clone refers to the source's files instead of copying them.
+        ref_name: the branch of the source; None for the main branch.
+        ref_version: the version of the source.
+        ref_path: the root of the source.
         branch_name: the name of the new branch; None for an independent table.
-        is_copied: whether every file of a deep clone has been copied; not recorded.
+        is_copied: whether all files of a deep clone have been copied; not recorded in the transaction.
     """
 
     arm: ClassVar[str] = "clone"
@@ -86,7 +86,7 @@ class Clone(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Clone) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(
             is_shallow=message.is_shallow,
             ref_version=message.ref_version,
@@ -107,7 +107,7 @@ class Clone(Operation):
 
     @property
     def cloned_version(self) -> tuple[str, int]:
-        """The root and version of the source."""
+        """The root and the version of the source."""
         return self.ref_path, self.ref_version
 
     def starting_point(self, new_table: NewTable) -> Manifest:

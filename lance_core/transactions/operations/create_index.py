@@ -50,7 +50,7 @@ class PublicCreateIndex(BaseOperation):
     removed_indices: list[Index]
 
     def to_record(self) -> CreateIndex:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return CreateIndex(
             new_indices=tuple(map(index_to_proto, self.new_indices)),
             removed_indices=tuple(map(index_to_proto, self.removed_indices)),
@@ -63,7 +63,7 @@ class CreateIndex(Operation):
 
     Attributes:
         new_indices: the indices to add.
-        removed_indices: the indices to drop; one that no longer exists is skipped.
+        removed_indices: the indices to drop; an index that no longer exists is skipped.
     """
 
     arm: ClassVar[str] = "create_index"
@@ -75,7 +75,7 @@ class CreateIndex(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.CreateIndex) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(new_indices=tuple(message.new_indices), removed_indices=tuple(message.removed_indices))
 
     def to_proto(self) -> pb_transaction.Transaction.CreateIndex:
@@ -85,7 +85,7 @@ class CreateIndex(Operation):
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """Return the fragments that the new indices cover; None if one of them does not record this.
+        """Return the ids of the fragments that the new indices cover; None if an index does not record them.
 
         Raises:
             CorruptDataError: a bitmap cannot be decoded.
@@ -132,7 +132,7 @@ class CreateIndex(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: an index covers a field that the table does not have.
-            InvalidInputError: an index has no valid id or name, or does not record the location of its files.
+            InvalidInputError: an index has an invalid id, has no name, or does not record the location of its files.
         """
         current = context.current
         require_writable(current.message)
@@ -151,7 +151,7 @@ def _check_ids(indices: Iterable[pb_table.IndexMetadata]) -> None:
     for index in indices:
         if len(index.uuid.uuid) != _UUID_BYTES:
             raise InvalidInputError(
-                f"index {index.name!r}: its id has {len(index.uuid.uuid)} bytes, expected {_UUID_BYTES}",
+                f"index {index.name!r}: the id must have {_UUID_BYTES} bytes, found {len(index.uuid.uuid)}",
                 expected=_UUID_BYTES,
                 found=len(index.uuid.uuid),
             )
@@ -168,6 +168,6 @@ def _check_new(index: pb_table.IndexMetadata, field_ids: set[int], base_ids: set
         )
     if index.HasField("base_id") and index.base_id not in base_ids:
         raise InvalidInputError(
-            f"index {index.name!r} refers to base path {index.base_id}, but the table has {sorted(base_ids)}"
+            f"index {index.name!r} refers to unknown base path {index.base_id}; the table has: {sorted(base_ids)}"
         )
     read_fragment_bitmap(index)

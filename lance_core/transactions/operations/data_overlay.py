@@ -1,15 +1,16 @@
 """DataOverlay: newer values for individual cells, in files that override the data files of a fragment.
 
 An overlay covers cells by the physical positions of their rows; the value of a position is stored at its rank among the
-covered positions. Deleted rows stay deleted. If two overlays cover a cell, the newer one wins. The commit records the
+covered positions. Deleted rows stay deleted. If two overlays cover a cell, the newer one wins. The commit records its
 version in the overlay.
 
-The feature is experimental in the reference. Unless an environment variable enables it, this library does not commit
-overlays, because it could not read the table afterward; the reference commits the first one anyway.
+The feature is experimental in the reference implementation. Unless an environment variable enables it, this library
+does not commit overlays, because it could not read the table afterward; the reference implementation commits the first
+overlay anyway.
 
 New overlays are appended to those that the fragment has at commit. If row ids are stable, the covered rows count as
-updated. Indices are kept: an index is older than the overlays that it does not include, and the reference checks these
-overlays itself.
+updated. Indices are kept: an index is older than the overlays that it does not include, and the reference
+implementation checks these overlays itself.
 
 Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also accepts unreadable overlays:
 for fields that do not exist, or with fewer values than covered cells.
@@ -46,10 +47,10 @@ __all__ = ["DataOverlay", "PublicDataOverlay", "PublicDataOverlayGroup"]
 @named("DataOverlayGroup")
 @dataclass
 class PublicDataOverlayGroup:
-    """Overlays of one fragment.
+    """The overlays of one fragment.
 
     Attributes:
-        fragment_id: the fragment.
+        fragment_id: the id of the fragment.
         overlays: the overlays of the fragment, oldest first.
     """
 
@@ -62,7 +63,7 @@ class PublicDataOverlayGroup:
 class PublicDataOverlay(BaseOperation):
     """Override individual cells of fragments with newer values.
 
-    Experimental in the reference, and here: the environment variable
+    Experimental, as in the reference implementation: the environment variable
     ``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` must be set.
 
     Attributes:
@@ -72,7 +73,7 @@ class PublicDataOverlay(BaseOperation):
     groups: list[PublicDataOverlayGroup]
 
     def to_record(self) -> DataOverlay:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return DataOverlay(
             groups=tuple(
                 OverlayGroup(
@@ -98,7 +99,7 @@ class DataOverlay(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.DataOverlay) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(
             groups=tuple(
                 OverlayGroup(fragment_id=group.fragment_id, overlays=tuple(group.overlays)) for group in message.groups
@@ -119,7 +120,7 @@ class DataOverlay(Operation):
         return frozenset(group.fragment_id for group in self.groups)
 
     def laid_overlays(self) -> tuple[OverlayGroup, ...]:
-        """Return all groups."""
+        """Return all groups of overlays."""
         return self.groups
 
     def to_public(self) -> PublicDataOverlay:
@@ -135,21 +136,21 @@ class DataOverlay(Operation):
         """Build the version after ``context.current``.
 
         Raises:
-            UnsupportedFeatureFlagError: overlays are not enabled, or the table needs another feature that this
-                library cannot write.
-            InvalidInputError: a fragment is not in the table, or an overlay covers a row that the fragment lacks.
+            UnsupportedFeatureFlagError: overlays are not enabled, or the table needs another feature that this library
+                cannot write.
+            InvalidInputError: a fragment is not in the table, or an overlay covers a row that does not exist.
             SchemaMismatchError: an overlay contains no field of the table.
         """
         current = context.current
         require_writable(current.message)
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
-            raise InvalidInputError(f"overlaid fragment {min(missing)} is not in version {current.version}")
+            raise InvalidInputError(f"fragment {min(missing)} of a data overlay is not in version {current.version}")
         if any(group.overlays for group in self.groups) and not overlays_enabled():
             raise UnsupportedFeatureFlagError(
                 f"a data overlay would set feature flag {int(FeatureFlag.DATA_OVERLAYS)} "
                 f"({FeatureFlag.DATA_OVERLAYS.name}) in version {current.version + 1}; like pylance, this library "
-                f"supports it only when the environment variable {OVERLAYS_VARIABLE} is set",
+                f"supports the flag only when the environment variable {OVERLAYS_VARIABLE} is set",
                 flags=int(FeatureFlag.DATA_OVERLAYS),
                 version=current.version + 1,
             )

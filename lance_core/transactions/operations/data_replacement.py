@@ -2,8 +2,8 @@
 
 A new file replaces the file with exactly the same list of fields and the same format version. If there is no such file,
 the new file is added. If the fragment already stores all of the new file's fields, these fields become dead in the old
-files, and a file without any live field is removed; if the fragment stores none of them, they were read as null before.
-A file may contain dropped columns if the fragment does.
+files, and a file without any live field is removed; if the fragment stores none of these fields, they were read as null
+before. A file may contain dropped columns if the fragment does.
 
 The fragments are removed from indices on these fields, and older overlays on the fields become dead. Schema, deletions
 and row ids are kept; if row ids are stable, all rows of the fragment count as updated.
@@ -44,7 +44,7 @@ class Replacement:
     """A new file for one fragment.
 
     Attributes:
-        fragment_id: the fragment.
+        fragment_id: the id of the fragment.
         new_file: the file.
     """
 
@@ -58,7 +58,7 @@ class PublicDataReplacementGroup:
     """A new data file for a fragment.
 
     Attributes:
-        fragment_id: the fragment.
+        fragment_id: the id of the fragment.
         new_file: the new file, with the same fields as the file that it replaces.
     """
 
@@ -78,7 +78,7 @@ class PublicDataReplacement(BaseOperation):
     replacements: list[PublicDataReplacementGroup]
 
     def to_record(self) -> DataReplacement:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return DataReplacement(
             replacements=tuple(
                 Replacement(
@@ -104,7 +104,7 @@ class DataReplacement(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.DataReplacement) -> Self:
-        """Parse the message; raises as :meth:`DataFile.from_proto`."""
+        """Parse the protobuf message; the errors are those of :meth:`DataFile.from_proto`."""
         return cls(
             replacements=tuple(
                 Replacement(fragment_id=each.fragment_id, new_file=DataFile.from_proto(each.new_file))
@@ -159,7 +159,7 @@ class DataReplacement(Operation):
     def apply(self, context: ApplyContext) -> ManifestDraft:
         """Build the version after ``context.current``.
 
-        The new values belong to ``context.read_version``: cells with newer overlays keep them.
+        The new values count as values of ``context.read_version``: newer overlays continue to override them.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
@@ -232,7 +232,7 @@ def _replaced(
 
 
 def _check_fits(fragment: pb_table.DataFragment, file: DataFile, field_ids: set[int]) -> None:
-    """Check a file that does not replace another one: the fragment must store all of its fields, or none of them."""
+    """Check a file that does not replace another file: the fragment must store all of its fields, or none of them."""
     held = field_files(fragment).keys() & set(file.live_field_ids)
     unknown = set(file.live_field_ids) - field_ids - held
     if unknown:

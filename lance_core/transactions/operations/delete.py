@@ -39,7 +39,8 @@ class PublicDelete(BaseOperation):
     Attributes:
         updated_fragments: the fragments that lost some of their rows, with their new deletion files, as returned by
             ``LanceFragment.delete``.
-        deleted_fragment_ids: the fragments that lost every row, for which ``LanceFragment.delete`` returned None.
+        deleted_fragment_ids: the ids of the fragments that lost every row, for which ``LanceFragment.delete`` returned
+            None.
         predicate: the condition that selected the rows; informational.
     """
 
@@ -52,7 +53,7 @@ class PublicDelete(BaseOperation):
         check_fragments(self.updated_fragments)
 
     def to_record(self) -> Delete:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Delete(
             updated_fragments=fragment_records(self.updated_fragments),
             deleted_fragment_ids=tuple(
@@ -68,7 +69,7 @@ class Delete(Operation):
 
     Attributes:
         updated_fragments: fragments with a new deletion file.
-        deleted_fragment_ids: fragments that lost every row.
+        deleted_fragment_ids: the ids of the fragments that lost every row.
         predicate: the condition that selected the rows; informational.
     """
 
@@ -82,7 +83,7 @@ class Delete(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Delete) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(
             updated_fragments=tuple(map(Fragment, message.updated_fragments)),
             deleted_fragment_ids=tuple(message.deleted_fragment_ids),
@@ -139,11 +140,11 @@ class Delete(Operation):
         for fragment in self.updated_fragments:
             deletion = fragment.deletion_file
             if deletion is None:
-                raise InvalidInputError(f"updated fragment {fragment.id} of a delete has no deletion file")
+                raise InvalidInputError(f"fragment {fragment.id}, which a delete updates, has no deletion file")
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(
-                    f"updated fragment {fragment.id} of a delete has {fragment.physical_rows} rows, but records "
-                    f"{deletion.num_deleted_rows} as deleted",
+                    f"fragment {fragment.id}, which a delete updates, has {fragment.physical_rows} rows, but records "
+                    f"{deletion.num_deleted_rows} deleted rows",
                     expected=fragment.physical_rows,
                     found=deletion.num_deleted_rows,
                 )

@@ -1,7 +1,7 @@
 """Requirements that a fragment must meet before a commit adds it to a table.
 
-The reference accepts many invalid fragments and fails, or returns wrong rows, when the table is read; this library
-rejects them.
+The reference implementation accepts many invalid fragments and fails, or returns wrong rows, when the table is read;
+this library rejects such fragments.
 
 Source: behavior of pylance 14.0.2 on tables that each violate one requirement.
 """
@@ -41,8 +41,8 @@ def check_new_fragments(
         field_ids: ids of all fields of the schema that the table will have.
         base_ids: the ids of the table's base paths.
         file_version: the file version of the table; files of all versions except 0.1 can be mixed.
-        carries_row_ids: True if the fragments must contain row ids, because the rows already have ids; False if they
-            must not; None if they may.
+        carries_row_ids: True if the fragments must contain row ids, because the rows already have ids; False if the
+            fragments must not contain row ids; None if both are allowed.
 
     Raises:
         InvalidInputError: a fragment is incomplete, or contains something that only a committed fragment may have.
@@ -57,7 +57,7 @@ def check_new_fragments(
         here = {(file.base_id, file.path) for file in fragment.files}
         if not places.isdisjoint(here):
             raise InvalidInputError(
-                f"{where} shares a data file with another new fragment; its rows would be duplicated"
+                f"{where} shares a data file with another new fragment; the rows would be duplicated"
             )
         places |= here
         _check_is_new(fragment, where, carries_row_ids=carries_row_ids)
@@ -84,11 +84,11 @@ def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool | Non
     if fragment.deletion_file is not None:
         raise InvalidInputError(f"{where} has a deletion file, which is not possible before the fragment has an id")
     if fragment.has_row_ids and carries_row_ids is False:
-        raise InvalidInputError(f"{where} has row ids; they are assigned at commit")
+        raise InvalidInputError(f"{where} has row ids, but row ids are assigned at commit")
     if carries_row_ids and not fragment.has_row_ids:
         raise InvalidInputError(f"{where} has no row ids, but row ids were already assigned to its rows")
     if fragment.has_overlays:
-        raise InvalidInputError(f"{where} has data overlays")
+        raise InvalidInputError(f"{where} has data overlays, which only an existing fragment can have")
 
 
 def check_stored_fields(
@@ -104,7 +104,7 @@ def check_stored_fields(
 
     Raises:
         InvalidInputError: a field is in two files, or a file is malformed.
-        SchemaMismatchError: a field that must not be null is not stored.
+        SchemaMismatchError: a non-nullable field is not stored.
     """
     where = f"fragment {fragment.id}"
     field_ids = set(schema.field_ids())
@@ -136,7 +136,7 @@ def check_file(
     base_ids: set[int],
     file_version: LanceFileVersion,
 ) -> None:
-    """Check the record of a data file; arguments and errors as for :func:`check_new_fragments`."""
+    """Check the record of a data file. See :func:`check_new_fragments` for arguments and errors."""
     what = f"{where}: data file {file.path}"
     live = file.live_field_ids
     if len(set(live)) != len(live):
@@ -157,7 +157,7 @@ def check_file(
     if not is_plain_path(file.path):
         raise InvalidInputError(f"{where}: data file {file.path!r:.200} is outside its base path", path=file.path)
     if file.base_id is not None and file.base_id not in base_ids:
-        raise InvalidInputError(f"{what} refers to base path {file.base_id}, but the table has {sorted(base_ids)}")
+        raise InvalidInputError(f"{what} refers to unknown base path {file.base_id}; the table has: {sorted(base_ids)}")
     if field_ids.isdisjoint(file.field_ids):
         raise SchemaMismatchError(
             f"{what} contains no field of the table: its field ids are {list(file.field_ids)}", path=file.path
@@ -165,10 +165,10 @@ def check_file(
 
 
 def check_row_count(old: pb_table.DataFragment, physical_rows: int, version: int) -> None:
-    """Check that a fragment of the table keeps its number of rows, if it is known: early releases did not record it.
+    """Check that a fragment keeps its number of rows, if the table records that number; early releases did not.
 
     Raises:
-        InvalidInputError: the operation records a number of rows different from that of the version.
+        InvalidInputError: the version and the operation record different numbers of rows.
     """
     if old.physical_rows not in (0, physical_rows):
         raise InvalidInputError(

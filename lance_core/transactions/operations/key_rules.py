@@ -41,7 +41,7 @@ def declare_keys(current: Manifest, draft: ManifestDraft, updates: Mapping[int, 
     Args:
         current: the version to build on.
         draft: the next version, with the metadata already changed.
-        updates: the change, by field id.
+        updates: the changes to field metadata, by field id.
 
     Raises:
         InvalidSchemaError: a key is already declared, or the new entries do not declare a valid key.

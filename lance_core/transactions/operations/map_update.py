@@ -22,8 +22,8 @@ class MapUpdate:
     """A change to one map.
 
     Attributes:
-        entries: new values; None removes the key.
-        replace: remove all other entries.
+        entries: the new value of each key; None removes the key.
+        replace: whether to remove all other entries.
     """
 
     entries: Mapping[str, str | None]
@@ -31,7 +31,7 @@ class MapUpdate:
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.UpdateMap) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(
             entries={entry.key: entry.value if entry.HasField("value") else None for entry in message.update_entries},
             replace=message.replace,
@@ -63,8 +63,8 @@ class PublicUpdateMap:
     """A change to one map of settings.
 
     Attributes:
-        updates: new values; None removes the key.
-        replace: remove all other entries.
+        updates: the new value of each key; None removes the key.
+        replace: whether to remove all other entries.
     """
 
     updates: dict[str, str | None]
@@ -75,9 +75,9 @@ def map_update(what: str, values: Mapping[Any, Any], *, replace: bool) -> MapUpd
     """Return the change to a map of settings, from the public arguments.
 
     Args:
-        what: the argument, for error messages.
-        values: new values; None removes the key.
-        replace: remove all other entries.
+        what: the name of the argument, for error messages.
+        values: the new value of each key; None removes the key.
+        replace: whether to remove all other entries.
 
     Raises:
         InvalidTypeError: a key is not a string, or a value is neither a string nor None.

@@ -52,7 +52,8 @@ class PublicMerge(BaseOperation):
 
     Attributes:
         fragments: every fragment of the dataset after the merge.
-        schema: the schema after the merge, with field ids. An Arrow schema is numbered depth first from 0; deprecated.
+        schema: the schema after the merge, with field ids. An Arrow schema, which is deprecated, is numbered depth
+            first from 0.
         preserves_nullability: promises that no field became required. Rows that other writers append in the meantime,
             without the new columns, are then valid and do not conflict.
     """
@@ -72,15 +73,15 @@ class PublicMerge(BaseOperation):
         check_fragments(self.fragments)
 
     def unnumbered_schema(self) -> pa.Schema | None:
-        """Return the schema, if it is an Arrow schema."""
+        """Return the schema if it is an Arrow schema; None otherwise."""
         return self.schema if isinstance(self.schema, pa.Schema) else None
 
     def with_schema(self, schema: Schema) -> Self:
-        """Return the merge with a schema that has field ids."""
+        """Return the merge with the given schema, which has field ids."""
         return replace(self, schema=schema)
 
     def to_record(self) -> Merge:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Merge(
             fragments=fragment_records(self.fragments),
             schema=schema_with_ids(self.schema),
@@ -110,7 +111,7 @@ class Merge(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Merge) -> Self:
-        """Parse the message.
+        """Parse the protobuf message.
 
         Raises:
             CorruptDataError: the field list is not a tree.
@@ -153,8 +154,8 @@ class Merge(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the table has format 0.1 and would get a dictionary column.
-            InvalidInputError: a fragment is missing or has different rows, ``preserves_nullability`` does not hold, or
-                an id is used twice.
+            InvalidInputError: a fragment is missing, its rows differ from those in the table, ``preserves_nullability``
+                does not hold, or an id is used twice.
             SchemaMismatchError: a field would be read as a different field, or a required field is not stored.
         """
         current = context.current
@@ -199,7 +200,7 @@ class Merge(Operation):
             if fragment.id in before and fragment.id not in kept:
                 if added:
                     raise InvalidInputError(
-                        f"a merge lists fragment {fragment.id} of the table after a new fragment (id {added[-1].id})"
+                        f"a merge lists existing fragment {fragment.id} after a new fragment (id {added[-1].id})"
                     )
                 kept[fragment.id] = fragment
             elif fragment.id and fragment.id in kept:
@@ -212,14 +213,14 @@ class Merge(Operation):
         if missing:
             raise InvalidInputError(
                 f"a merge must list all fragments, but fragment {missing[0]} is missing; it lists {len(kept)} of "
-                f"{len(before)}",
+                f"{len(before)} fragments",
                 expected=len(before),
                 found=len(kept),
             )
         return list(kept.values()), added
 
     def _dictionary_ids(self, current: Manifest) -> set[int]:
-        """Return the ids of the fields whose dictionaries are stored in the manifest of a table of format 0.1."""
+        """Return the ids of the fields whose dictionaries are stored in the manifest, if the table has format 0.1."""
         found = {field.id for field in self.schema.walk() if field.is_dictionary}
         if current.file_version.is_legacy and not found <= {field.id for field in current.message.fields}:
             raise NotSupportedError("adding a dictionary column to a table of format 0.1 is not supported")
@@ -235,7 +236,7 @@ def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: 
     check_row_count(old, new.physical_rows, version)
     if old.deletion_file != new.deletion_file:
         raise InvalidInputError(
-            f"the deleted rows of fragment {old.id} in version {version} are not the ones that the operation records"
+            f"the deleted rows of fragment {old.id} in version {version} differ from those that the operation records"
         )
     lost = (field_files(old).keys() - field_files(new).keys()).intersection(schema.field_ids())
     if lost:

@@ -13,9 +13,9 @@ has a new id and the       every fragment stores it; otherwise the values would 
 name of a field
 =========================  ==========================================================================================
 
-A schema that was renumbered from 0 breaks these rules, unless no column was dropped or moved.
+A schema that was renumbered from 0 breaks these rules if a column was dropped or moved.
 
-Source: changes that pylance 14.0.2 rejects, and its error messages.
+Source: changes that pylance 14.0.2 rejects, and the error messages of pylance.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ def check_merged_schema(
         current: the version to build on.
         schema: the schema after the merge.
         fragments: all fragments after the merge.
-        kept: the fragments among them that the table already has.
+        kept: those of ``fragments`` that are already in the table.
 
     Raises:
-        SchemaMismatchError: a field replaces a different field, changes, or would lose its values.
+        SchemaMismatchError: a field would replace a different field, change its type or nullability, or lose its
+            values.
         InvalidInputError: a new field has an id that is already in use.
     """
     known = {field.id: (path, parent, field) for path, parent, field in _places(current.schema.fields)}
@@ -63,7 +64,7 @@ def check_merged_schema(
             if parent != old_parent or id_of.get(path, field.id) != field.id:
                 raise SchemaMismatchError(
                     f"field id {field.id} is {'.'.join(old_path)!r} in version {current.version} and cannot become "
-                    f"{'.'.join(path)!r}: the values of one would be read as those of the other",
+                    f"{'.'.join(path)!r}: the values of one field would be read as values of the other",
                     field=field.id,
                 )
             if before and field.id not in anew:
@@ -81,7 +82,7 @@ def check_merged_schema(
 
 
 def _stored_anew(before: Mapping[int, pb_table.DataFragment], kept: Iterable[Fragment]) -> Collection[int]:
-    """Return the ids of the fields that every fragment stores in a file different from the previous one."""
+    """Return the ids of the fields that every fragment stores in a different file than before."""
     found: set[int] | None = None
     for fragment in kept:
         old = field_files(before[fragment.id])
@@ -126,7 +127,7 @@ def _check_stored(field: Field, old_id: int, path: tuple[str, ...], fragments: S
         if wanted.isdisjoint(field_files(fragment.message)):
             raise SchemaMismatchError(
                 f"field {'.'.join(path)!r} has id {old_id} and would get id {field.id}, but fragment {fragment.id} "
-                f"stores no values with that id",
+                f"stores no values with the new id",
                 field=field.id,
                 fragment=fragment.id,
             )

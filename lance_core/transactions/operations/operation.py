@@ -1,11 +1,11 @@
-"""Operation: the interface of all operations, with defaults that the file of an operation can override.
+"""Operation: the interface of all operations, with defaults that the module of an operation can override.
 
-Everything specific to one operation is in its file: the record, the conversion to and from protobuf, the parts of the
-table that the operation changes or adds, and the version that it creates. Code that commits or checks operations calls
-this interface and never tests for a particular operation; only the conflict matrix uses the names of operations.
+Everything specific to one operation is in its module: the internal form, the conversion to and from protobuf, the parts
+of the table that the operation changes or adds, and the version that it creates. Code that commits or checks operations
+calls this interface and never tests for a particular operation; only the conflict matrix uses the names of operations.
 
-BaseOperation is the public counterpart: each operation's file defines its public class next to its record, and
-``LanceOperation`` exposes these classes under the names of the reference.
+BaseOperation is the public counterpart: each operation's module also defines its public class, and ``LanceOperation``
+exposes these classes under the names that the reference implementation uses.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyContext:
-    """The version to which an operation is applied, and its other inputs.
+    """The version to which an operation is applied, and the other inputs of the operation.
 
     Attributes:
         current: the version to build on.
@@ -63,7 +63,7 @@ class NewTable:
     Attributes:
         naming: the naming scheme of its manifests.
         stable_row_ids: whether rows get stable ids.
-        file_version: the version of its data files, if it starts without any.
+        file_version: the version of its data files, if the table starts without data files; None for the default.
         source: the manifest of the version that is cloned; None for an independent table.
     """
 
@@ -82,13 +82,13 @@ class Operation(Protocol):
     """The name of the operation's field in ``Transaction.operation``."""
 
     is_known: ClassVar[bool] = True
-    """Whether this library knows the operation, so that it can be committed and compared."""
+    """Whether this library knows the operation, so that it can be committed and checked for conflicts."""
 
     is_planned_on_any_version: ClassVar[bool] = False
-    """Whether the operation refers to no fragment or field of the version that it was planned on."""
+    """Whether the operation is independent of the fragments and fields of the version that it was planned on."""
 
     is_first_of_its_root: ClassVar[bool] = False
-    """Whether the operation always creates the first version of a root, with the number of the version it copies."""
+    """Whether the operation always creates the first version of a root, numbered like the version that it copies."""
 
     makes_tables: ClassVar[bool] = False
     """Whether the operation can create the first version of a table."""
@@ -100,7 +100,7 @@ class Operation(Protocol):
     """Whether the operation adds fragments with new files after the existing fragments."""
 
     hides_rows: ClassVar[bool] = False
-    """Whether the operation deletes single rows, and can be merged with others that do (:meth:`with_hidden_rows`)."""
+    """Whether the operation deletes individual rows and can be merged with other deletes (:meth:`with_hidden_rows`)."""
 
     only_removes_rows: ClassVar[bool] = False
     """Whether the operation only removes rows and changes nothing else."""
@@ -109,20 +109,20 @@ class Operation(Protocol):
     """Whether the operation lists every fragment of the table, including those that it adds."""
 
     may_keep_metadata: ClassVar[bool] = False
-    """Whether the reference keeps schema metadata that the stored transaction does not contain."""
+    """Whether the reference implementation keeps schema metadata that the stored transaction does not contain."""
 
     holds_values: ClassVar[bool] = False
-    """Whether the operation contains values of the version that it was planned on; all later versions must be known."""
+    """Whether the operation contains values from its read version, so that it requires all later versions."""
 
     may_change_rows: ClassVar[bool] = True
     """Whether the operation may change the rows or columns that readers see."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether later versions do not reveal that they were built on the version that the operation created."""
+    """Whether later versions do not reveal whether they were built on the version that the operation created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
-        """Parse the message."""
+        """Parse the protobuf message."""
         ...
 
     def to_proto(self) -> Message:
@@ -149,7 +149,7 @@ class Operation(Protocol):
 
     @property
     def cloned_version(self) -> tuple[str, int] | None:
-        """The root and version of the table that is cloned; None if the operation clones none."""
+        """The root and the version of the table that is cloned; None if the operation clones none."""
         return None
 
     def starting_point(self, new_table: NewTable) -> Manifest:
@@ -162,7 +162,7 @@ class Operation(Protocol):
         )
 
     def touched_fragments(self) -> frozenset[int] | None:
-        """Return the ids of existing fragments that the operation changes or its indices cover; None if unknown.
+        """Return the ids of existing fragments that the operation changes or that its indices cover; None if unknown.
 
         Raises:
             CorruptDataError: the fragment bitmap of a new index is not a bitmap.
@@ -186,16 +186,16 @@ class Operation(Protocol):
         return tuple(fragment for fragment in self.changed_fragments() if fragment.deletion_file is not None)
 
     def with_hidden_rows(self, changed: tuple[Fragment, ...], emptied: Collection[int]) -> Self:
-        """Return the operation, merged with others that delete rows of the same fragments.
+        """Return the operation, merged with other operations that delete rows of the same fragments.
 
         Args:
-            changed: replaces :meth:`changed_fragments`.
-            emptied: additional fragments that now lose every row.
+            changed: the new value of :meth:`changed_fragments`.
+            emptied: the ids of additional fragments that now lose every row.
         """
         raise InternalError(f"the operation {self.arm!r} does not hide rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """Return the data files that the operation adds to existing fragments, as fragments with only those files."""
+        """Return fragments with only the data files that the operation adds to the existing fragments."""
         return ()
 
     def new_schema(self) -> Schema | None:
@@ -236,7 +236,7 @@ class Operation(Protocol):
         return ()
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """Return the operation with different :meth:`rebuilt_indices`."""
+        """Return the operation with the given :meth:`rebuilt_indices`."""
         raise InternalError(f"the operation {self.arm!r} does not rebuild indices", arm=self.arm)
 
 
@@ -244,10 +244,10 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
     """Base class of all public operations."""
 
     needs_read_version: ClassVar[bool] = True
-    """Whether the version that the operation was planned on must be given."""
+    """Whether the version that the operation was planned on must be specified."""
 
     def to_record(self) -> Operation:
-        """Return the record to commit.
+        """Return the internal form of the operation, which is committed.
 
         Raises:
             InvalidInputError: a value is malformed.
@@ -258,20 +258,20 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
         raise NotSupportedError(f"committing the operation {name!r} is not supported", operation=name)
 
     def unnumbered_schema(self) -> pa.Schema | None:
-        """Return the schema of the operation, if the schema has no field ids."""
+        """Return the schema of the operation if the schema has no field ids; None otherwise."""
         return None
 
     def with_schema(self, schema: Schema) -> Self:
-        """Return the operation with field ids instead of :meth:`unnumbered_schema`."""
+        """Return the operation with the given schema, which has field ids, instead of :meth:`unnumbered_schema`."""
         return self
 
     def appended_fragments(self) -> list[FragmentMetadata] | None:
-        """Return the new fragments, if the operation only appends them."""
+        """Return the new fragments if the operation only appends fragments; None otherwise."""
         return None
 
 
 def named(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Name a class as a member of ``LanceOperation``, so that users and ``pickle`` find it there.
+    """Return a decorator that names a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
 
     Args:
         name: the name of the member.
@@ -287,7 +287,7 @@ def named(name: str) -> Callable[[type[_T]], type[_T]]:
 
 
 def check_fragments(fragments: object) -> None:
-    """Check that fragments are a list of :class:`FragmentMetadata`.
+    """Check that the argument is a list of :class:`FragmentMetadata`.
 
     Raises:
         InvalidTypeError: the argument is not such a list.

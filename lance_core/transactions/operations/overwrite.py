@@ -1,9 +1,9 @@
 """Overwrite: create a table, or replace its rows and schema.
 
-It replaces fragments, schema and schema metadata, and removes the indices. Config, table metadata, base paths,
-and the counters of fragment and row ids are kept. The data format becomes that of the new files.
+An overwrite replaces fragments, schema, and schema metadata, and removes the indices. Config, table metadata, base
+paths, and the counters of fragment and row ids are kept. The data format becomes that of the new files.
 
-If the table never reuses field ids, the new fields get new ids, also in the records of the new files.
+If the table never reuses field ids, the new fields get new ids, which are also used in the records of the new files.
 
 Source: ``lance.table.Transaction.Overwrite``; behavior of pylance 14.0.2, whose ``commit`` keeps the data format and
 marks the table as mixed instead.
@@ -65,7 +65,7 @@ class PublicOverwrite(BaseOperation):
         check_fragments(self.fragments)
 
     def to_record(self) -> Overwrite:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Overwrite(
             schema=schema_with_ids(self.new_schema),
             fragments=fragment_records(self.fragments),
@@ -96,7 +96,7 @@ class Overwrite(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Overwrite) -> Self:
-        """Parse the message.
+        """Parse the protobuf message.
 
         Raises:
             CorruptDataError: the field list is not a tree.
@@ -123,7 +123,7 @@ class Overwrite(Operation):
         return self.fragments
 
     def new_schema(self) -> Schema:
-        """Return the schema that the table gets."""
+        """Return the new schema of the table."""
         return self.schema
 
     def added_bases(self) -> tuple[pb_table.BasePath, ...]:
@@ -160,7 +160,7 @@ class Overwrite(Operation):
             draft.set_file_version(max(file_versions))
         if draft.file_version.is_legacy and current.mixes_file_versions:
             raise NotSupportedError(
-                "a table that has had data files of several versions cannot be changed to format "
+                "a table that has contained data files of several formats cannot be changed to format "
                 f"{draft.file_version.value}"
             )
         check_new_fragments(
@@ -185,7 +185,7 @@ class Overwrite(Operation):
         return draft
 
     def _with_new_ids(self, current: Manifest) -> Overwrite | None:
-        """Return the operation with field ids that the table has not used yet; None if its own ids are unused."""
+        """Return the operation with field ids that the table has never used; None if its own ids are unused."""
         if not current.message.HasField("max_allocated_field_id"):
             return None
         highest = current.message.max_allocated_field_id

@@ -31,7 +31,7 @@ class RewriteGroup:
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Rewrite.RewriteGroup) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(
             old_fragments=tuple(map(Fragment, message.old_fragments)),
             new_fragments=tuple(map(Fragment, message.new_fragments)),
@@ -47,10 +47,10 @@ class RewriteGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlayGroup:
-    """Overlays of one fragment.
+    """The overlays of one fragment.
 
     Attributes:
-        fragment_id: the fragment.
+        fragment_id: the id of the fragment.
         overlays: the overlays, oldest first.
     """
 

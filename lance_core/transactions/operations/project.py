@@ -1,8 +1,8 @@
-"""Project: change the schema without touching data: drop, rename or move columns, change their metadata.
+"""Project: change the schema without touching data: drop, rename, or move columns, or change their metadata.
 
 Data files keep the dropped columns. A file that no longer contains any column of the schema is removed from its
-fragment, unless it is the last one; indices on dropped columns are removed. The schema metadata becomes that of the new
-schema; a stored transaction does not contain it.
+fragment, unless it is the last file; indices on dropped columns are removed. The schema metadata becomes that of the
+new schema; stored transactions do not contain schema metadata.
 
 Source: ``lance.table.Transaction.Project``; behavior of pylance 14.0.2.
 """
@@ -31,19 +31,19 @@ __all__ = ["Project", "PublicProject"]
 @named("Project")
 @dataclass
 class PublicProject(BaseOperation):
-    """Drop, rename or move columns.
+    """Drop, rename, or move columns.
 
     Attributes:
         schema: the remaining fields, with their ids.
-        preserves_nullability: promises that no field became required, so that rows written by others in the meantime
-            do not conflict.
+        preserves_nullability: promises that no field became required, so that rows written by others in the meantime do
+            not conflict.
     """
 
     schema: Schema
     preserves_nullability: bool = False
 
     def to_record(self) -> Project:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Project(schema=schema_with_ids(self.schema), preserves_nullability=bool(self.preserves_nullability))
 
 
@@ -64,7 +64,7 @@ class Project(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Project) -> Self:
-        """Parse the message.
+        """Parse the protobuf message.
 
         Raises:
             CorruptDataError: the field list is not a tree.
@@ -78,7 +78,7 @@ class Project(Operation):
         )
 
     def new_schema(self) -> Schema:
-        """Return the remaining schema."""
+        """Return the schema with the remaining fields."""
         return self.schema
 
     def to_public(self) -> PublicProject:

@@ -25,16 +25,16 @@ __all__ = ["PublicReserveFragments", "ReserveFragments"]
 @named("ReserveFragments")
 @dataclass
 class PublicReserveFragments(BaseOperation):
-    """Reserve fragment ids for a later Rewrite. Not in the reference's Python interface.
+    """Reserve fragment ids for a later Rewrite. Not available in pylance's Python interface.
 
     Attributes:
-        num_fragments: the number of ids.
+        num_fragments: the number of ids to reserve.
     """
 
     num_fragments: int
 
     def to_record(self) -> ReserveFragments:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return ReserveFragments(num_fragments=checked_number("num_fragments", self.num_fragments, 1, 2**32))
 
 
@@ -43,7 +43,7 @@ class ReserveFragments(Operation):
     """Reserve fragment ids.
 
     Attributes:
-        num_fragments: the number of ids; after the commit, they are the last ids up to ``max_fragment_id``.
+        num_fragments: the number of ids to reserve; after the commit, they are the last ids up to ``max_fragment_id``.
     """
 
     arm: ClassVar[str] = "reserve_fragments"
@@ -55,7 +55,7 @@ class ReserveFragments(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.ReserveFragments) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(num_fragments=message.num_fragments)
 
     def to_proto(self) -> pb_transaction.Transaction.ReserveFragments:
@@ -71,7 +71,7 @@ class ReserveFragments(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: the number of ids is less than 1, or not enough ids are left.
+            InvalidInputError: the number of ids is less than 1, or not enough ids remain.
         """
         current = context.current
         require_writable(current.message)

@@ -35,7 +35,7 @@ class PublicRestore(BaseOperation):
     version: int
 
     def to_record(self) -> Restore:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Restore(version=checked_number("version", self.version, 1, 2**63))
 
 
@@ -55,7 +55,7 @@ class Restore(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Restore) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(version=message.version)
 
     def to_proto(self) -> pb_transaction.Transaction.Restore:
@@ -86,7 +86,7 @@ class Restore(Operation):
         counter = "max_allocated_field_id"
         if current.message.HasField(counter) and not source.message.HasField(counter):
             raise InvalidInputError(
-                f"version {self.version} cannot be restored: since a later version, the table never reuses field ids",
+                f"version {self.version} cannot be restored: in a later version, the table stopped reusing field ids",
                 version=self.version,
             )
         return ManifestDraft(current, content=source)

@@ -1,10 +1,10 @@
 """Rewrite: move the same rows to other fragments, usually in a compaction.
 
-Groups record which new fragments contain the rows of which old ones. A new fragment keeps an id that was reserved for
-it; id 0 means "assign one at commit". Both sides of a group have the same live rows; if row ids are stable, the new
-fragments contain the ids of their rows.
+Each group records old fragments and the new fragments that contain their rows. A new fragment keeps an id that was
+reserved for it; id 0 means "assign one at commit". The old and the new fragments of a group have the same live rows; if
+row ids are stable, the new fragments contain the ids of their rows.
 
-Indices are copied unchanged: the old fragments that they cover no longer exist, and the new fragments are scanned. That
+Indices are copied unchanged: the old fragments that they cover no longer exist, and the new fragments are scanned. This
 is correct for every kind of index; an index that listed the new fragments without being rebuilt would be incorrect.
 Indices that were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
 
@@ -69,7 +69,7 @@ class PublicRewrittenIndex:
         old_id: UUID of the replaced index.
         new_id: UUID of its successor.
         new_details_type_url: the kind of index; ignored, because the table keeps the value of the old index.
-        new_details_value: its serialized parameters; ignored for the same reason.
+        new_details_value: the serialized parameters of the index; ignored for the same reason.
         new_index_version: the version of the index format; ignored for the same reason.
     """
 
@@ -87,7 +87,7 @@ class PublicRewrite(BaseOperation):
 
     Attributes:
         groups: the groups of old fragments and the new fragments that replace them.
-        rewritten_indices: the indices that were also rewritten; no other index covers the new fragments.
+        rewritten_indices: the indices that were also rewritten; other indices do not cover the new fragments.
     """
 
     groups: Iterable[PublicRewriteGroup]
@@ -100,7 +100,7 @@ class PublicRewrite(BaseOperation):
         check_fragments([fragment for group in groups for fragment in group.new_fragments])
 
     def to_record(self) -> Rewrite:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return Rewrite(
             groups=tuple(
                 RewriteGroup(
@@ -130,7 +130,7 @@ class Rewrite(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Rewrite) -> Self:
-        """Parse the message. Fragments written by releases without groups form one group."""
+        """Parse the protobuf message. Fragments that were recorded by releases without groups form one group."""
         groups = tuple(map(RewriteGroup.from_proto, message.groups))
         if message.old_fragments or message.new_fragments:
             ungrouped = pb_transaction.Transaction.Rewrite.RewriteGroup(
@@ -172,7 +172,7 @@ class Rewrite(Operation):
         return self.rewritten_indices
 
     def with_rebuilt_indices(self, indices: tuple[pb_transaction.Transaction.Rewrite.RewrittenIndex, ...]) -> Self:
-        """Return the rewrite with different index records."""
+        """Return the rewrite with the given index records."""
         return replace(self, rewritten_indices=indices)
 
     def to_public(self) -> PublicRewrite:
@@ -191,9 +191,9 @@ class Rewrite(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the table defers the remapping of its indices.
-            InvalidInputError: an old fragment is not in the table or has changed, the two sides of a group have
-                different numbers of rows, a new fragment does not fit the table, or a rewritten index does not fit the
-                groups.
+            InvalidInputError: an old fragment is not in the table or has changed, the old and the new fragments of a
+                group have different numbers of rows, a new fragment does not fit the table, or a rewritten index does
+                not fit the groups.
         """
         current = context.current
         require_writable(current.message)
@@ -244,8 +244,8 @@ class Rewrite(Operation):
                 fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
-                    f"the rows of rewritten fragment {fragment.id} in version {current.version} are not those that "
-                    "were read"
+                    f"the rows of rewritten fragment {fragment.id} in version {current.version} differ from those "
+                    "that were read"
                 )
 
 

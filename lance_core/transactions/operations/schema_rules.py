@@ -35,7 +35,7 @@ def check_field_ids(schema: Schema) -> None:
 
 
 def check_field_types(before: Schema, after: Schema) -> None:
-    """Check that fields that keep their id also keep their type and their parent.
+    """Check that every field that keeps its id also keeps its type and its parent.
 
     Args:
         before: the table's schema.
@@ -52,8 +52,8 @@ def check_field_types(before: Schema, after: Schema) -> None:
             continue
         if field.logical_type != was.logical_type or old_parents[field.id] != new_parents[field.id]:
             raise SchemaMismatchError(
-                f"field {field.id} is {was.name!r} of type {was.logical_type!r}; without rewriting its values it "
-                f"cannot become {field.name!r} of type {field.logical_type!r}",
+                f"field {field.id} ({was.name!r} of type {was.logical_type!r}) cannot become {field.name!r} of type "
+                f"{field.logical_type!r} unless its values are rewritten",
                 field=field.id,
                 expected=was.logical_type,
                 found=field.logical_type,
@@ -73,8 +73,8 @@ def check_promise(before: Schema, after: Schema, *, preserves_nullability: bool)
         was = old.get(field.id)
         if not field.nullable and (was is None or was.nullable):
             raise InvalidInputError(
-                f"preserves_nullability is given, but field {field.name!r} (id {field.id}) "
-                f"{'is new and' if was is None else 'becomes'} not nullable",
+                f"preserves_nullability is set, but field {field.name!r} (id {field.id}) "
+                f"{'is new and' if was is None else 'becomes'} non-nullable",
                 field=field.id,
             )
 

@@ -6,9 +6,9 @@ columns   changed columns are rewritten for whole fragments, whose rows do not m
 ========  ==========================================================================================
 
 If row ids are stable, a new fragment lists the ids of the rows that were moved into it; its remaining rows are new. In
-both modes a row keeps the version that created it, and its last-updated version becomes the committing one. Indices on
-a rewritten column no longer cover the fragment; indices that find rows by id may cover a new fragment that contains
-only moved rows.
+both modes, a row keeps the version that created it, and the new version becomes its last-updated version. Indices on a
+rewritten column no longer cover the fragment; indices that find rows by id may cover a new fragment that contains only
+moved rows.
 
 An update by primary key contains a filter of the keys that it inserted, so that two updates cannot insert the same key.
 
@@ -55,7 +55,7 @@ _Pb = pb_transaction.Transaction
 
 
 class UpdateMode(Enum):
-    """How the new values are stored; the enum values are the reference's names."""
+    """How the new values are stored. The enum values are the names that the reference implementation uses."""
 
     ROWS = "rewrite_rows"
     COLUMNS = "rewrite_columns"
@@ -71,19 +71,19 @@ class PublicUpdate(BaseOperation):
     """Change the values of rows.
 
     Attributes:
-        removed_fragment_ids: fragments that lost every row.
+        removed_fragment_ids: the ids of the fragments that lost every row.
         updated_fragments: fragments with new deletion files, or with rewritten columns.
         new_fragments: the fragments with the moved and added rows. If row ids are stable, ``row_id_meta`` lists the ids
             of the moved rows, which come first.
         fields_modified: ids of the fields that were rewritten in the updated fragments.
-        fields_for_preserving_frag_bitmap: ids of the fields that changed in moved rows; an index on none of these
+        fields_for_preserving_frag_bitmap: ids of the fields that changed in moved rows; an index without any of these
             fields may continue to cover those rows.
-        update_mode: "rewrite_rows" or "rewrite_columns"; empty for the former.
+        update_mode: "rewrite_rows" or "rewrite_columns"; an empty string means "rewrite_rows".
         updated_fragment_offsets: the rows that changed in place, by fragment id, as serialized Roaring bitmaps.
-        inserted_rows: a serialized ``KeyExistenceFilter`` of the primary keys that were added. Not in the
-            reference's Python interface.
-        compacted_sstables: (shard id, generation) of each part of the write-ahead log that the update compacts into
-            the table. Not in the reference's Python interface.
+        inserted_rows: a serialized ``KeyExistenceFilter`` of the primary keys that were added. Not available in
+            pylance's Python interface.
+        compacted_sstables: (shard id, generation) of each part of the write-ahead log that the update compacts into the
+            table. Not available in pylance's Python interface.
     """
 
     removed_fragment_ids: list[int] = field(default_factory=list)
@@ -102,12 +102,12 @@ class PublicUpdate(BaseOperation):
         check_fragments(self.new_fragments)
 
     def to_record(self) -> Update:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         try:
             mode = UpdateMode(self.update_mode or UpdateMode.ROWS.value)
         except ValueError as error:
             raise InvalidInputError(
-                f"update_mode is {self.update_mode!r}, expected one of {[each.value for each in UpdateMode]}"
+                f"update_mode must be one of {[each.value for each in UpdateMode]}, found {self.update_mode!r}"
             ) from error
         return Update(
             removed_fragment_ids=tuple(
@@ -134,7 +134,7 @@ class Update(Operation):
     """Change rows.
 
     Attributes:
-        removed_fragment_ids: fragments that lost every row.
+        removed_fragment_ids: the ids of the fragments that lost every row.
         updated_fragments: fragments with a new deletion file, or with rewritten columns.
         new_fragments: the fragments with moved and added rows; each commit attempt assigns their ids, in this order.
         fields_modified: ids of the fields that were rewritten in the updated fragments.
@@ -161,14 +161,14 @@ class Update(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.Update) -> Self:
-        """Parse the message.
+        """Parse the protobuf message.
 
         Raises:
             CorruptDataError: the mode is unknown.
         """
         mode = _MODES.get(message.update_mode)
         if mode is None:
-            raise CorruptDataError(f"update mode {message.update_mode} must be rows (0) or columns (1)")
+            raise CorruptDataError(f"update mode must be 0 (rows) or 1 (columns), found {message.update_mode}")
         return cls(
             removed_fragment_ids=tuple(message.removed_fragment_ids),
             updated_fragments=tuple(map(Fragment, message.updated_fragments)),
@@ -249,7 +249,8 @@ class Update(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment is missing or has changed in the table, is listed twice, or does not fit it.
+            InvalidInputError: a fragment does not exist in the table or has changed, is listed twice, or does not fit
+                the table.
             SchemaMismatchError: a field is not in the table.
             NotSupportedError: row ids or versions are stored in hidden columns that cannot be read.
         """
@@ -346,7 +347,7 @@ class Update(Operation):
 
 
 def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) -> None:
-    """Check that an updated fragment keeps its rows and all columns."""
+    """Check that an updated fragment keeps its deleted rows and all its columns."""
     check_row_count(old, new.physical_rows, version)
     if old.HasField("deletion_file") and not new.message.HasField("deletion_file"):
         raise InvalidInputError(f"rows of fragment {old.id} are deleted in version {version} and would reappear")
@@ -363,7 +364,7 @@ def _offsets(data: bytes, fragment_id: int) -> np.ndarray[tuple[int], np.dtype[n
         return np.frombuffer(BitMap.deserialize(data).to_array(), np.uint32)
     except (ValueError, IndexError, MemoryError) as error:
         raise InvalidInputError(
-            f"fragment {fragment_id}: its updated offsets are not a valid Roaring bitmap: {error}"
+            f"fragment {fragment_id}: the updated offsets are not a valid Roaring bitmap: {error}"
         ) from error
 
 

@@ -31,7 +31,7 @@ __all__ = ["PublicUpdateBases", "UpdateBases"]
 @named("UpdateBases")
 @dataclass
 class PublicUpdateBases(BaseOperation):
-    """Add base paths. Not in the reference's Python interface, where ``add_bases`` is used instead.
+    """Add base paths. Not available in pylance's Python interface, where ``add_bases`` is used instead.
 
     Attributes:
         new_bases: the base paths.
@@ -40,7 +40,7 @@ class PublicUpdateBases(BaseOperation):
     new_bases: list[DatasetBasePath]
 
     def to_record(self) -> UpdateBases:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return UpdateBases(new_bases=tuple(map(base_path_to_proto, self.new_bases)))
 
 
@@ -60,7 +60,7 @@ class UpdateBases(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.UpdateBases) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(new_bases=tuple(message.new_bases))
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateBases:

@@ -2,7 +2,7 @@
 
 Four maps can change, each with its own :class:`MapUpdate`: the table config, the table metadata, the schema metadata,
 and the metadata of individual fields. Releases before 0.20 wrote plain maps instead, in which schema and field metadata
-replaced the previous values; these are read as replacing updates.
+replaced the previous values; these maps are read as updates that replace all entries.
 
 Source: ``lance.table.Transaction.UpdateConfig``; behavior of pylance 14.0.2.
 """
@@ -29,7 +29,7 @@ __all__ = ["PublicUpdateConfig", "UpdateConfig"]
 @named("UpdateConfig")
 @dataclass
 class PublicUpdateConfig(BaseOperation):
-    """Change settings and metadata. None leaves a map unchanged.
+    """Change settings and metadata. A map whose attribute is None does not change.
 
     Attributes:
         config_updates: changes to the table config.
@@ -44,7 +44,7 @@ class PublicUpdateConfig(BaseOperation):
     field_metadata_updates: dict[int, PublicUpdateMap] | None = None
 
     def to_record(self) -> UpdateConfig:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return UpdateConfig(
             config=_optional_update("config_updates", self.config_updates),
             table_metadata=_optional_update("table_metadata_updates", self.table_metadata_updates),
@@ -60,10 +60,10 @@ class PublicUpdateConfig(BaseOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateConfig(Operation):
-    """Change settings.
+    """Change settings and metadata. A map whose attribute is None does not change.
 
     Attributes:
-        config: the change to the table config. None leaves a map unchanged.
+        config: the change to the table config.
         table_metadata: the change to the table metadata.
         schema_metadata: the change to the schema metadata.
         field_metadata: the changes to the metadata of fields, by field id.
@@ -80,7 +80,7 @@ class UpdateConfig(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.UpdateConfig) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(
             config=_optional(message, "config_updates") or _old_config(message),
             table_metadata=_optional(message, "table_metadata_updates"),
@@ -127,8 +127,8 @@ class UpdateConfig(Operation):
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             SchemaMismatchError: a field is not in the schema.
-            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
-                column.
+            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or includes an
+                unsuitable column.
         """
         current = context.current
         require_writable(current.message)

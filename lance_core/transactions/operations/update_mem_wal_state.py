@@ -21,7 +21,7 @@ __all__ = ["PublicUpdateMemWalState", "UpdateMemWalState"]
 @named("UpdateMemWalState")
 @dataclass
 class PublicUpdateMemWalState(BaseOperation):
-    """Record parts of the write-ahead log as compacted into the table. Not in the reference's Python interface.
+    """Record parts of the write-ahead log as compacted into the table. Not available in pylance's Python interface.
 
     Attributes:
         compacted_sstables: (shard id, generation) of each part.
@@ -30,7 +30,7 @@ class PublicUpdateMemWalState(BaseOperation):
     compacted_sstables: list[tuple[str, int]]
 
     def to_record(self) -> UpdateMemWalState:
-        """Return the record to commit."""
+        """Return the internal form of the operation."""
         return UpdateMemWalState(absorbed_tables=absorbed_tables_to_core(self.compacted_sstables))
 
 
@@ -49,7 +49,7 @@ class UpdateMemWalState(Operation):
 
     @classmethod
     def from_proto(cls, message: pb_transaction.Transaction.UpdateMemWalState) -> Self:
-        """Parse the message."""
+        """Parse the protobuf message."""
         return cls(absorbed_tables=tuple(message.compacted_sstables))
 
     def to_proto(self) -> pb_transaction.Transaction.UpdateMemWalState:

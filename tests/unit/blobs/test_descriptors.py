@@ -80,7 +80,7 @@ def test_values_outside_their_files(store: MemoryStore, row: tuple) -> None:
 
 
 def test_many_descriptors_of_the_same_bytes_are_not_expanded(store: MemoryStore) -> None:
-    with pytest.raises(CorruptDataError, match="extend past the file"):
+    with pytest.raises(CorruptDataError, match="extend past the end of the file"):
         _of(store, *[(INLINE, 0, 10, 0, "")] * 2).load()
 
 

@@ -177,7 +177,7 @@ def test_t49_a_merge_drops_no_fragment() -> None:
         (
             Merge(fragments=(part(0), part(7, path="x"), part(1)), schema=SCHEMA),
             InvalidInputError,
-            "fragment 1 of the table after a new fragment .id 7.",
+            "existing fragment 1 after a new fragment .id 7.",
         ),
         (
             Merge(fragments=(part(0), part(1)), schema=_schema(REQUIRED), preserves_nullability=True),

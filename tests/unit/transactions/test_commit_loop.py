@@ -80,7 +80,7 @@ def test_change_of_a_table_that_does_not_exist_makes_none() -> None:
     log = MemoryTable().log.at("elsewhere")
     table = MemoryTable()
     table.log = log
-    with pytest.raises(VersionNotFoundError, match="only an overwrite can create the first one"):
+    with pytest.raises(VersionNotFoundError, match="only an overwrite can create the first version"):
         table.commit(append(fragment(), read_version=0))
 
 

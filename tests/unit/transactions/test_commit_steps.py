@@ -408,7 +408,7 @@ def test_an_error_between_the_steps_leaves_nothing(table: Table) -> None:
 def test_a_commit_that_is_left_early_has_no_outcome(table: Table) -> None:
     with Commit(table.log, append(fragment(), read_version=1), CommitSettings()) as attempts:
         attempts.advance()
-    with pytest.raises(InternalError, match="ended before the outcome was known"):
+    with pytest.raises(InternalError, match="before the commit was finished"):
         _ = attempts.outcome
 
 

@@ -132,7 +132,7 @@ def test_without_a_merge_the_read_version_stays(table: Table) -> None:
 def test_a_row_that_both_hid_is_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3, 4])})
     table.delete({0: BitMap([4, 5])})
-    _conflict(table.commit(stale, {0: BitMap([3, 4])}), "both delete row 4 of fragment 0")
+    _conflict(table.commit(stale, {0: BitMap([3, 4])}), "both changes delete row 4 of fragment 0")
     assert table.hidden() == {0: [4, 5], 1: [], 2: []}
     assert table.log.latest().version == 2
 
@@ -193,7 +193,7 @@ def test_a_delete_is_merged_with_updates_of_other_rows(table: Table) -> None:
 def test_a_fragment_whose_files_changed_is_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     _update(table, path="other.lance")
-    _conflict(table.commit(stale, {0: BitMap([3])}), "the data files of fragment 0 changed")
+    _conflict(table.commit(stale, {0: BitMap([3])}), "it changed the data files of fragment 0")
 
 
 def test_a_rewrite_in_between_is_a_conflict(table: Table) -> None:
@@ -256,7 +256,7 @@ def test_a_row_lost_in_a_race_is_a_conflict_and_leaves_nothing(table: Table) -> 
     stale = planned_delete(table.log, 1, {0: BitMap([9])})
     own = table.names("_deletions")
     table.store.fault = Racer(table, [1, 9])
-    _conflict(table.commit(stale, {0: BitMap([9])}), "both delete row 9")
+    _conflict(table.commit(stale, {0: BitMap([9])}), "both changes delete row 9")
     assert not [name for name in table.names("_transactions") if stale.uuid in name]
     assert set(table.names("_deletions")) == table.referenced() | set(own)
 

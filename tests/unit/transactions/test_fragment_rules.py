@@ -47,7 +47,7 @@ def _with(**values: object) -> Fragment:
             r"format 0\.1, but the table has format 2\.2",
         ),
         (fragment(file_version=LanceFileVersion.V0_1), "2 fields and 2 column indices"),
-        (fragment(base_id=3), r"base path 3, but the table has \[0\]"),
+        (fragment(base_id=3), r"unknown base path 3; the table has: \[0\]"),
     ],
 )
 def test_bad_fragments_are_refused(bad: Fragment, words: str) -> None:

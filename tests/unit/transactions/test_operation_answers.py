@@ -167,7 +167,7 @@ def test_transaction_properties_must_map_text_to_text() -> None:
 
 
 def test_conflict_table_with_other_columns_is_refused() -> None:
-    with pytest.raises(InternalError, match="head of the conflict table"):
+    with pytest.raises(InternalError, match="header of the conflict table"):
         conflicts._parse("committed one two\nappend . .\n")
 
 
@@ -357,7 +357,7 @@ def test_overwrite_in_format_0_1_of_a_table_of_several_formats_is_refused() -> N
     current = table(part(0))
     current.message.reader_feature_flags |= FeatureFlag.MIXED_FILE_VERSIONS
     current.message.writer_feature_flags |= FeatureFlag.MIXED_FILE_VERSIONS
-    with pytest.raises(NotSupportedError, match="files of several versions"):
+    with pytest.raises(NotSupportedError, match="files of several formats"):
         Overwrite(schema=SCHEMA, fragments=(legacy_part(0, 1),)).apply(on(current))
 
 
@@ -392,7 +392,7 @@ def test_restore_of_a_version_that_was_not_read_is_refused() -> None:
 
 
 def test_restore_of_a_version_from_before_field_ids_were_counted_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="the table never reuses field ids"):
+    with pytest.raises(InvalidInputError, match="the table stopped reusing field ids"):
         Restore(version=1).apply(on(table(part(0), max_allocated_field_id=5), table(part(0))))
 
 
@@ -420,7 +420,7 @@ def test_rewritten_index_without_a_uuid_is_corrupt() -> None:
 def test_update_in_a_mode_of_a_newer_release_is_corrupt() -> None:
     message = pb_transaction.Transaction.Update()
     message.update_mode = 7  # type: ignore[assignment]
-    with pytest.raises(CorruptDataError, match="update mode 7"):
+    with pytest.raises(CorruptDataError, match=r"update mode .* found 7"):
         Update.from_proto(message)
 
 

@@ -74,7 +74,7 @@ def test_t50_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
     outcome = _commit(log, stale, {0: BitMap([3, 4])})
     assert isinstance(outcome, Conflicted)
     assert outcome.verdict is Verdict.RETRYABLE
-    assert "both delete row 4 of fragment 0" in outcome.reason
+    assert "both changes delete row 4 of fragment 0" in outcome.reason
 
 
 def test_without_the_rows_an_update_is_planned_again(log: VersionLog) -> None:
@@ -102,7 +102,7 @@ def test_columns_that_changed_meanwhile_are_not_merged(log: VersionLog) -> None:
     assert isinstance(_commit(log, Transaction(read_version=1, operation=columns)), Committed)
     outcome = _commit(log, stale, rows)
     assert isinstance(outcome, Conflicted)
-    assert "data files of fragment 0 changed" in outcome.reason
+    assert "changed the data files of fragment 0" in outcome.reason
 
 
 @pytest.mark.parametrize("is_known", [True, False])

@@ -70,7 +70,7 @@ def test_t15_an_index_on_a_dropped_field_is_refused() -> None:
     [
         (index("", (0,), {0}), InvalidInputError, "no name"),
         (index("x", (0,), {0}, base_id=3), InvalidInputError, "base path 3"),
-        (pb_table.IndexMetadata(name="x", uuid={"uuid": b"short"}), InvalidInputError, "5 bytes, expected 16"),
+        (pb_table.IndexMetadata(name="x", uuid={"uuid": b"short"}), InvalidInputError, "must have 16 bytes, found 5"),
         (
             pb_table.IndexMetadata(name="x", uuid={"uuid": b"x" * 16}, fragment_bitmap=b"\x00"),
             CorruptDataError,
