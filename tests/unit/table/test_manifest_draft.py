@@ -198,7 +198,7 @@ def test_a_rewritten_fragment_may_push_the_counter() -> None:
 @pytest.mark.parametrize("ids", [[4], [5, 5]], ids=["in use", "twice"])
 def test_no_id_is_given_twice(ids: list[int]) -> None:
     draft = ManifestDraft(_with_fragments(0, 4, max_fragment_id=9))
-    with pytest.raises(InvalidInputError, match="in use, or occur twice"):
+    with pytest.raises(InvalidInputError, match="must be unused and unique"):
         draft.add_rewritten_fragments([_rewritten(each) for each in ids])
 
 
