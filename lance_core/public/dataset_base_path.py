@@ -130,7 +130,7 @@ def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]
 
 
 def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """Convert the base paths of a new table to messages; base paths without an id get the lowest unused ids from 1.
+    """Convert the base paths of a new table to messages, with the lowest unused ids (from 1) for those without an id.
 
     Raises:
         InvalidTypeError: the argument is not a list of ``DatasetBasePath``.

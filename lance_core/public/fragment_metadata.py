@@ -42,7 +42,7 @@ _DELETION_TYPES: Final = {"array": DeletionFileType.ARROW, "bitmap": DeletionFil
 _U32: Final = whole(0, 2**32)
 _U64: Final = whole(0, 2**64)
 _ROWS: Final = whole(0, 2**32 + 1)
-"""Reads a number of rows in a fragment: at most 2**32, as row addresses have 32 bits for the position."""
+"""Reads the number of rows in a fragment, at most 2**32: row addresses have 32 bits for the position."""
 
 
 @dataclass
@@ -122,8 +122,8 @@ class FragmentMetadata:
         physical_rows: number of rows in each data file, including deleted rows.
         deletion_file: the file that lists the deleted rows; None if no row is deleted.
         row_id_meta: the stable row ids, in their JSON form; kept without being interpreted.
-        created_at_version_meta: the version that created each row, in the same form.
-        last_updated_at_version_meta: the version that last changed each row, in the same form.
+        created_at_version_meta: the version that created each row, in its JSON form.
+        last_updated_at_version_meta: the version that last changed each row, in its JSON form.
         overlays: newer values for individual cells, as ``LanceOperation.DataOverlayFile`` objects, oldest first.
     """
 

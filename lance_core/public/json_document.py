@@ -33,7 +33,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 Reader: TypeAlias = Callable[[Any, str], _T]
-"""Takes a value and its location in the document; returns the converted value, or raises ``InvalidInputError``."""
+"""A function that takes a value and its location, and returns the converted value or raises ``InvalidInputError``."""
 
 _REQUIRED: Final = object()
 

@@ -48,7 +48,7 @@ class DataOverlayFile:
 
 
 def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
-    """Convert row offsets to a list, or to one list for each field if they are given for each field."""
+    """Convert row offsets to a list, or to a list of lists if they are given for each field."""
     listed_offsets = list(offsets)
     if all(isinstance(each, int) for each in listed_offsets):
         return listed_offsets
@@ -56,7 +56,7 @@ def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
 
 
 def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
-    """Add the overlays' coverage, in the form that compaction plans use, to the document of a fragment; return it."""
+    """Add the overlays' coverage, in the form that compaction plans use, to a fragment's document, and return it."""
     for overlay in fragment["overlays"]:
         offsets = overlay["offsets"]
         if all(isinstance(each, int) for each in offsets):
@@ -125,6 +125,6 @@ def _coverage(value: Any, where: str) -> Any:
     if isinstance(value, dict) and "Shared" in value:
         return offsets_of_bitmap(byte_string(value["Shared"], f"{where}.Shared"))
     if not isinstance(value, dict) or "PerField" not in value:
-        malformed(where, "an object with the entry Shared or PerField", value)
+        malformed(where, "an object with the entry 'Shared' or 'PerField'", value)
     bitmaps = listed(byte_string)(value["PerField"], f"{where}.PerField")
     return [offsets_of_bitmap(bitmap) for bitmap in bitmaps]

@@ -7,6 +7,5 @@ A ``fragment`` has files (``data_file``, ``fragment_files``, ``overlay_files``) 
 ``deletion_vector``). The modules ``row_*``, ``moved_rows``, and ``version_runs`` handle stable row ids and lineage;
 ``index_*``, ``rewritten_indices``, ``fragment_reuse``, and ``mem_wal`` handle indices; ``base_*`` and ``inner_bases``
 handle base paths; ``branches``, ``tags``, ``lines``, and ``ref_*`` handle tags and branches. ``paths`` defines the
-names of all files. ``commit_protocols/`` and ``manifest_stores/`` create versions on
-different stores.
+names of all files. ``commit_protocols/`` and ``manifest_stores/`` create versions on different kinds of stores.
 """

@@ -73,8 +73,8 @@ class BranchRecord:
 
     Attributes:
         name: the name of the branch; its root is ``tree/{name}``.
-        parent: the branch from which it was created; None for the main branch.
-        parent_version: the version from which it was created.
+        parent: the branch from which this branch was created; None for the main branch.
+        parent_version: the version from which this branch was created.
         forks: the forks on the path from the main branch; empty if the file does not record them.
         created_at: creation time in seconds since the epoch.
         manifest_size: size of the branch's first manifest in bytes.

@@ -72,7 +72,7 @@ class DataFile:
 
     @property
     def known_num_bytes(self) -> int | None:
-        """The recorded size in bytes; None if missing, or for format 0.1, where some releases recorded wrong sizes."""
+        """The recorded size in bytes; None if it is missing, or unreliable, as the sizes of files of format 0.1 are."""
         return None if self.file_version.is_legacy else self.num_bytes or None
 
     @property
@@ -87,7 +87,7 @@ class DataFile:
         ``field_ids``, unless ids were renumbered.
 
         Raises:
-            CorruptDataError: the two lists differ in length, or a field occurs twice.
+            CorruptDataError: ``field_ids`` and ``column_indices`` differ in length, or a field occurs twice.
         """
         if self.file_version.is_legacy:
             return self._page_table_rows()
@@ -123,8 +123,8 @@ class DataFile:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the path is empty or contains a NUL character, or no release ever wrote
-                the format version.
+            CorruptDataError: the path is empty or contains a NUL character, or no release ever wrote the
+                format version.
             UnsupportedVersionError: the file version is unknown; the message contains the file and the version.
         """
         if not message.path:

@@ -94,7 +94,7 @@ class PackedNumbers:
         return self.offsets[positions].astype(np.uint64) + np.uint64(self.base)
 
     def offsets_of(self, numbers: _Numbers) -> npt.NDArray[Any]:
-        """Convert numbers to offsets; they must be between the smallest and the largest number of the list."""
+        """Convert numbers, which must be between the smallest and the largest number of the list, to offsets."""
         return (numbers - np.uint64(self.base)).astype(self.offsets.dtype)
 
 

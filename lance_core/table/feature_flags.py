@@ -1,6 +1,6 @@
-"""Feature flags: two bit sets in every manifest, with the features that readers and writers must support.
+"""Feature flags: two bit sets in every manifest, one of features for readers and one of features for writers.
 
-A program that finds an unknown bit must not use the version. Both bit sets (words) are recomputed from the content at
+A reader or writer that finds an unknown bit must not use the version. Both bit sets (words) are recomputed from the content at
 every commit; only the sticky bits are copied from the previous version.
 
 =======  ======================================  ======  ======  ==============================================
@@ -10,7 +10,7 @@ value    meaning                                 reader  writer  in this library
 2        rows have stable ids                    x       x       kept; new rows get ids
 4        left over from early 2.x releases                       ignored, not kept
 8        the table config is not empty                   x       kept
-16       some files live in base paths           x       x       read and kept
+16       some files are in base paths            x       x       read and kept
 32       transactions are only inline                    x       ignored, not kept
 64        data overlays                           x       x       refused, unless enabled in the environment
 128      an index stores extra columns           x       x       kept

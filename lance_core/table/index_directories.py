@@ -19,7 +19,7 @@ _UUID_BYTES: Final = 16
 
 
 def index_directories(section: bytes | None) -> dict[str, int | None]:
-    """Map the name of each index directory below ``_indices/`` to the id of its base path (None: the table's root).
+    """Map the name of each index directory to the id of its base path, or to None for the table's own root.
 
     Args:
         section: serialized ``IndexSection``; None if there is no index.

@@ -1,6 +1,7 @@
 """The lines of a dataset: the main branch and all other branches, each with its own versions.
 
-A branch that was deleted and recreated is a different line with the same name; their branch records distinguish them.
+If a branch is deleted and recreated, the old and the new branch are different lines with the same name. Their branch
+records distinguish them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
     """Return the identity of the line that a change is planned for, given the version that the change is based on.
 
     Returns:
-        None for the main branch; if the branch has been recreated since, a value that differs from all identities.
+        None for the main branch; if the branch has been recreated since, a value that differs from the identity of every
+        line.
 
     Raises:
         RefNotFoundError: the branch was deleted.

@@ -188,7 +188,7 @@ class Manifest:
             totals: the totals of this manifest, if the caller has them.
 
         Raises:
-            UnsupportedFeatureFlagError: a flag is unknown.
+            UnsupportedFeatureFlagError: a flag is not supported.
             UnsupportedVersionError: the table, or a data file, has an unsupported format version; the message contains
                 the file and the version.
             CorruptDataError: the flags are inconsistent, a fragment of a table with stable row ids has no row ids, or a

@@ -16,7 +16,7 @@
       tree/          {branch}/…                       a complete root for each branch
       _blobs/        {id}.blob                        values that several data files share
       _fri/          {map id}/…                       where compactions moved rows
-      _mem_wal/      {shard}/…                        rows not yet merged, in small tables with complete roots
+      _mem_wal/      {shard}/…                        unmerged rows, in small tables with complete roots
 
 V2 names sort with the newest version first, so that a store that lists in lexical order returns it first. A table keeps
 the naming scheme with which it was created; a directory with names of both schemes indicates an interrupted migration.

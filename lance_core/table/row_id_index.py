@@ -54,7 +54,7 @@ class RowPlaces:
 
 
 class RowIdIndex:
-    """A lookup of rows by stable row id in one version.
+    """Finds the rows of one version by stable row id.
 
     Args:
         fragments: the fragments of the version.

@@ -66,11 +66,11 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 HiddenColumns: TypeAlias = Callable[[pb_table.DataFragment, int], "npt.NDArray[np.uint64]"]
-"""Function of a fragment and a field id that reads a hidden column: one number for each physical row."""
+"""A function that takes a fragment and a field id, and returns the hidden column: one number per physical row."""
 
 
 def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
-    """Raise an error; for callers of this package that cannot read hidden columns.
+    """Raise an error: the default for code that cannot read hidden columns.
 
     Raises:
         NotSupportedError: always.
@@ -124,7 +124,7 @@ class FetchedColumns:
 
 
 def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
-    """Return the key of a hidden column. It contains the file, not the fragment id, which operations may change."""
+    """Return the key of a hidden column. It identifies the file, not the fragment, whose id may change."""
     for file in fragment.files:
         if field_id in file.fields:
             return file.base_id if file.HasField("base_id") else None, file.path, field_id

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Holds that are older than this are ignored: a crashed process left them."""
+"""Holds older than this are ignored, because a crashed process left them."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 

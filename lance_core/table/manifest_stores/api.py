@@ -27,7 +27,7 @@ class ManifestRow:
 
 
 class ManifestStore(Protocol):
-    """A database of versions. A read returns the result of all writes that were acknowledged earlier."""
+    """A database of versions. Reads reflect all writes that were acknowledged earlier."""
 
     def latest(self, root: str) -> ManifestRow | None:
         """Return the row of a table's highest version; None if the table has no rows."""

@@ -1,7 +1,7 @@
 """URIs of external manifest stores.
 
 ===================================================  ==================================================================
-``s3+ddb://bucket/path?ddbTableName=T``              DynamoDB table T, shared with the reference
+``s3+ddb://bucket/path?ddbTableName=T``              DynamoDB table T, shared with the reference implementation
 ``{scheme}+sql://…/path``, ``…?sqlTableName=T``      table T (``lance_manifests`` by default) of the database whose URL
                                                      is in ``sql_url`` or ``LANCE_SQL_URL``, see below
 ===================================================  ==================================================================

@@ -8,8 +8,8 @@
 ``committer``   text: ``lance-core``
 =============  ========================================================================================================
 
-The primary key ensures that exactly one writer inserts a version. The table is created if it is missing. Tested with
-PostgreSQL and SQLite.
+The primary key ensures that exactly one writer inserts a version. The table is created if it is missing. This
+module is tested with PostgreSQL and SQLite.
 
 Source: the external manifest store in the Lance documentation; this implementation is specific to this library.
 """
