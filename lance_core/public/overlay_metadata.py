@@ -76,7 +76,7 @@ def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
 
     bitmap = BitMap(_OFFSET(each, "offset") for each in offsets)
     if len(bitmap) != len(offsets):
-        raise InvalidInputError("an overlay lists a row offset twice")
+        raise InvalidInputError("an overlay lists the same row offset twice")
     return bitmap.serialize()
 
 

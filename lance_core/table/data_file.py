@@ -93,7 +93,8 @@ class DataFile:
             return self._page_table_rows()
         if len(self.field_ids) != len(self.column_indices):
             raise CorruptDataError(
-                f"data file {self.path}: {len(self.field_ids)} field ids but {len(self.column_indices)} column indices",
+                f"data file {self.path}: the number of field ids ({len(self.field_ids)}) differs from the number of "
+                f"column indices ({len(self.column_indices)})",
                 path=self.path,
             )
         pairs = [pair for pair in zip(self.field_ids, self.column_indices, strict=True) if pair[0] >= 0]

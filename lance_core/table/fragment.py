@@ -107,7 +107,7 @@ class Fragment:
         return type(self)(message)
 
     def live_field_ids(self) -> set[int]:
-        """Return the ids of the fields that have a column in some file."""
+        """Return the ids of the fields that have a column in a data file."""
         return {field_id for file in self.message.files for field_id in file.fields if field_id >= 0}
 
 

@@ -68,7 +68,7 @@ def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] 
 
     Args:
         fragment: the fragment to change.
-        field_ids: ids of all fields in the schema; None to remove only files in which all fields are marked as dead.
+        field_ids: ids of all fields in the schema; if None, only files whose fields are all marked as dead are removed.
 
     Returns:
         Whether a file was removed.

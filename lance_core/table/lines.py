@@ -70,8 +70,8 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
     """Return the identity of the line that a change is planned for, given the version that the change is based on.
 
     Returns:
-        None for the main branch; if the branch has been recreated since, a value that differs from the identity of every
-        line.
+        None for the main branch. If the branch has been recreated since, the result is a value that differs from the
+        identity of every line.
 
     Raises:
         RefNotFoundError: the branch was deleted.

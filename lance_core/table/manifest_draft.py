@@ -192,7 +192,7 @@ class ManifestDraft(DraftContent):
                 fragment.CopyFrom(changed[fragment.id])
 
     def set_row_counts(self, counts: Mapping[int, int]) -> None:
-        """Record the number of rows of each fragment, including deleted rows, keyed by fragment id."""
+        """Record row counts, including deleted rows; ``counts`` maps fragment ids to numbers of rows."""
         for fragment in self._message.fragments:
             fragment.physical_rows = counts.get(fragment.id, fragment.physical_rows)
 

@@ -1,8 +1,8 @@
 """Progress of compacting the write-ahead log into a table: one entry per shard in the system index of the log.
 
 A writer with a write-ahead log writes rows to shards, each a series of numbered generations, and merges them into the
-table later. The merging commit records the newest generation of the shard in the details of the system index. All other
-content of the details is kept unchanged.
+table later. The merging commit records the newest merged generation of each shard in the system index. All other
+content of the index details is kept unchanged.
 
 Source: ``lance.table.MemWalIndexDetails``, field 9; behavior of pylance 14.0.2.
 """

@@ -124,7 +124,8 @@ def drop_dead_overlays(fragment: pb_table.DataFragment, field_ids: Collection[in
 
     Args:
         fragment: the fragment to change.
-        field_ids: ids of all fields in the schema; None to remove only overlays in which all fields are marked as dead.
+        field_ids: ids of all fields in the schema; if None, only overlays whose fields are all marked as dead are
+            removed.
     """
     kept = [
         overlay

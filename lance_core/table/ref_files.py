@@ -77,7 +77,7 @@ class RefDocument:
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse a file. Raises ``CorruptDataError`` if the file is not a JSON object."""
+        """Parse the file of a tag or a branch. Raises ``CorruptDataError`` if it does not contain a JSON object."""
         try:
             values = json.loads(bytes(data))
         except (ValueError, RecursionError) as error:

@@ -69,10 +69,10 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
 
 
 def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
-    """Check that there are enough 64-bit ids, starting with the next free id.
+    """Check that enough 64-bit ids remain, starting with ``first_row_id``.
 
     Raises:
-        InvalidInputError: there are not enough ids.
+        InvalidInputError: not enough ids remain.
     """
     if first_row_id + num_rows > _MAX_U64:
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Tags: small JSON files that give versions names.
+"""Tags: small JSON files that assign names to versions.
 
 ::
 

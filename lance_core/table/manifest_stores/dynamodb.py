@@ -60,7 +60,7 @@ class DynamoDbManifests:
         require_no_credentials(self._endpoint or "")
 
     def __repr__(self) -> str:
-        """Include the table name."""
+        """Return a representation with the table name."""
         return f"DynamoDbManifests(table={self._table!r})"
 
     def latest(self, root: str) -> ManifestRow | None:

@@ -71,7 +71,7 @@ class SqlManifests:
         self._place = f"table {table} of {_shown(url)}"
 
     def __repr__(self) -> str:
-        """Include the table name, and the database URL without user and password."""
+        """Return a representation with the table name, and with the database URL without user and password."""
         return f"SqlManifests({self._place!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
