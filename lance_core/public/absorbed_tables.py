@@ -1,4 +1,4 @@
-"""Generations of a write-ahead log that were compacted into the table: conversion between public pairs and messages."""
+"""Conversion of compacted write-ahead log generations between (shard id, generation) pairs and protobuf messages."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["absorbed_tables_from_core", "absorbed_tables_to_core"]
 
 
 def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table.CompactedSsTable, ...]:
-    """Convert pairs of shard id and generation to messages.
+    """Convert (shard id, generation) pairs to protobuf messages.
 
     Raises:
-        InvalidInputError: a shard id is not a UUID, or a generation is not a number.
+        InvalidInputError: a shard id is not a UUID, or a generation is not an unsigned 64-bit integer.
     """
     try:
         pairs = [(uuid_module.UUID(shard).bytes, generation) for shard, generation in tables]
     except (ValueError, AttributeError, TypeError) as error:
-        raise InvalidInputError(f"compacted_sstables must be pairs (shard id, generation): {error}") from error
+        raise InvalidInputError(f"compacted_sstables must be (shard UUID, generation) pairs: {error}") from error
     return tuple(
         pb_table.CompactedSsTable(
             shard_id=pb_table.UUID(uuid=shard), generation=checked_number("generation", generation, 0, 2**64)
@@ -34,7 +34,7 @@ def absorbed_tables_to_core(tables: Iterable[tuple[str, int]]) -> tuple[pb_table
 
 
 def absorbed_tables_from_core(tables: Iterable[pb_table.CompactedSsTable]) -> list[tuple[str, int]]:
-    """Convert messages to pairs of shard id and generation.
+    """Convert protobuf messages to (shard id, generation) pairs.
 
     Raises:
         CorruptDataError: a shard id is not a UUID.
@@ -42,4 +42,4 @@ def absorbed_tables_from_core(tables: Iterable[pb_table.CompactedSsTable]) -> li
     try:
         return [(str(uuid_module.UUID(bytes=table.shard_id.uuid)), table.generation) for table in tables]
     except ValueError as error:
-        raise CorruptDataError(f"a shard id is not a UUID: {error}") from error
+        raise CorruptDataError(f"the shard id of a compacted generation is not a UUID: {error}") from error

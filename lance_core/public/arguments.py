@@ -1,7 +1,7 @@
-"""Argument checks: unsupported arguments, numbers, strings and schemas.
+"""Argument checks: unsupported arguments, numbers, strings, and schemas.
 
 Signatures follow pylance, so that existing code works unchanged. An unsupported argument that would change the result
-is refused if it is given; an argument that only tunes caches or read-ahead is accepted and has no effect.
+is rejected if it is given; an argument that only tunes caches or read-ahead is accepted and has no effect.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _ORDERS: Final = ("asc", "desc")
 
 
 def refuse_unsupported(function: str, **arguments: object) -> None:
-    """Refuse unsupported arguments.
+    """Raise an error if an unsupported argument is given.
 
     Args:
-        function: the name of the function that has the arguments, for the message.
-        arguments: the arguments by name; None and False mean "not given".
+        function: name of the function, for the message.
+        arguments: the values of the unsupported arguments, keyed by name; None and False count as not given.
 
     Raises:
-        NotSupportedError: an argument is given; the message contains the name of the first one.
+        NotSupportedError: an argument is given; the message contains the name of the first such argument.
     """
     for name, value in arguments.items():
         if value is not None and value is not False:
@@ -36,7 +36,7 @@ def refuse_unsupported(function: str, **arguments: object) -> None:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """Return an argument as an ``int``; numpy integers are accepted, floats such as 2.0 are not.
+    """Return an argument as an ``int``; numpy integers are accepted, but floats such as 2.0 are not.
 
     Raises:
         InvalidTypeError: the value is not a whole number; the message contains the name of the argument.
@@ -48,7 +48,7 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def checked_number(name: str, value: object, start: int, stop: int) -> int:
-    """Return a whole number in [start, stop).
+    """Return an argument as an ``int`` after checking that it is a whole number in [start, stop).
 
     Raises:
         InvalidTypeError: the value is not a whole number.
@@ -56,12 +56,12 @@ def checked_number(name: str, value: object, start: int, stop: int) -> int:
     """
     number = whole_number(name, value)
     if not start <= number < stop:
-        raise InvalidInputError(f"{name} is {number}, expected {start} to {stop - 1}", argument=name)
+        raise InvalidInputError(f"{name} must be from {start} to {stop - 1}, found {number}", argument=name)
     return number
 
 
 def checked_text(name: str, value: object) -> str:
-    """Return a string that can be stored in a protobuf message.
+    """Return an argument after checking that it is a string that can be stored in a protobuf message.
 
     Raises:
         InvalidTypeError: the value is not a string.
@@ -72,16 +72,16 @@ def checked_text(name: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"{name} cannot be encoded: {error}", argument=name) from error
+        raise InvalidInputError(f"{name} must be valid Unicode: {error}", argument=name) from error
     return value
 
 
 def order_sign(order: object) -> int:
-    """Return the factor of a sort key: 1 for "asc", -1 for "desc" and None.
+    """Return the factor by which sort keys are multiplied: 1 for "asc", -1 for "desc" or None.
 
     Raises:
-        InvalidTypeError: the order is not a string.
-        InvalidInputError: the order is neither "asc" nor "desc".
+        InvalidTypeError: the order is neither a string nor None.
+        InvalidInputError: the string is neither "asc" nor "desc".
     """
     if order is not None and not isinstance(order, str):
         raise InvalidTypeError(f"order must be a string, found {order!r}", argument="order")
@@ -91,14 +91,14 @@ def order_sign(order: object) -> int:
 
 
 def schema_with_ids(schema: pa.Schema | Schema) -> Schema:
-    """Return the schema with field ids; the fields of an Arrow schema are numbered depth first from 0.
+    """Return a schema with field ids; the fields of an Arrow schema are numbered depth-first, starting from 0.
 
     Raises:
-        InvalidInputError: the argument is not a schema, or is not valid for a table.
+        InvalidInputError: the argument is not a schema, or the schema is not valid for a table.
     """
     if isinstance(schema, Schema):
         check_names(schema.names)
         return schema
     if isinstance(schema, pa.Schema):
         return schema_from_arrow(schema)
-    raise InvalidInputError(f"a schema must be a pyarrow.Schema or a Schema, found {type(schema).__name__}")
+    raise InvalidInputError(f"a schema must be a pyarrow.Schema or a lance_core Schema, found {type(schema).__name__}")

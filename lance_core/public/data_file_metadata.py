@@ -1,4 +1,4 @@
-"""DataFile: a data file of a fragment in the public API, and its JSON document.
+"""DataFile: a data file of a fragment in the public API, and its JSON form.
 
 Source: JSON of pylance 14.0.2.
 """
@@ -24,12 +24,12 @@ class DataFile:
     """A data file of a fragment.
 
     Attributes:
-        path: relative to ``data/``.
+        path: path of the file, relative to ``data/``.
         fields: ids of the fields that are stored in the file.
-        column_indices: index of the column in the file for each of ``fields``.
+        column_indices: for each entry of ``fields``, the index of the column in the file.
         file_major_version: major version of the data storage format.
         file_minor_version: minor version of the data storage format.
-        file_size_bytes: size of the file; None if unknown.
+        file_size_bytes: size of the file in bytes; None if unknown.
         base_id: id of the base path that contains the file; None for the dataset's own root.
     """
 
@@ -43,11 +43,10 @@ class DataFile:
 
 
 def read_data_file(document: JsonObject) -> DataFile:
-    """Read a data file from its document.
+    """Read a data file from its JSON form.
 
     Raises:
-        InvalidInputError: the document is invalid.
-        InvalidTypeError: a value has the wrong type.
+        InvalidInputError: an entry is missing, unknown, or malformed.
     """
     document.refuse_others(DataFile.__dataclass_fields__)
     return DataFile(
@@ -64,5 +63,5 @@ def read_data_file(document: JsonObject) -> DataFile:
 def _data_path(value: Any, where: str) -> str:
     path = text(value, where)
     if not is_plain_path(path):
-        malformed(where, "a relative path of a file below data/", path)
+        malformed(where, "the relative path of a file below data/", path)
     return path

@@ -1,6 +1,6 @@
 """DatasetBasePath: a location outside a dataset's root where some of its files are stored, in the public API.
 
-Source: names, arguments and defaults of pylance 14.0.2.
+Source: names, arguments, and defaults of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _MAX_U32 = 2**32 - 1
 
 
 class DatasetBasePath:
-    """A table root or a directory for data files.
+    """A base path: a table root, or a directory that contains data files.
 
     Args:
         path: absolute path or URI.
-        name: name for writers; None for no name.
-        is_dataset_root: True if ``data/``, ``_deletions/`` and ``_indices/`` are below it, False for a directory of
-            data files.
-        id: the id that files use to refer to it; None to assign one at commit.
+        name: the name that writers can use for the base path; if None, it has no name.
+        is_dataset_root: True if ``path`` is a table root, with ``data/``, ``_deletions/``, and ``_indices/`` below it;
+            False if it directly contains data files.
+        id: the id that files use to refer to the base path; if None, an id is assigned at commit.
     """
 
     __slots__ = ("_id", "_is_dataset_root", "_name", "_path")
@@ -46,11 +46,11 @@ class DatasetBasePath:
             InvalidInputError: the path is empty, or the id does not fit into 32 bits.
         """
         if not isinstance(path, str) or not isinstance(name, (str, type(None))):  # type: ignore[redundant-expr]  # callers need not be typed
-            raise InvalidTypeError(f"path and name of a base path must be strings, found {path!r:.80} and {name!r:.80}")
+            raise InvalidTypeError(f"a base path and its name must be strings, found {path!r:.80} and {name!r:.80}")
         if not path:
             raise InvalidInputError("a base path is empty")
         if id is not None and not 0 <= id <= _MAX_U32:
-            raise InvalidInputError(f"base path id must fit into 32 bits, found {id}")
+            raise InvalidInputError(f"the id of a base path must fit into 32 bits, found {id}")
         self._path = path
         self._name = name
         self._is_dataset_root = bool(is_dataset_root)
@@ -85,7 +85,7 @@ class DatasetBasePath:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        """Return the constructor call."""
+        """Return the constructor call that creates an equal object."""
         path, name, is_root, base_id = self._values()
         return f"DatasetBasePath({path!r}, name={name!r}, is_dataset_root={is_root}, id={base_id})"
 
@@ -109,7 +109,7 @@ def base_path_to_proto(base: DatasetBasePath) -> pb_table.BasePath:
 
 
 def base_path_from_proto(message: pb_table.BasePath) -> DatasetBasePath:
-    """Return the public form of a base path."""
+    """Convert a protobuf message to a base path."""
     name = message.name if message.HasField("name") else None
     return DatasetBasePath(message.path, name, message.is_dataset_root, message.id)
 
@@ -130,10 +130,11 @@ def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]
 
 
 def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """Return the bases of a new table; bases without an id get the next unused ids, starting from 1.
+    """Convert the base paths of a new table to messages, with the lowest unused ids (from 1) for those without an id.
 
     Raises:
-        InvalidInputError: two bases have the same id, name or path, or as for :func:`new_bases`.
+        InvalidTypeError: the argument is not a list of ``DatasetBasePath``.
+        InvalidInputError: a path is malformed, or two base paths have the same id, name, or path.
     """
     messages = new_bases(bases)
     taken = {message.id for message in messages if message.id}

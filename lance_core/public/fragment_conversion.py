@@ -1,4 +1,4 @@
-"""Converts between public fragments and the records of manifests and transactions."""
+"""Conversion between the fragments of the public API and the fragment records of manifests and transactions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _VERSIONS_IN_COLUMN: Final[Mapping[str, Any]] = MappingProxyType({"column": {}})
 
 
 def fragment_from_record(record: Fragment) -> FragmentMetadata:
-    """Return the public form of a fragment in a manifest or a transaction."""
+    """Convert a fragment of a manifest or a transaction to its public form."""
     message = record.message
     deletion = record.deletion_file
     return FragmentMetadata(
@@ -55,7 +55,7 @@ def fragment_from_record(record: Fragment) -> FragmentMetadata:
 
 
 def data_file_from_record(record: DataFileRecord) -> DataFile:
-    """Return the public form of a data file."""
+    """Convert a data file record to its public form."""
     major, minor = record.file_version.manifest_pair
     return DataFile(
         path=record.path,
@@ -73,7 +73,7 @@ def fragment_to_record(metadata: FragmentMetadata) -> Fragment:
 
     Raises:
         InvalidInputError: a value has the wrong type or is out of range.
-        NotSupportedError: the fragment has sequences that are stored in an unknown way.
+        NotSupportedError: the row ids or row versions are in an unknown form.
     """
     try:
         record = Fragment.of(
@@ -112,7 +112,7 @@ def data_file_to_record(file: DataFile) -> DataFileRecord:
 
 
 def overlay_from_record(message: pb_table.DataOverlayFile) -> DataOverlayFile:
-    """Return the public form of an overlay.
+    """Convert an overlay message to its public form.
 
     Raises:
         CorruptDataError: the coverage of the overlay is damaged.
@@ -127,10 +127,10 @@ def overlay_from_record(message: pb_table.DataOverlayFile) -> DataOverlayFile:
 
 
 def overlay_to_record(file: DataOverlayFile) -> pb_table.DataOverlayFile:
-    """Convert a user's overlay to a record.
+    """Convert a user's overlay to a protobuf message.
 
     Raises:
-        InvalidInputError: a row is covered twice, or is invalid.
+        InvalidInputError: a row offset is listed twice or is out of range, or the data file is invalid.
     """
     message = pb_table.DataOverlayFile(
         data_file=data_file_to_record(file.data_file).to_proto(), committed_version=file.committed_version or 0
@@ -170,15 +170,15 @@ def _set_sequences(message: pb_table.DataFragment, metadata: FragmentMetadata) -
 
 def _inline(document: Any, key: str) -> bytes:
     if not isinstance(document, dict) or key not in document:
-        raise NotSupportedError(f"expected a sequence stored inline or in a column, found {document!r:.80}")
+        raise NotSupportedError(f"expected row ids or row versions, inline or in a column, found {document!r:.80}")
     return byte_string(document[key], key)
 
 
 def fragment_records(fragments: Iterable[FragmentMetadata]) -> tuple[Fragment, ...]:
-    """Convert users' fragments to records; raises as :func:`fragment_to_record`."""
+    """Convert users' fragments to records; raises the same errors as :func:`fragment_to_record`."""
     return tuple(map(fragment_to_record, fragments))
 
 
 def shown_fragments(fragments: Iterable[Fragment]) -> list[FragmentMetadata]:
-    """Return the public form of fragments."""
+    """Convert fragment records to their public form."""
     return [fragment_from_record(fragment) for fragment in fragments]

@@ -1,10 +1,9 @@
-"""Fragments in the public API: plain mutable records in the reference's JSON format.
+"""Fragments in the public API: mutable records that have the JSON format of the reference implementation.
 
-A distributed writer sends these documents from its workers to the process that commits. The reference can read
-documents of this library, and this library can read those of the reference. New fragments have id 0; the commit assigns
-their ids.
+The workers of a distributed writer send fragments as JSON documents to the process that commits. This library and the
+reference implementation can read each other's documents. New fragments have id 0; the commit assigns their ids.
 
-Values from a document end up in manifests, in names of files that are opened or removed, and in buffer sizes.
+Values from a document end up in manifests, in the names of files that are opened or removed, and in buffer sizes.
 Therefore, every value is checked when it is read.
 
 Source: JSON of pylance 14.0.2 (``FragmentMetadata.to_json``).
@@ -43,17 +42,17 @@ _DELETION_TYPES: Final = {"array": DeletionFileType.ARROW, "bitmap": DeletionFil
 _U32: Final = whole(0, 2**32)
 _U64: Final = whole(0, 2**64)
 _ROWS: Final = whole(0, 2**32 + 1)
-"""Number of rows in a fragment: row addresses have 32 bits for the position."""
+"""Reads the number of rows in a fragment, at most 2**32: row addresses have 32 bits for the position."""
 
 
 @dataclass
 class DeletionFile:
-    """The deleted rows of a fragment.
+    """A file that lists the deleted rows of a fragment.
 
     Attributes:
-        read_version: the version on which the deletion was planned.
+        read_version: the version that the deletion was based on.
         id: a random number that is part of the file's name.
-        file_type: "array" or "bitmap".
+        file_type: the format of the file, "array" or "bitmap".
         num_deleted_rows: number of rows that the file lists.
         base_id: id of the base path that contains the file; None for the dataset's own root.
     """
@@ -67,7 +66,7 @@ class DeletionFile:
     def __post_init__(self) -> None:
         """Check the file type."""
         if self.file_type not in _DELETION_TYPES:
-            raise InvalidInputError(f"file_type is {self.file_type!r}, expected one of {sorted(_DELETION_TYPES)}")
+            raise InvalidInputError(f"file_type must be one of {sorted(_DELETION_TYPES)}, found {self.file_type!r}")
 
     def asdict(self) -> dict[str, Any]:
         """Return the JSON document as a dictionary."""
@@ -87,7 +86,7 @@ class DeletionFile:
         return _deletion_file(parse_document("deletion file", json))
 
     def path(self, fragment_id: int) -> str:
-        """Return the path relative to the dataset's root."""
+        """Return the path of the file, relative to the dataset's root."""
         return f"{DELETIONS_DIRECTORY}/{self.to_record().name(fragment_id)}"
 
     @classmethod
@@ -118,14 +117,14 @@ class FragmentMetadata:
     """The metadata of a fragment.
 
     Attributes:
-        id: unique in the dataset; 0 for a fragment that is not committed yet.
-        files: the data files; all contain the same rows, and each contains different columns.
-        physical_rows: number of rows in the files, including deleted rows.
-        deletion_file: the deleted rows, if any.
-        row_id_meta: stable row ids, in the form of the JSON document; passed through without being interpreted.
-        created_at_version_meta: the version that created each row; passed through without being interpreted.
-        last_updated_at_version_meta: the version that last changed each row; passed through without being interpreted.
-        overlays: newer values of single cells, ``LanceOperation.DataOverlayFile``, oldest first.
+        id: id of the fragment, unique in the dataset; 0 before the fragment is committed.
+        files: the data files, which contain different columns of the same rows.
+        physical_rows: number of rows in each data file, including deleted rows.
+        deletion_file: the file that lists the deleted rows; None if no row is deleted.
+        row_id_meta: the stable row ids, in their JSON form; kept without being interpreted.
+        created_at_version_meta: the version that created each row, in its JSON form.
+        last_updated_at_version_meta: the version that last changed each row, in its JSON form.
+        overlays: newer values for individual cells, as ``LanceOperation.DataOverlayFile`` objects, oldest first.
     """
 
     id: int
@@ -159,7 +158,7 @@ class FragmentMetadata:
         """Parse the JSON document; the inverse of :meth:`to_json`.
 
         Args:
-            json_data: the document as text, or as the dictionary that :meth:`to_json` returns.
+            json_data: the document as a string, or as the dictionary that :meth:`to_json` returns.
 
         Raises:
             InvalidInputError: the document is invalid.
@@ -204,7 +203,7 @@ def _fragment(document: JsonObject) -> FragmentMetadata:
 def _sequence(value: Any, where: str) -> Any:
     """Read row ids or row versions: lists of bytes are checked, and all other forms are passed through."""
     if value is not None and not isinstance(value, (str, Mapping)):
-        malformed(where, "an object, text or null", value)
+        malformed(where, "an object, a string, or null", value)
     for key in ("Inline", "inline"):
         if isinstance(value, Mapping) and key in value:
             byte_string(value[key], f"{where}.{key}")

@@ -1,6 +1,6 @@
 """Indices in the public API: the indices in a transaction, and descriptions of a dataset's indices.
 
-Nothing here reads an index: all information comes from the index section of the manifest.
+No index is read: all information comes from the index section of the manifest or from the transaction.
 
 Source: names and fields of pylance 14.0.2.
 """
@@ -45,8 +45,8 @@ class IndexFile:
     """A file of an index.
 
     Attributes:
-        path: relative to the directory of the index.
-        size_bytes: size of the file.
+        path: path of the file, relative to the directory of the index.
+        size_bytes: size of the file in bytes.
     """
 
     path: str
@@ -55,19 +55,20 @@ class IndexFile:
 
 @dataclass
 class Index:
-    """An entry of the list of indices: one segment of an index.
+    """One segment of an index, as listed in a manifest or a transaction.
 
     Attributes:
-        uuid: the name of the directory of the segment's files.
-        name: name of the index, which all of its segments have in common.
+        uuid: id of the segment, which is also the name of the directory that contains its files.
+        name: name of the index; all segments of an index have the same name.
         fields: ids of the indexed fields.
         dataset_version: the version from which the segment was built.
         fragment_ids: ids of the fragments that the segment covers.
-        index_version: version of the format of this kind of index.
-        created_at: time when the segment was built.
+        index_version: format version of the index type.
+        created_at: time at which the segment was built; None if it was not recorded.
         base_id: id of the base path that contains the files; None for the dataset's own root.
         files: the files of the segment; None if they were not recorded.
-        index_details: the kind of index, as the type URL of its parameters, and the parameters.
+        index_details: the parameters of the index, as a type URL and serialized bytes; the type URL identifies the
+            index type. None if they were not recorded.
         covering_fields: ids of other fields whose values the segment also stores.
     """
 
@@ -89,13 +90,13 @@ class IndexSegmentDescription:
     """The metadata of one segment of an index.
 
     Attributes:
-        uuid: the name of the directory of the segment's files.
+        uuid: id of the segment, which is also the name of the directory that contains its files.
         dataset_version_at_last_update: the version from which the segment was built.
         fragment_ids: ids of the fragments that the segment covers; some fragments may no longer exist.
-        index_version: version of the format of this kind of index.
-        created_at: time when the segment was built; None if it was not recorded.
+        index_version: format version of the index type.
+        created_at: time at which the segment was built; None if it was not recorded.
         base_id: id of the base path that contains the files; None for the dataset's own root.
-        size_bytes: total size of the segment's files; None if it was not recorded.
+        size_bytes: total size of the segment's files in bytes; None if it was not recorded.
         covering_fields: ids of other fields whose values the segment also stores.
     """
 
@@ -115,13 +116,13 @@ class IndexDescription:
 
     Attributes:
         name: name of the index.
-        type_url: the kind of index, as a type URL.
-        index_type: the kind of index, as a short name ("BTree").
-        num_rows_indexed: number of rows in the existing fragments that the segments cover.
+        type_url: type URL that identifies the index type.
+        index_type: short name of the index type, such as "BTree".
+        num_rows_indexed: number of live rows in the existing fragments that the segments cover.
         fields: ids of the indexed fields.
         field_names: paths of the indexed fields.
         segments: the segments of the index.
-        total_size_bytes: total size of all files; None if it was not recorded.
+        total_size_bytes: total size of all files in bytes; None if it was not recorded for every segment.
     """
 
     name: str
@@ -145,7 +146,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
     from pyroaring import BitMap
 
     if not isinstance(index, Index):
-        raise InvalidTypeError(f"an index must be an Index, found {type(index).__name__}")
+        raise InvalidTypeError(f"indices must be Index objects, found {type(index).__name__}")
     try:
         raw = uuid_module.UUID(index.uuid).bytes
     except (ValueError, AttributeError, TypeError) as error:
@@ -171,7 +172,7 @@ def index_to_proto(index: Index) -> pb_table.IndexMetadata:
 
 
 def index_from_proto(message: pb_table.IndexMetadata) -> Index:
-    """Return the public form of an index in a transaction.
+    """Convert the protobuf message of an index to its public form.
 
     Raises:
         CorruptDataError: the id of the index is not a UUID, or its fragment bitmap cannot be decoded.
@@ -200,7 +201,7 @@ def describe_indices(
     Args:
         indices: the entries of the index section.
         schema: schema of the version.
-        rows: maps each fragment id to the number of rows that are not deleted.
+        rows: maps each fragment id to the number of rows in the fragment that are not deleted.
 
     Raises:
         CorruptDataError: an entry is damaged.
@@ -213,11 +214,11 @@ def describe_indices(
 
 
 def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.IndexMetadata, ...]:
-    """Return the segments of an index of a version.
+    """Return the segments of an index.
 
     Args:
         manifest: manifest of the version.
-        name: name of the index, not of its column.
+        name: name of the index, not of the indexed column.
         root: root of the table, for messages.
 
     Raises:
@@ -229,7 +230,7 @@ def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.In
     if not found:
         known = sorted({index.name for index in indices if not is_system_index(index.name)})
         raise IndexNotFoundError(
-            f"version {manifest.version} of {root} has no index {name!r}; its indices are {known}", name=name
+            f"version {manifest.version} of {root} has no index {name!r}; the existing indices are {known}", name=name
         )
     return found
 

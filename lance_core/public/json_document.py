@@ -1,8 +1,8 @@
 """JSON documents from other processes: every value is checked when it is read.
 
-A document is read with *readers*: functions of (value, where) that check a value and return it in the required form. A
-value that is missing, has a wrong type, or is out of range raises an error with the location, the expected value and
-the value found::
+A document is read with *readers*: functions that take a value and its location, check the value, and return it in
+the required form. If a value is missing, has the wrong type, or is out of range, the error contains the location, the
+expected value, and the value found::
 
     rewrite result at $.new_fragments[0].physical_rows: expected a whole number from 0 to 4294967296, found 'x'
 """
@@ -33,13 +33,13 @@ __all__ = [
 
 _T = TypeVar("_T")
 Reader: TypeAlias = Callable[[Any, str], _T]
-"""Takes a value and its location in the document; returns the checked value, or raises InvalidInputError."""
+"""A function that takes a value and its location, and returns the converted value or raises ``InvalidInputError``."""
 
 _REQUIRED: Final = object()
 
 
 class JsonObject:
-    """A JSON object, whose entries are read one by one.
+    """A JSON object whose entries are read one at a time.
 
     Args:
         value: the object.
@@ -55,12 +55,12 @@ class JsonObject:
         self.where = where
 
     def take(self, name: str, reader: Reader[_T], default: Any = _REQUIRED) -> _T:
-        """Return an entry.
+        """Return the value of an entry, checked and converted.
 
         Args:
             name: name of the entry.
             reader: checks and converts the value.
-            default: the value of a missing entry; without a default, the entry must exist.
+            default: the value to read if the entry is missing; without a default, a missing entry is an error.
 
         Raises:
             InvalidInputError: the entry is missing or malformed.
@@ -72,38 +72,41 @@ class JsonObject:
         return reader(value, where)
 
     def refuse_others(self, names: Collection[str]) -> None:
-        """Refuse entries with names other than the given ones, because their values would be lost.
+        """Reject entries with unknown names, because their values would be lost.
+
+        Args:
+            names: the names of all known entries.
 
         Raises:
-            InvalidInputError: there is an entry with a different name.
+            InvalidInputError: the name of an entry is not in ``names``.
         """
         unknown = next((name for name in self._entries if name not in names), None)
         if unknown is not None:
-            malformed(self.where, f"entries named {sorted(names)}", unknown)
+            malformed(self.where, f"only the entries {sorted(names)}", unknown)
 
 
 def parse_document(what: str, document: str) -> JsonObject:
-    """Parse a document that is an object.
+    """Parse a JSON document whose top-level value is an object.
 
     Args:
         what: the kind of document, for messages.
-        document: the text.
+        document: the JSON text.
 
     Raises:
         InvalidTypeError: the document is not a string.
         InvalidInputError: the document is not a JSON object.
     """
     if not isinstance(document, str):
-        raise InvalidTypeError(f"the JSON document of a {what} must be a str, found {type(document).__name__}")
+        raise InvalidTypeError(f"the JSON document of a {what} must be a string, found {type(document).__name__}")
     try:
         value = json.loads(document)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"invalid JSON document of a {what}: {error}") from error
+        raise InvalidInputError(f"invalid JSON document for a {what}: {error}") from error
     return JsonObject(value, f"{what} at $")
 
 
 def whole(start: int, stop: int) -> Reader[int]:
-    """Reads an integer in [start, stop); rejects bools and floats."""
+    """Return a reader for integers in [start, stop), which rejects bools and floats."""
 
     def read(value: Any, where: str) -> int:
         try:
@@ -118,26 +121,26 @@ def whole(start: int, stop: int) -> Reader[int]:
 
 
 def text(value: Any, where: str) -> str:
-    """Reads a string that is valid Unicode."""
+    """Read a string, which must be valid Unicode."""
     if not isinstance(value, str) or any("\ud800" <= character <= "\udfff" for character in value):
-        malformed(where, "text", value)
+        malformed(where, "a valid Unicode string", value)
     return value
 
 
 def mapping(value: Any, where: str) -> Mapping[str, Any]:
-    """Reads an object without converting its entries."""
+    """Read an object without converting its entries."""
     if not isinstance(value, Mapping):
         malformed(where, "an object", value)
     return value
 
 
 def entries(build: Callable[[JsonObject], _T]) -> Reader[_T]:
-    """Reads an object and converts its entries."""
+    """Return a reader for objects, which passes each object to ``build`` for conversion."""
     return lambda value, where: build(JsonObject(value, where))
 
 
 def byte_string(value: Any, where: str) -> bytes:
-    """Reads a list of bytes; rejects a number, which ``bytes`` would interpret as a size."""
+    """Read a list of bytes; reject a number, which ``bytes`` would interpret as a size."""
     if not isinstance(value, (list, tuple)) or not set(map(type, value)) <= {int}:
         malformed(where, "a list of bytes", value)
     try:
@@ -147,7 +150,7 @@ def byte_string(value: Any, where: str) -> bytes:
 
 
 def listed(item: Reader[_T]) -> Reader[list[_T]]:
-    """Reads a list, and each of its items with another reader."""
+    """Return a reader for lists, which reads each item with ``item``."""
 
     def read(value: Any, where: str) -> list[_T]:
         if not isinstance(value, (list, tuple)):
@@ -158,12 +161,12 @@ def listed(item: Reader[_T]) -> Reader[list[_T]]:
 
 
 def nullable(item: Reader[_T]) -> Reader[_T | None]:
-    """Reads null as None, and any other value with the given reader."""
+    """Return a reader that reads null as None and any other value with ``item``."""
     return lambda value, where: None if value is None else item(value, where)
 
 
 def malformed(where: str, expected: str, found: Any) -> NoReturn:
-    """Refuse a value.
+    """Raise an error for a malformed value.
 
     Raises:
         InvalidInputError: always.

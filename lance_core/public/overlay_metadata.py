@@ -1,7 +1,7 @@
 """DataOverlayFile: an overlay in the public API, and its two JSON dialects.
 
-Fragments list the covered rows as ``offsets``; plans and results of compactions contain serialized bitmaps, as
-``coverage``. Both dialects can be read.
+The JSON document of a fragment lists the covered rows as ``offsets``; compaction plans and results contain serialized
+bitmaps as ``coverage``. Both dialects can be read.
 
 Source: JSON of pylance 14.0.2.
 """
@@ -38,7 +38,7 @@ class DataOverlayFile:
 
     Attributes:
         data_file: a file with a column for each field and a value for each covered row.
-        offsets: physical positions of the covered rows: one list for all fields, or a list for each field.
+        offsets: physical positions of the covered rows: one list for all fields, or one list for each field.
         committed_version: the version that added the overlay; None before the commit.
     """
 
@@ -48,7 +48,7 @@ class DataOverlayFile:
 
 
 def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
-    """Convert row offsets, given for all fields or for each field, to lists."""
+    """Convert row offsets to a list, or to a list of lists if they are given for each field."""
     listed_offsets = list(offsets)
     if all(isinstance(each, int) for each in listed_offsets):
         return listed_offsets
@@ -56,7 +56,7 @@ def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
 
 
 def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
-    """Return the document of a fragment, with the coverage of its overlays also in the form that plans use."""
+    """Add the overlays' coverage, in the form that compaction plans use, to a fragment's document, and return it."""
     for overlay in fragment["overlays"]:
         offsets = overlay["offsets"]
         if all(isinstance(each, int) for each in offsets):
@@ -70,13 +70,13 @@ def bitmap_of_offsets(offsets: Collection[int]) -> bytes:
     """Convert row offsets to a serialized Roaring bitmap.
 
     Raises:
-        InvalidInputError: a row occurs twice, or is invalid.
+        InvalidInputError: an offset occurs twice, or is out of range.
     """
     from pyroaring import BitMap
 
     bitmap = BitMap(_OFFSET(each, "offset") for each in offsets)
     if len(bitmap) != len(offsets):
-        raise InvalidInputError("an overlay lists a row offset twice")
+        raise InvalidInputError("an overlay lists the same row offset twice")
     return bitmap.serialize()
 
 
@@ -96,10 +96,10 @@ def offsets_of_bitmap(data: bytes) -> list[int]:
 
 
 def overlay_reader(data_file: Reader[DataFile]) -> Reader[DataOverlayFile]:
-    """Reads an overlay that is part of a fragment.
+    """Return a reader for the overlays of a fragment.
 
     Args:
-        data_file: reads the data file of the overlay.
+        data_file: the reader for the data file of an overlay.
     """
 
     def read(document: JsonObject) -> DataOverlayFile:
@@ -125,6 +125,6 @@ def _coverage(value: Any, where: str) -> Any:
     if isinstance(value, dict) and "Shared" in value:
         return offsets_of_bitmap(byte_string(value["Shared"], f"{where}.Shared"))
     if not isinstance(value, dict) or "PerField" not in value:
-        malformed(where, "the coverage of an overlay", value)
+        malformed(where, "an object with the entry 'Shared' or 'PerField'", value)
     bitmaps = listed(byte_string)(value["PerField"], f"{where}.PerField")
     return [offsets_of_bitmap(bitmap) for bitmap in bitmaps]

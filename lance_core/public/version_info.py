@@ -1,4 +1,4 @@
-"""The results of ``versions()``.
+"""Version: an entry in the result of ``versions()``.
 
 Source: keys and values of pylance 14.0.2.
 """
@@ -19,12 +19,12 @@ _NANOSECONDS: Final = 1_000_000_000
 
 
 class Version(TypedDict):
-    """One version.
+    """A version of a dataset.
 
     Attributes:
         version: version number.
         timestamp: commit time, in local time without a time zone.
-        metadata: counts, as decimal strings.
+        metadata: numbers of rows, files, and fragments, and the total file size in bytes, as decimal strings.
     """
 
     version: int
@@ -33,7 +33,7 @@ class Version(TypedDict):
 
 
 def version_info(manifest: Manifest) -> Version:
-    """Describe a version, using only its manifest; a commit time that is out of range is replaced by 1970-01-01."""
+    """Describe a version, using only its manifest; an out-of-range commit time is replaced with 1970-01-01."""
     seconds, nanoseconds = divmod(manifest.timestamp_ns, _NANOSECONDS)
     try:
         timestamp = datetime.fromtimestamp(seconds) + timedelta(microseconds=nanoseconds // 1000)

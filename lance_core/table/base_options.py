@@ -1,10 +1,10 @@
-"""Storage options of individual base paths: hot and cold tiers, buckets in other regions, other credentials.
+"""Storage options for individual base paths, for example for cold storage, other regions, or separate credentials.
 
-Both forms of the reference are supported. Options given for the path of a base replace all options of the table for
-its store; entries ``base_{id}.{name}`` of the table's own options override individual options.
+Both forms of the reference implementation are supported. ``base_store_params`` maps the path of a base to options that
+replace all options of the table; entries ``base_{id}.{name}`` of the table's own options override individual options.
 
-Options are passed as one dictionary to all code that opens files. The options of bases are an attribute of this
-dictionary, not items, so that the store of the table never receives them.
+All options are passed as one dictionary to the code that opens files. The options of base paths are in an attribute of
+this dictionary instead of its items, so that the table's own store never receives them.
 
 Source: ``base_store_params`` and ``storage_options`` of pylance 14.0.2.
 """
@@ -24,28 +24,28 @@ __all__ = ["StorageOptions", "inherited_options", "options_of_base", "with_base_
 
 
 class StorageOptions(dict[str, str]):
-    """Options of the store of a table.
+    """The storage options of a table and of its base paths.
 
     Attributes:
-        bases: maps the path of each base to the options of its store.
+        bases: maps the path of each base to the options for its store.
     """
 
     bases: Mapping[str, Mapping[str, str]]
 
     def __repr__(self) -> str:
-        """Show only the names: values may be credentials."""
+        """Include only the names of the options, because values may be credentials."""
         return f"StorageOptions({sorted(self)}, bases={sorted(self.bases)})"
 
 
 def with_base_params(
     storage_options: dict[str, str] | None, base_store_params: Mapping[str, Mapping[str, str]] | None
 ) -> dict[str, str] | None:
-    """Combine the options of a table and of its bases.
+    """Combine the storage options of a table with those of its base paths.
 
     Args:
-        storage_options: the options of the table; may already include options of bases.
-        base_store_params: maps the path or URI of each base to the options of its store; None to keep those in
-            ``storage_options``.
+        storage_options: the options of the table; may already include options of base paths.
+        base_store_params: maps the path or URI of each base to the options for its store; if None, the options of
+            base paths in ``storage_options`` are kept.
 
     Raises:
         InvalidTypeError: ``base_store_params`` is not a dictionary of dictionaries.
@@ -70,12 +70,12 @@ def inherited_options(
     storage_options: dict[str, str] | None,
     base_store_params: Mapping[str, Mapping[str, str]] | None,
 ) -> dict[str, str] | None:
-    """Return the options for a call on a handle: the arguments of the call, or if they are None, those of the handle.
+    """Return the storage options for a call on a handle; the handle's options replace arguments that are None.
 
     Args:
         of_handle: the options with which the handle was opened.
-        storage_options: the argument of the call.
-        base_store_params: the argument of the call.
+        storage_options: the ``storage_options`` argument of the call.
+        base_store_params: the ``base_store_params`` argument of the call.
     """
     if base_store_params is None and isinstance(of_handle, StorageOptions):
         base_store_params = of_handle.bases

@@ -1,7 +1,7 @@
-"""Base paths: other roots and directories that contain some of a table's files.
+"""Base paths: additional roots and directories that contain some of a table's files.
 
 A file with a ``base_id`` is below the base path with that id; a file without one is below the table's own root. A base
-that is a table root has ``data/``, ``_deletions/`` and ``_indices/`` below it; any other base directly contains the
+that is a table root has ``data/``, ``_deletions/``, and ``_indices/`` below it; any other base directly contains the
 files. Branches and shallow clones refer to the files of their source this way. Id 0 is valid.
 
 The writer of the manifest may choose any location as a base path. A file name must not refer to a location outside its
@@ -39,8 +39,8 @@ class BasePath:
     Attributes:
         id: id of the base path; files refer to it as ``base_id``.
         path: absolute path or URI.
-        is_table_root: whether ``data/`` and ``_deletions/`` are below it.
-        name: the name; None if it has none.
+        is_table_root: True if the path is a table root, with ``data/`` and ``_deletions/`` below it.
+        name: name of the base path; None if it has no name.
     """
 
     id: int
@@ -73,10 +73,10 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class DataPlace:
-    """The location of new data files.
+    """The location where new data files are written.
 
     Attributes:
-        store: the store.
+        store: the store that contains the directory.
         directory: path of the directory that directly contains the files.
         base_id: id of the base path to record for the files; None for the table's own root.
     """
@@ -87,7 +87,7 @@ class DataPlace:
 
 
 def directory_uri(path: str) -> str:
-    """Return the URI of a directory, with a slash at its end; local paths get a scheme."""
+    """Return the URI of a directory, with a trailing slash; a local path gets the scheme ``file``."""
     text = path if "://" in path else f"file://{path}"
     return text.rstrip("/") + "/"
 
@@ -120,15 +120,19 @@ class FileLocator:
         return self._find(file.base_id, DATA_DIRECTORY, file.path)
 
     def deletion_file(self, fragment_id: int, file: DeletionFile) -> Location:
-        """Return the location of a deletion file. Raises ``CorruptDataError`` when its base path is not listed."""
+        """Return the location of a deletion file. Raises ``CorruptDataError`` if its base path is unknown."""
         return self._find(file.base_id, DELETIONS_DIRECTORY, file.name(fragment_id))
 
     def index_directory(self, name: str, base_id: int | None) -> Location:
-        """Return the directory of an index. Raises ``CorruptDataError`` if its base path is not listed."""
+        """Return the directory of an index. Raises ``CorruptDataError`` if its base path is unknown."""
         return self._find(base_id, INDICES_DIRECTORY, name)
 
     def data_place(self, base_id: int | None) -> DataPlace:
-        """Return the location for new data files of a base. Raises ``CorruptDataError`` if the base is not listed."""
+        """Return the location for new data files below a base path; None means the table's own root.
+
+        Raises:
+            CorruptDataError: the base path is unknown.
+        """
         if base_id is None:
             return DataPlace(self._store, self._store.join(self._root, DATA_DIRECTORY))
         base = self._base(base_id, DATA_DIRECTORY)
@@ -146,7 +150,7 @@ class FileLocator:
         return tuple(self._bases.values())
 
     def uri_below_base(self, base_id: int, path: str) -> str:
-        """Return the URI of a file below a base path; raises as :meth:`below_base`."""
+        """Return the URI of a file below a base path; raises the same errors as :meth:`below_base`."""
         self.below_base(base_id, path)
         return directory_uri(self._bases[base_id].path) + path
 
@@ -154,7 +158,7 @@ class FileLocator:
         """Return the location of a file below a base path, such as an external value; None means the table's own root.
 
         Raises:
-            CorruptDataError: the base path is not listed, or the path leads outside it.
+            CorruptDataError: the base path is unknown, or ``path`` leads outside the base path.
         """
         base = None if base_id is None else self._base(base_id, path)
         if not is_plain_path(path):
@@ -172,15 +176,14 @@ class FileLocator:
         base = self._bases.get(base_id)
         if base is None:
             raise CorruptDataError(
-                f"file {what} refers to base path {base_id}, but the version has {sorted(self._bases)}", base_id=base_id
+                f"file {what} refers to unknown base path {base_id}; the version has base paths {sorted(self._bases)}",
+                base_id=base_id,
             )
         return base
 
     def _find(self, base_id: int | None, directory: str, name: str) -> Location:
         if not is_plain_path(name):
-            raise CorruptDataError(
-                f"{directory}/{name!r:.200}: expected a relative path inside {directory}/", path=name
-            )
+            raise CorruptDataError(f"path {name!r:.200} must be a relative path inside {directory}/", path=name)
         if base_id is None:
             return Location(self._store, self._store.join(self._root, directory, name))
         base = self._base(base_id, f"{directory}/{name}")

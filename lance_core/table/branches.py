@@ -8,9 +8,9 @@
                                                  "metadata": {}}
 
 When a branch is created, its manifest is written before its record; when it is removed, the record is removed first.
-So a branch with a record always has versions. All records are in the main root. ``version_mapping`` is the path from
-the main branch to the branch: for each fork, the version at which it was created, and an identity that is independent
-of the branch name.
+Therefore, a branch that has a record always has versions. All records are in the main root. ``version_mapping``
+describes the path from the main branch to the branch. For each fork on this path, it contains the version at which the
+fork was created, and an identity that does not depend on the branch name.
 
 Source: files written and rejected by pylance 14.0.2.
 """
@@ -73,9 +73,9 @@ class BranchRecord:
 
     Attributes:
         name: the name of the branch; its root is ``tree/{name}``.
-        parent: the branch from which it was created; None for the main branch.
-        parent_version: the version from which it was created.
-        forks: the path from the main branch; empty if the file does not record it.
+        parent: the branch from which this branch was created; None for the main branch.
+        parent_version: the version from which this branch was created.
+        forks: the forks on the path from the main branch; empty if the file does not record them.
         created_at: creation time in seconds since the epoch.
         manifest_size: size of the branch's first manifest in bytes.
         metadata: user-defined strings.
@@ -91,7 +91,7 @@ class BranchRecord:
 
     @classmethod
     def parse(cls, name: str, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse the file.
+        """Parse the file of a branch.
 
         Raises:
             CorruptDataError: the file is not a branch record; the message contains the path and the key.
@@ -109,18 +109,18 @@ class BranchRecord:
 
     @property
     def forked_from(self) -> int | None:
-        """The version of the main branch at which the path to this branch begins; None if not recorded."""
+        """The version of the main branch at which the path to this branch begins; None if it was not recorded."""
         return self.forked_at(0)
 
     def forked_at(self, depth: int) -> int | None:
-        """Return the version at which the fork with index ``depth`` was created; None if not recorded."""
+        """Return the version at which the fork with index ``depth`` was created; None if it was not recorded."""
         # The reference writes 0 for an unknown version.
         if depth < len(self.forks) and self.forks[depth].version > 0:
             return self.forks[depth].version
         return self.parent_version if self.parent is None and depth == 0 else None
 
     def to_json(self) -> bytes:
-        """Return the bytes of the file.
+        """Return the content of the file.
 
         Raises:
             InvalidInputError: a metadata string cannot be encoded as UTF-8.
@@ -141,9 +141,9 @@ def check_new_branch_name(name: str) -> None:
 
     Raises:
         InvalidTypeError: the name is not a string.
-        InvalidRefError: :func:`check_branch_name` rejects the name, the name has a non-ASCII letter, or the root of the
-            branch would be in a directory of another branch's root: ``tree/a/data`` contains data files of branch
-            ``a``.
+        InvalidRefError: :func:`check_branch_name` rejects the name, the name contains a non-ASCII letter, or the root
+            of the branch would be inside a directory of another branch's root. For example, ``tree/a/data`` contains
+            the data files of branch ``a``.
     """
     check_branch_name(name)
     segments = name.split("/")
@@ -152,7 +152,8 @@ def check_new_branch_name(name: str) -> None:
         rule = "may contain only the letters a-z and A-Z, digits, '.', '-', '_', and '/' between segments"
     elif reserved:
         rule = (
-            f"must not have a segment {reserved[0]!r} after the first, which is the name of a directory in every branch"
+            f"must not contain {reserved[0]!r} after the first segment, because every branch has a directory with "
+            "this name"
         )
     else:
         return
@@ -168,14 +169,14 @@ def check_branch_name(name: str) -> None:
             positions.
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"the name of a branch must be a string, found {name!r}")
+        raise InvalidTypeError(f"a branch name must be a string, found {name!r}")
     segments = name.split("/")
     if not name:
         rule = "must not be empty"
     elif name == MAIN_BRANCH:
         rule = "must not be the name of the main branch"
     elif "" in segments:
-        rule = "must not begin or end with a slash or contain two consecutive slashes"
+        rule = "must not begin or end with a slash, or contain two consecutive slashes"
     elif ".." in name or "." in segments:
         rule = "must not contain two consecutive dots or a segment '.'"
     elif not all(map(_READ_NAME.fullmatch, segments)):
@@ -198,12 +199,12 @@ def branch_root(store: ObjectStore, root: str, name: str) -> str:
 
 
 def main_root(root: str, branch: str) -> str:
-    """Return the main root, given the root of a branch; ``root`` itself for the main branch.
+    """Return the main root of a dataset, given the root of one of its branches.
 
-    A copy of a branch in another location is an independent table.
+    A copy of a branch in another location is an independent table, whose root is returned unchanged.
 
     Args:
-        root: the root of the table.
+        root: the root of the branch.
         branch: the branch recorded in the table's manifests; empty for the main branch.
     """
     tail = f"/{BRANCH_ROOTS_DIRECTORY}/{branch}"
@@ -211,13 +212,13 @@ def main_root(root: str, branch: str) -> str:
 
 
 def branch_at(store: ObjectStore, main: str, root: str) -> str:
-    """Return the branch whose root is at a path; empty for the main root and for any other location."""
+    """Return the name of the branch whose root is ``root``; empty for the main root and for any other location."""
     prefix = f"{store.join(main, BRANCH_ROOTS_DIRECTORY)}/"
     return root.removeprefix(prefix) if root.startswith(prefix) else ""
 
 
 def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
-    """Return the names of all branches that have a record, readable or not, below the main root."""
+    """Return the names of all branches that have a record, even an unreadable one, below the main root."""
     directory = store.join(root, BRANCHES_DIRECTORY)
     return frozenset(
         unquote(file_name.removesuffix(REF_SUFFIX))
@@ -227,14 +228,14 @@ def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
 
 
 def branch_of_file(path: str, known: Container[str]) -> str | None:
-    """Return the branch whose root contains a file; None if the file is not in a directory of a root.
+    """Return the name of the branch whose root contains a file; None if the file is not in a directory of a root.
 
-    The directories of a root may contain roots of other tables, which are not branches.
+    The directories of a root may contain the roots of other tables, which are not branches.
 
     Args:
         path: the path of the file, below ``tree/``.
-        known: names of branches. The name of an unknown branch is assumed to end before the first segment with the
-            name of a directory of a root.
+        known: names of the known branches. The name of an unknown branch is assumed to end before the first path
+            segment that is the name of a directory in a root.
     """
     segments = path.split("/")
     depths = [depth for depth in range(1, len(segments) - 1) if segments[depth] in ROOT_DIRECTORIES]
@@ -243,12 +244,12 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
 
 
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the roots below another root, each with a trailing slash, given the paths of all files below it."""
+    """Return all table roots below a root, each with a trailing slash, given the paths of all files below it."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 
 def list_branches(store: ObjectStore, root: str) -> dict[str, BranchRecord]:
-    """Map branch names to records, ordered by name; directories without a record are not branches.
+    """Return the records of all branches, keyed and ordered by name; directories without a record are not branches.
 
     Raises:
         CorruptDataError: a file is not a branch record.

@@ -1,11 +1,11 @@
-"""DataFile: one file of a fragment, and the fields of the table that it contains.
+"""DataFile: one data file of a fragment, and the table fields that are stored in the file.
 
 ``field_ids`` and ``column_indices`` are parallel lists: the values of field ``field_ids[i]`` are in column
 ``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column (leaves). Format
 2.0 also lists structs and lists, which own a column there; members of a packed struct are not listed, or have column
 index -1. Format 0.1 lists every field and no columns: its page table is ordered by field id, starting with the first
-listed id. Negative ids have special meanings: -2 is a column that a later file has replaced, and -3 to -5 are hidden
-row lineage columns.
+listed id. Negative ids have special meanings: -2 marks a column that a later file has replaced, and -3 to -5 mark
+hidden row lineage columns.
 
 Source: ``lance.table.DataFile``.
 """
@@ -32,11 +32,11 @@ DEAD_FIELD_ID: Final = -2
 
 
 def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
-    """Yield the fields that a new data file lists, in order: fields that own a column, or in 0.1 all fields, by id.
+    """Yield the fields that a new data file lists, in order: fields that own a column, or in 0.1, all fields by id.
 
     Args:
         fields: sibling fields; all their descendants are in the file.
-        version: the version of the file.
+        version: format version of the file.
     """
     if version.is_legacy:
         yield from sorted((node for field in fields for node in field.walk()), key=lambda node: node.id)
@@ -57,7 +57,7 @@ class DataFile:
     Attributes:
         path: path of the file, relative to ``data/`` of its base.
         field_ids: ids, in the table's schema, of the fields stored in the file.
-        column_indices: column of the file for each entry of ``field_ids``; empty in format 0.1.
+        column_indices: for each entry of ``field_ids``, the index of the column in the file; empty in format 0.1.
         file_version: format version of the file.
         num_bytes: size of the file in bytes; 0 if not recorded.
         base_id: id of the base path that contains the file; None for the table's own root (0 is a valid id).
@@ -72,7 +72,7 @@ class DataFile:
 
     @property
     def known_num_bytes(self) -> int | None:
-        """The recorded size; None if missing or unreliable: some releases recorded a wrong size for files of 0.1."""
+        """The recorded size in bytes; None if it is missing, or unreliable, as the sizes of files of format 0.1 are."""
         return None if self.file_version.is_legacy else self.num_bytes or None
 
     @property
@@ -81,19 +81,20 @@ class DataFile:
         return tuple(field_id for field_id in self.field_ids if field_id >= 0)
 
     def columns(self) -> Mapping[int, int]:
-        """Maps field ids to columns of the file, for the live fields that own a column.
+        """Map the ids of the live fields that own a column to the indices of their columns in the file.
 
-        In 0.1, the column is the row of the field in the page table: its id minus the first id, unless ids were
-        renumbered.
+        In format 0.1, the index is the row of the field in the page table: the field id minus the first id in
+        ``field_ids``, unless ids were renumbered.
 
         Raises:
-            CorruptDataError: the two lists differ in length, or a field occurs twice.
+            CorruptDataError: ``field_ids`` and ``column_indices`` differ in length, or a field occurs twice.
         """
         if self.file_version.is_legacy:
             return self._page_table_rows()
         if len(self.field_ids) != len(self.column_indices):
             raise CorruptDataError(
-                f"data file {self.path}: {len(self.field_ids)} field ids but {len(self.column_indices)} column indices",
+                f"data file {self.path}: the number of field ids ({len(self.field_ids)}) differs from the number of "
+                f"column indices ({len(self.column_indices)})",
                 path=self.path,
             )
         pairs = [pair for pair in zip(self.field_ids, self.column_indices, strict=True) if pair[0] >= 0]
@@ -103,12 +104,12 @@ class DataFile:
         return {field_id: column for field_id, column in columns.items() if column >= 0}
 
     def hidden_columns(self) -> Mapping[int, int]:
-        """Maps field ids to columns of the file, for the hidden row lineage columns."""
+        """Map the field ids of the hidden row lineage columns to the indices of their columns in the file."""
         pairs = zip(self.field_ids, self.column_indices, strict=False)
         return {field_id: column for field_id, column in pairs if field_id in HIDDEN_FIELD_IDS and column >= 0}
 
     def all_columns(self) -> Mapping[int, int]:
-        """Maps field ids to columns of the file, for live fields and hidden columns."""
+        """Map the ids of live fields and hidden columns to the indices of their columns in the file."""
         return {**self.columns(), **self.hidden_columns()}
 
     def _page_table_rows(self) -> Mapping[int, int]:
@@ -123,8 +124,8 @@ class DataFile:
         """Parse the message.
 
         Raises:
-            CorruptDataError: the path is empty or contains a NUL character, or the version is one that no release
-                wrote.
+            CorruptDataError: the path is empty or contains a NUL character, or no release ever wrote the
+                format version.
             UnsupportedVersionError: the file version is unknown; the message contains the file and the version.
         """
         if not message.path:

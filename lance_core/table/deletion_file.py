@@ -1,6 +1,6 @@
 """Deletion files: the deleted rows of one fragment.
 
-Every file contains the complete set of deleted physical row offsets of its fragment. The type recorded in the manifest
+Every file contains the physical offsets of all deleted rows in its fragment. The type recorded in the manifest
 determines the format; the number of rows does not.
 
 =======  ==========================================================================================
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 BITMAP_THRESHOLD_ROWS: Final = 5000
-"""A new file that lists at least this many rows is a bitmap."""
+"""The first deletion file of a fragment is a bitmap if it lists at least this many rows."""
 
 _ARROW_SCHEMA: Final = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _ID_BITS: Final = 64
@@ -70,10 +70,10 @@ class DeletionFile:
 
     Attributes:
         file_type: format of the file.
-        read_version: the version for which the deleted rows were determined.
+        read_version: the version that the deletion was based on.
         id: random number that is part of the file name.
         num_deleted_rows: number of listed rows; 0 if not recorded.
-        base_id: the base path that contains it; None for the table's own root.
+        base_id: id of the base path that contains the file; None for the table's own root.
     """
 
     file_type: DeletionFileType
@@ -95,7 +95,7 @@ class DeletionFile:
         """
         file_type = _TYPES.get(message.file_type)
         if file_type is None:
-            raise CorruptDataError(f"deletion file type {message.file_type} must be arrow (0) or bitmap (1)")
+            raise CorruptDataError(f"unknown deletion file type {message.file_type}; expected 0 (Arrow) or 1 (bitmap)")
         return cls(
             file_type=file_type,
             read_version=message.read_version,
@@ -138,17 +138,17 @@ def write_deletion_file(
         store: the store of the table.
         root: path of the table in the store.
         fragment_id: the fragment that contains the rows.
-        read_version: the version on which the delete was planned.
-        offsets: every deleted physical row, including rows deleted earlier.
-        as_bitmap: True for a bitmap, False for an Arrow file; None to choose by the number of rows, which is correct
-            for a fragment's first file.
-        durable: whether to make the file survive a power loss before returning.
+        read_version: the version that the deletion is based on.
+        offsets: the physical offsets of all deleted rows, including rows deleted earlier.
+        as_bitmap: True to write a bitmap, False to write an Arrow file; if None, the number of rows decides, which is
+            correct for a fragment's first deletion file.
+        durable: whether to ensure, before returning, that the file survives a power loss.
 
     Returns:
         The message to store in the fragment.
 
     Raises:
-        InvalidInputError: there are no rows.
+        InvalidInputError: ``offsets`` is empty.
         StorageError: a storage operation failed.
     """
     if not offsets:
@@ -194,7 +194,7 @@ def parse_deletion_file(
     Args:
         buffer: the whole file.
         file_type: the type recorded in the manifest.
-        physical_rows: number of rows in the fragment; every offset is less than it.
+        physical_rows: number of rows in the fragment; every offset must be less than this number.
         what: name of the file, for error messages.
 
     Returns:
@@ -208,7 +208,8 @@ def parse_deletion_file(
         offsets = np.unique(offsets)
     if offsets.size and int(offsets[-1]) >= physical_rows:
         raise CorruptDataError(
-            f"deletion file {what}: row {int(offsets[-1])} is listed, but the fragment has {physical_rows} rows",
+            f"deletion file {what}: row offset {int(offsets[-1])} is listed, but the fragment has only "
+            f"{physical_rows} rows",
             path=what,
             expected=physical_rows,
             found=int(offsets[-1]),
@@ -230,9 +231,10 @@ def _read_arrow(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, CorruptDataError):
             raise
-        raise CorruptDataError(f"deletion file {what}: not a readable Arrow file: {error}", path=what) from error
+        raise CorruptDataError(f"deletion file {what} is not a readable Arrow file: {error}", path=what) from error
     if table.column(0).null_count:
-        raise CorruptDataError(f"deletion file {what}: {table.column(0).null_count} offsets are null", path=what)
+        num_nulls = table.column(0).null_count
+        raise CorruptDataError(f"deletion file {what}: expected no null offsets, found {num_nulls}", path=what)
     return np.asarray(table.column(0).to_numpy(), dtype=np.uint32)
 
 
@@ -243,7 +245,7 @@ def _read_bitmap(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
     try:
         bitmap = BitMap.deserialize(buffer.to_pybytes())
     except (ValueError, IndexError, MemoryError) as error:
-        raise CorruptDataError(f"deletion file {what}: not a readable Roaring bitmap: {error}", path=what) from error
+        raise CorruptDataError(f"deletion file {what} is not a readable Roaring bitmap: {error}", path=what) from error
     return np.frombuffer(bitmap.to_array(), dtype=np.uint32)
 
 

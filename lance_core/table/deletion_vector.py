@@ -30,7 +30,7 @@ def read_deletion_offsets(fragment: Fragment, locator: FileLocator) -> npt.NDArr
 
     Raises:
         NotFoundError: the file is missing.
-        CorruptDataError: the file is damaged, or the number of rows differs from the recorded number.
+        CorruptDataError: the file is damaged, or does not list as many rows as the manifest records.
     """
     deletion = fragment.deletion_file
     if deletion is None:

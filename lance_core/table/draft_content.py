@@ -1,4 +1,4 @@
-"""DraftContent: the content of a draft except its fragments: schema, indices, settings, base paths.
+"""DraftContent: the content of a draft except its fragments, such as schema, indices, settings, and base paths.
 
 Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps when it commits.
 """
@@ -25,7 +25,7 @@ __all__ = ["DraftContent"]
 
 
 class DraftContent:
-    """A copy of a version's content, with methods that change it.
+    """A copy of a version's content, with methods that change the copy.
 
     Args:
         content: the version to start from.
@@ -50,7 +50,7 @@ class DraftContent:
 
     @property
     def message(self) -> pb_table.Manifest:
-        """The current message; read-only."""
+        """The manifest message of the draft; callers must not change it."""
         return self._message
 
     @property
@@ -59,7 +59,7 @@ class DraftContent:
         return self._index_section
 
     def set_index_section(self, section: bytes | None) -> None:
-        """Set the indices; see :mod:`~lance_core.table.index_rules`."""
+        """Replace the serialized ``IndexSection``; see :mod:`~lance_core.table.index_rules`."""
         self._index_section = section
 
     def drop_indices(self) -> None:
@@ -67,7 +67,7 @@ class DraftContent:
         self._index_section = None
 
     def replace_schema(self, fields: Sequence[pb_file.Field], metadata: Mapping[str, bytes]) -> None:
-        """Set the schema and the schema metadata. Dictionaries of 0.1 columns are removed with the old schema."""
+        """Replace the schema and the schema metadata. The dictionaries of 0.1 columns are removed."""
         self._dictionaries = {}
         del self._message.fields[:]
         self._message.fields.extend(fields)
@@ -90,7 +90,7 @@ class DraftContent:
         return self._dictionaries
 
     def set_dictionaries(self, dictionaries: Mapping[int, pa.Array]) -> None:
-        """Set the values of dictionary columns, keyed by field id."""
+        """Replace the values of the dictionary columns, keyed by field id."""
         self._dictionaries = dict(dictionaries)
 
     def keep_dictionaries(self, field_ids: Collection[int]) -> None:
@@ -105,21 +105,21 @@ class DraftContent:
             self._message.max_allocated_field_id = max(self._message.max_allocated_field_id, highest)
 
     def update_config(self, values: Mapping[str, str]) -> None:
-        """Set entries of the table config; other entries are kept."""
+        """Set some entries of the table config; other entries are kept."""
         self._message.config.update(values)
 
     def set_config(self, values: Mapping[str, str]) -> None:
-        """Set the whole table config."""
+        """Replace the table config."""
         self._message.config.clear()
         self._message.config.update(values)
 
     def set_table_metadata(self, values: Mapping[str, str]) -> None:
-        """Set the whole table metadata."""
+        """Replace the table metadata."""
         self._message.table_metadata.clear()
         self._message.table_metadata.update(values)
 
     def set_schema_metadata(self, values: Mapping[str, bytes]) -> None:
-        """Set the whole schema metadata."""
+        """Replace the schema metadata."""
         self._message.schema_metadata.clear()
         self._message.schema_metadata.update(values)
 
@@ -132,7 +132,7 @@ class DraftContent:
         return dict(self._field(field_id).metadata)
 
     def set_field_metadata(self, field_id: int, values: Mapping[str, bytes]) -> None:
-        """Set the whole metadata of a field; raises the same errors as :meth:`field_metadata`."""
+        """Replace the metadata of a field; raises the same errors as :meth:`field_metadata`."""
         field = self._field(field_id)
         field.metadata.clear()
         field.metadata.update(values)
@@ -146,7 +146,7 @@ class DraftContent:
         field.unenforced_clustering_key_position = position(metadata, CLUSTERING_POSITION) or 0
 
     def add_base_paths(self, base_paths: Iterable[pb_table.BasePath]) -> None:
-        """Add base paths unchanged."""
+        """Add base paths without changing them."""
         self._message.base_paths.extend(base_paths)
 
     def set_branch(self, name: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Packed lists of 64-bit numbers: a base and 16- or 32-bit offsets, or plain numbers if these are too small.
+"""Packed lists of 64-bit numbers: a base with 16- or 32-bit offsets, or plain numbers if the range is too large.
 
 =========  =====================================  =============
 form       condition                              bytes/number
@@ -39,7 +39,7 @@ class PackedNumbers:
 
     Attributes:
         base: number to add to every offset.
-        offsets: the stored offsets, shape (num_numbers,); a view of the message.
+        offsets: the stored offsets, shape (num_numbers,); a view of the bytes in the message.
     """
 
     base: int
@@ -50,7 +50,7 @@ class PackedNumbers:
         """Parse the message without unpacking the numbers.
 
         Raises:
-            CorruptDataError: the bytes are not a whole number of offsets, or a number has more than 64 bits.
+            CorruptDataError: the data ends within an offset, or a number has more than 64 bits.
         """
         form = message.WhichOneof("array")
         if form is None:
@@ -62,7 +62,9 @@ class PackedNumbers:
             "u64_array": (0, message.u64_array.values),
         }[form]
         if len(data) % dtype.itemsize:
-            raise CorruptDataError(f"{what}: {len(data)} bytes are not a whole number of row ids")
+            raise CorruptDataError(
+                f"{what}: a list of row ids has {len(data)} bytes, expected a multiple of {dtype.itemsize}"
+            )
         numbers = cls(base, np.frombuffer(data, dtype))
         if len(numbers) and numbers.high > _MAX:
             raise CorruptDataError(f"{what}: row id {numbers.high} has more than 64 bits")
@@ -92,7 +94,7 @@ class PackedNumbers:
         return self.offsets[positions].astype(np.uint64) + np.uint64(self.base)
 
     def offsets_of(self, numbers: _Numbers) -> npt.NDArray[Any]:
-        """Return the stored offsets of numbers, which must be between the smallest and the largest number."""
+        """Convert numbers, which must be between the smallest and the largest number of the list, to offsets."""
         return (numbers - np.uint64(self.base)).astype(self.offsets.dtype)
 
 
@@ -100,7 +102,7 @@ def encode_numbers(numbers: _Numbers, low: int, high: int) -> pb_rowids.EncodedU
     """Encode a list in the narrowest form.
 
     Args:
-        numbers: the numbers, at least one, in any order.
+        numbers: one or more numbers, in any order.
         low: the smallest number.
         high: the largest number.
     """

@@ -1,26 +1,26 @@
-"""Feature flags: two bit sets in every manifest, one for the features that readers must support and one for writers.
+"""Feature flags: two bit sets in every manifest, one of features for readers and one of features for writers.
 
-A program that finds an unknown bit must not use the version. Both bit sets (words) are recomputed from the content at
-every commit; only the sticky bits are copied from the previous version.
+A reader or writer that finds an unknown bit must not use the version. Both bit sets (words) are recomputed from the
+content at every commit; only the sticky bits are copied from the previous version.
 
 =======  ======================================  ======  ======  ==============================================
-value    meaning                                 reader  writer  here
+value    meaning                                 reader  writer  in this library
 =======  ======================================  ======  ======  ==============================================
 1        some fragment has a deletion file       x       x       read and kept
-2        rows have stable ids                    x       x       carried; new rows get ids
+2        rows have stable ids                    x       x       kept; new rows get ids
 4        left over from early 2.x releases                       ignored, not kept
 8        the table config is not empty                   x       kept
-16       some files live in base paths           x       x       read and kept
+16       some files are in base paths            x       x       read and kept
 32       transactions are only inline                    x       ignored, not kept
-64        data overlays                           x       x       refused, unless the environment has them
-128      an index stores extra columns           x       x       carried
-256      data files of several versions          x       x       sticky; both words or neither
+64        data overlays                           x       x       refused, unless enabled in the environment
+128      an index stores extra columns           x       x       kept
+256      data files have several versions        x       x       sticky; both words or neither
 512      unknown purpose                                         refused
 1024     fragment reuse maps in files            x       x       read; writing refused; both words or neither
 2048     row lineage in hidden columns           x       x       read (columns skipped) and kept
 4096     unassigned                                              refused
 8192     clustering                                              refused
-16384    managed blobs                           x       x       read; writing refused
+16384    managed blobs                           x       x       read; writing refused; both words or neither
 32768    field ids are never reused                      x       kept; set with ``max_allocated_field_id``
 65536    seeds of zone writes                    x       x       refused; both words or neither
 others   unknown                                                 refused
@@ -47,7 +47,7 @@ __all__ = ["FeatureFlag", "derive_flags", "require_readable", "require_writable"
 
 
 class FeatureFlag(IntFlag):
-    """The flags with known names."""
+    """The feature flags that have names."""
 
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2
@@ -89,7 +89,7 @@ def require_readable(message: pb_table.Manifest) -> None:
     """Check that this library may read a version.
 
     Raises:
-        UnsupportedFeatureFlagError: a reader flag is unknown; the message contains the flag.
+        UnsupportedFeatureFlagError: a reader flag is not supported; the message contains the flag.
         CorruptDataError: the flags are inconsistent with each other or with the content.
     """
     _check_pairs(message)
@@ -107,16 +107,16 @@ def require_writable(message: pb_table.Manifest) -> None:
 def derive_flags(
     message: pb_table.Manifest, *, index_section: bytes | None, stable_row_ids: bool, previous: pb_table.Manifest
 ) -> tuple[int, int]:
-    """Compute both words for a new version.
+    """Compute the feature flags of a new version.
 
     Args:
         message: the new version's content.
         index_section: the new version's serialized index section.
         stable_row_ids: whether rows of the table get stable ids; this is decided when the table is created.
-        previous: the previous version, for the sticky bits.
+        previous: the previous version, from which the sticky bits are copied.
 
     Returns:
-        (reader word, writer word).
+        The flags for readers, and the flags for writers.
     """
     both = FeatureFlag(0)
     totals = FragmentTotals.of(message)
@@ -183,7 +183,7 @@ def _check_pairs(message: pb_table.Manifest) -> None:
 def _refuse(unknown: int, verb: str, version: int) -> None:
     if unknown:
         raise UnsupportedFeatureFlagError(
-            f"version {version} needs feature flag {_names(unknown)} to {verb}; this library does not support it",
+            f"version {version}: cannot {verb} the table: unsupported feature flags: {_names(unknown)}",
             flags=unknown,
             version=version,
         )

@@ -1,8 +1,8 @@
 """Field ids: the ids in use, and the next id to assign.
 
-An id is in use while the schema, a data file or a data overlay refers to it, so the id of a dropped column is reused
-once its last file has been removed. A table whose manifest records the highest assigned id (``max_allocated_field_id``)
-never assigns an id twice.
+An id is in use while the schema, a data file, or a data overlay refers to it, so the id of a dropped column is reused
+once the last file with the column has been removed. A table whose manifest records the highest assigned id
+(``max_allocated_field_id``) never assigns an id twice.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -37,10 +37,10 @@ def highest_field_id(message: pb_table.Manifest) -> int:
 
 
 def with_relatives(fields: Iterable[pb_file.Field], field_ids: Collection[int]) -> frozenset[int]:
-    """Return some fields and all their ancestors and descendants.
+    """Return the ids of some fields and of all their ancestors and descendants.
 
-    Data files list the fields that own a column, while an index may refer to a list or struct; if the values of one
-    change, so do the values of the other.
+    Data files list the fields that own a column, while an index may refer to a list or struct. If the values of a field
+    change, so do the values of its ancestors and descendants.
 
     Args:
         fields: the fields of the schema; a parent precedes its children.

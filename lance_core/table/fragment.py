@@ -1,4 +1,4 @@
-"""Fragment: a horizontal slice of a table: one or more data files that contain different columns of the same rows.
+"""Fragment: a horizontal slice of a table, with one or more data files for different columns of the same rows.
 
 The record wraps the ``DataFragment`` message and parses only what is needed. Parts that this library keeps without
 interpreting them (row id and version sequences, overlays, clustering, metadata) are therefore preserved by every
@@ -45,7 +45,7 @@ class Fragment:
         fragment_id: int = 0,
         deletion: DeletionFile | None = None,
     ) -> Self:
-        """Return a fragment that consists of some files, without row ids."""
+        """Return a fragment that consists of the given files and has no row ids."""
         return cls(
             pb_table.DataFragment(
                 id=fragment_id,
@@ -57,7 +57,7 @@ class Fragment:
 
     @property
     def id(self) -> int:
-        """The id, unique in the lineage of the table; 0 in a transaction means "not assigned yet"."""
+        """The fragment id, unique in the history of the table; 0 in a transaction means "not assigned yet"."""
         return self.message.id
 
     @property
@@ -72,7 +72,7 @@ class Fragment:
 
     @property
     def physical_rows(self) -> int:
-        """Number of rows in the data files, including deleted rows."""
+        """Number of rows in each data file, including deleted rows."""
         return self.message.physical_rows
 
     @property
@@ -91,7 +91,7 @@ class Fragment:
         return self.message.physical_rows - self.message.deletion_file.num_deleted_rows
 
     def with_deletion(self, deletion: pb_table.DeletionFile | None) -> Self:
-        """Return a copy with a new deletion file, or None for none; all other content is kept, including row ids."""
+        """Return a copy with a new deletion file, or with none if ``deletion`` is None; all other content is kept."""
         message = pb_table.DataFragment()
         message.CopyFrom(self.message)
         message.ClearField("deletion_file")
@@ -107,12 +107,12 @@ class Fragment:
         return type(self)(message)
 
     def live_field_ids(self) -> set[int]:
-        """Return the ids of the fields that have a column in some file."""
+        """Return the ids of the fields that have a column in a data file."""
         return {field_id for file in self.message.files for field_id in file.fields if field_id >= 0}
 
 
 class Fragments(Sequence[Fragment]):
-    """The fragments of a version, each wrapped on access: most operations on a large table access only a few.
+    """The fragments of a version. Each is wrapped on access, as most operations on a large table access only a few.
 
     Args:
         messages: the fragment messages of the manifest; never changed.
@@ -125,7 +125,7 @@ class Fragments(Sequence[Fragment]):
         self._messages = messages
 
     def __len__(self) -> int:
-        """Return the number of entries."""
+        """Return the number of fragments."""
         return len(self._messages)
 
     @overload

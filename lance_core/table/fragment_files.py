@@ -27,13 +27,13 @@ def field_files(fragment: pb_table.DataFragment) -> Mapping[int, tuple[int | Non
 
 
 def rewritten_fields(before: pb_table.DataFragment, after: pb_table.DataFragment) -> frozenset[int]:
-    """Return the fields whose file changed, including fields that gained or lost their file."""
+    """Return the ids of the fields whose file changed, including fields that gained or lost their file."""
     old, new = field_files(before), field_files(after)
     return frozenset(field_id for field_id, _ in old.items() ^ new.items())
 
 
 def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment) -> list[pb_table.DataFile]:
-    """Return the files of a fragment that it did not have before."""
+    """Return the files that a fragment did not have before; all files if ``before`` is None."""
     known = set() if before is None else {_place(file) for file in before.files}
     return [file for file in after.files if _place(file) not in known]
 
@@ -44,7 +44,7 @@ def only_new_files(
     """Return each fragment with only its new files; fragments without new files are omitted.
 
     Args:
-        before: the old fragments, by fragment id.
+        before: the old fragments, keyed by fragment id.
         after: the new fragments.
     """
     parts = ((fragment, new_files(before.get(fragment.id), fragment)) for fragment in after)
@@ -68,7 +68,7 @@ def drop_dead_files(fragment: pb_table.DataFragment, field_ids: Collection[int] 
 
     Args:
         fragment: the fragment to change.
-        field_ids: ids of all fields in the schema; None to remove only files in which all fields are marked as dead.
+        field_ids: ids of all fields in the schema; if None, only files whose fields are all marked as dead are removed.
 
     Returns:
         Whether a file was removed.

@@ -1,15 +1,15 @@
-"""The system index ``__lance_frag_reuse``: records which fragments replaced others, for indices not yet remapped.
+"""The system index ``__lance_frag_reuse``: records which fragments replaced others, for indices that were not remapped.
 
 A compaction that defers the remapping of indices leaves them unchanged, so their bitmaps still list the old fragments.
-Such an index nevertheless covers the new fragments: readers of its bitmap replace the old fragments of a group with the
-new fragments, compaction by compaction, if the index covers all of the old fragments. ::
+Such an index nevertheless covers the new fragments: for one compaction after another, readers of its bitmap replace the
+old fragments of each group with the new fragments, provided that the index covers all of the old fragments. ::
 
     index on b       {0, 1, 2}
     compaction       0, 1, 2  ->  3
     covers           {3}
 
-So a fragment id can be removed only from an updated bitmap. Records in a separate file, or in the tagged form, are not
-supported; the coverage of an index on such a table is unknown.
+Therefore, a bitmap must be updated before a fragment id is removed from it. Records in a separate file, or in the
+tagged form, are not supported; the coverage of an index on such a table is unknown.
 
 Source: ``lance.table.FragmentReuseIndexDetails``; behavior of pylance 14.0.2.
 """
@@ -46,7 +46,7 @@ class FragmentReuse:
 
     @classmethod
     def of(cls, indices: Iterable[pb_table.IndexMetadata]) -> FragmentReuse:
-        """Return the records of a table's indices; empty if no compaction deferred the remapping."""
+        """Read the records from a table's indices; there are none if no compaction deferred the remapping."""
         groups: list[tuple[frozenset[int], frozenset[int]]] = []
         for index in indices:
             if index.name == FRAGMENT_REUSE_INDEX:
@@ -66,7 +66,7 @@ class FragmentReuse:
     def present_fragments(self, covered: BitMap) -> BitMap:
         """Return the fragments that an index with the given bitmap covers; empty if unknown.
 
-        Old fragments of a group that the index covers only partly are omitted.
+        If the index covers only some of the old fragments of a group, these are omitted.
         """
         # Imported on first use: few tables have an index.
         from pyroaring import BitMap

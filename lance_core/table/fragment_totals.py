@@ -1,9 +1,9 @@
-"""FragmentTotals: totals over all fragments of a version, without creating an object for each.
+"""FragmentTotals: totals over all fragments of a version, without creating an object for each fragment.
 
 A manifest of ten thousand fragments contains ten thousand messages, each with nested messages. Protobuf decodes them in
 a millisecond; creating a Python object for each takes ten times as long. The totals needed to open a table (format
 versions, whether row counts are recorded, the sums) are therefore read by column: if a message that is declared as
-singular occurs several times, the decoder merges the occurrences, and its repeated fields contain the values of all.
+singular occurs several times, the decoder merges the occurrences, and the merged repeated fields contain all values.
 
 A value of 0 is not serialized. If a column has fewer values than there are messages, the missing values are zeros; if
 it matters which messages have zeros, the messages themselves are read.
@@ -42,8 +42,8 @@ class FragmentTotals:
 
     Attributes:
         message: the manifest; later changes to it do not affect the totals.
-        columns: the merged fragments.
-        counts: the nested messages of the fragments, not decoded.
+        columns: the fields of all fragments, merged by column.
+        counts: the nested messages of all fragments, for counting; they are not decoded.
         may_have_dead_fields: whether a data file may list a field as dead; False means that none does.
     """
 
@@ -54,7 +54,7 @@ class FragmentTotals:
 
     @classmethod
     def of(cls, message: pb_table.Manifest) -> Self:
-        """Decode the fragments again, by column."""
+        """Return the totals of a manifest, whose fragments are decoded again by column."""
         data = message.SerializeToString()
         columns = pb_columns.ManifestColumns.FromString(data).fragments
         counts = pb_columns.ManifestCounts.FromString(data).fragments
@@ -162,7 +162,7 @@ class FragmentTotals:
         return found if found >= 0 else None
 
     def version_pairs(self) -> frozenset[VersionPair]:
-        """Return the version pairs that occur among the data files."""
+        """Return the pairs of major and minor format version that occur among the data files."""
         majors = _distinct(self.columns.files.file_major_version, self.num_files)
         minors = _distinct(self.columns.files.file_minor_version, self.num_files)
         if len(majors) <= 1 and len(minors) <= 1:

@@ -19,13 +19,13 @@ _UUID_BYTES: Final = 16
 
 
 def index_directories(section: bytes | None) -> dict[str, int | None]:
-    """Map the name of each index directory below ``_indices/`` to the id of its base path; None for the table's root.
+    """Map the name of each index directory to the id of its base path, or to None for the table's own root.
 
     Args:
         section: serialized ``IndexSection``; None if there is no index.
 
     Raises:
-        CorruptDataError: the bytes are not an index section, or an index has no valid id.
+        CorruptDataError: the bytes are not an index section, or the id of an index is not a UUID.
     """
     if section is None:
         return {}
@@ -38,7 +38,7 @@ def index_directories(section: bytes | None) -> dict[str, int | None]:
         raw = index.uuid.uuid
         if len(raw) != _UUID_BYTES:
             raise CorruptDataError(
-                f"index {index.name!r}: its id has {len(raw)} bytes, expected {_UUID_BYTES}",
+                f"index {index.name!r}: the id has {len(raw)} bytes, expected {_UUID_BYTES}",
                 expected=_UUID_BYTES,
                 found=len(raw),
             )

@@ -1,8 +1,8 @@
 """The index section: the indices of a version.
 
-Indices are kept without being interpreted: a commit that does not move old rows copies the section byte for byte. An
-index covers the fragments in its bitmap; rows of other fragments are scanned. So a new fragment is simply not indexed,
-and a fragment id in the bitmap that no longer exists is harmless.
+Indices are kept without being interpreted: a commit that does not move existing rows copies the section byte for byte.
+An index covers the fragments in its bitmap; rows of other fragments are scanned. Therefore, a new fragment is simply
+not indexed, and the id of a removed fragment in the bitmap is harmless.
 
 Source: ``lance.table.IndexSection``; behavior of pylance 14.0.2.
 """
@@ -46,7 +46,7 @@ def is_system_index(name: str) -> bool:
 
 
 def type_name(index: pb_table.IndexMetadata) -> str:
-    """Return the message name of the index's parameters, such as "BTreeIndexDetails"; empty if unknown."""
+    """Return the name of the message type of the index parameters, such as "BTreeIndexDetails"; empty if unknown."""
     return index.index_details.type_url.rpartition("/")[2].rpartition(".")[2]
 
 
@@ -65,9 +65,9 @@ class IndexSummary:
 
     Attributes:
         name: name of the index; all segments of an index have the same name.
-        field_ids: the indexed fields; empty for system indices.
-        covering_field_ids: fields whose values the index also stores.
-        fragment_bitmap: serialized Roaring bitmap of the fragments that the index covers; empty if not recorded, as by
+        field_ids: ids of the indexed fields; empty for system indices.
+        covering_field_ids: ids of other fields whose values the index also stores.
+        fragment_bitmap: serialized Roaring bitmap of the fragments that the index covers; empty if not recorded, as in
             releases before 0.8.
     """
 
@@ -91,7 +91,7 @@ class IndexSummary:
 
 
 def parse_index_section(section: bytes | None) -> tuple[IndexSummary, ...]:
-    """Return the indices of a serialized ``IndexSection``; an empty tuple for None.
+    """Return the indices of a serialized ``IndexSection``; an empty tuple if ``section`` is None.
 
     Raises:
         CorruptDataError: the bytes are not an index section.
@@ -122,4 +122,4 @@ def _bitmap(name: str, data: bytes) -> BitMap | None:
     try:
         return BitMap.deserialize(data)
     except (ValueError, IndexError, MemoryError) as error:
-        raise CorruptDataError(f"index {name!r}: its fragment bitmap cannot be read: {error}") from error
+        raise CorruptDataError(f"index {name!r}: the fragment bitmap cannot be read: {error}") from error

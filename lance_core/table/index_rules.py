@@ -1,23 +1,24 @@
-"""Effects of a commit on the indices of a table, which this library cannot read.
+"""Effects of a commit on a table's indices. This library cannot read the indices themselves.
 
 An index covers the rows of the fragments in its bitmap; rows of other fragments are scanned. A bitmap may list
-fragments that no longer exist, but never one whose current values the index does not contain. So:
+fragments that no longer exist, but must not list a fragment whose current values the index does not contain:
 
 ==============================  ====================================================================
-a commit …                      the index section
+change by the commit            effect on the index section
 ==============================  ====================================================================
-adds, deletes or moves rows     is unchanged, byte for byte
-changes values in place         loses the fragment, in every index on one of the fields
-drops a field                   loses every index on it
-moves rows that keep their id   may gain the new fragment: if the index has row ids, covers all
-                                fragments that the rows came from, and is on none of the changed fields
+rows added, deleted, or moved   none; the section is copied byte for byte
+values changed in place         the fragment is removed from every index on one of the changed fields
+field dropped                   every index on the field is removed
+rows moved, keeping their ids   the new fragment is added to every index that contains row ids,
+                                covers all fragments that the rows came from, and is on none of the
+                                changed fields
 ==============================  ====================================================================
 
-An index that has lost its last fragment, or never had one, is kept to preserve its name and parameters, once per name.
-System indices are not changed.
+If all indices with the same name cover no fragments, one of them is kept to preserve its name and parameters. System
+indices are not changed.
 
-Every function takes and returns a serialized ``IndexSection``, None for "no index", and returns its argument if nothing
-changes.
+The functions ``with_*`` and ``without_*`` take and return a serialized ``IndexSection``, or None if there is no index.
+They return their argument if nothing changes.
 
 Source: ``lance.table.IndexSection``; behavior of pylance 14.0.2.
 """
@@ -59,11 +60,11 @@ _HOLD_ROW_IDS: Final = frozenset(
         "VectorIndexDetails",
     }
 )
-"""Kinds of indices that contain stable row ids. All other kinds contain row addresses, which change if rows move."""
+"""Index types that contain stable row ids. All other types contain row addresses, which change if rows move."""
 
 
 def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
-    """Return the indices of a section, in their order.
+    """Return the indices of a serialized ``IndexSection``, in order; an empty list if ``section`` is None.
 
     Raises:
         CorruptDataError: the bytes are not an index section.
@@ -77,10 +78,10 @@ def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
 
 
 def without_fragments(section: bytes | None, fragment_ids: Collection[int], field_ids: Collection[int]) -> bytes | None:
-    """Remove fragments in which some fields have new values from the indices on these fields.
+    """Remove fragments from the indices on some fields, because these fields have new values in the fragments.
 
     An index that a compaction did not remap lists the old fragments but covers the new ones: the new fragments are
-    first added to its bitmap. If the new fragments are unknown, the index loses every fragment.
+    first added to its bitmap. If the new fragments are unknown, every fragment is removed from the index.
     """
     if section is None or not fragment_ids or not field_ids:
         return section
@@ -101,8 +102,8 @@ def without_rewritten_fields(
     """Remove fragments from the indices on fields whose data file changed.
 
     Args:
-        section: the section.
-        pairs: pairs of a fragment before and after the change.
+        section: the serialized ``IndexSection``; None if there is no index.
+        pairs: each changed fragment, before and after the change.
         fields: the fields of the schema.
     """
     if section is None:
@@ -119,13 +120,13 @@ def without_rewritten_fields(
 def with_moved_fragments(
     section: bytes | None, *, new_ids: Sequence[int], source_ids: Collection[int], field_ids: Collection[int]
 ) -> bytes | None:
-    """Extend indices to new fragments whose rows, with the same ids, were in fragments that the indices cover.
+    """Add new fragments, whose rows kept their ids, to the indices that cover all fragments the rows came from.
 
     Args:
-        section: the section.
-        new_ids: fragments that contain only moved rows.
-        source_ids: every fragment from which a row was moved.
-        field_ids: fields whose values changed in the move.
+        section: the serialized ``IndexSection``; None if there is no index.
+        new_ids: ids of the fragments that contain only moved rows.
+        source_ids: ids of all fragments from which rows were moved.
+        field_ids: ids of the fields whose values changed in the move.
     """
     if section is None or not new_ids or not source_ids:
         return section
@@ -143,11 +144,11 @@ def with_moved_fragments(
 
 
 def without_dropped_fields(section: bytes | None, field_ids: Collection[int]) -> bytes | None:
-    """Drop the indices on fields that the schema does not have.
+    """Remove the indices on fields that are not in the schema.
 
     Args:
-        section: the section.
-        field_ids: every field of the schema.
+        section: the serialized ``IndexSection``; None if there is no index.
+        field_ids: ids of all fields in the schema.
     """
     indices = decode_index_section(section)
     known = set(field_ids)
@@ -156,7 +157,7 @@ def without_dropped_fields(section: bytes | None, field_ids: Collection[int]) ->
 
 
 def without_empty_indices(section: bytes | None) -> bytes | None:
-    """Drop the indices that cover no fragment, except one index per name."""
+    """Remove the indices that cover no fragments, but keep at least one index for each name."""
     indices = decode_index_section(section)
     kept = [
         index for index in indices if is_system_index(index.name) or index in _segments_to_keep(indices, index.name)

@@ -1,7 +1,8 @@
 """Base paths inside the table's own directories, in which a cleanup searches for orphaned files.
 
-Manifests refer to the files there as files of a base, not of the root, so they look like orphaned files. This library
-rejects such a base when it is declared, but other implementations accept it, so a cleanup keeps all files in it.
+Manifests refer to files in such a base path as files of the base, not of the root, so the files look orphaned. This
+library rejects such a base path when it is declared, but other implementations accept it. Therefore, a cleanup keeps
+all files in it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _DIRECTORIES: Final = (
 
 
 def inner_directories(root: str, paths: Iterable[str]) -> set[str]:
-    """Return the base paths inside directories of a table, each relative to its root and with a trailing slash.
+    """Return the base paths inside directories of a table, relative to the table's root and with a trailing slash.
 
     Stores are not distinguished: the result may contain more directories than necessary, but never fewer.
 
@@ -62,7 +63,7 @@ def refuse_inner_bases(root: str, paths: Iterable[str]) -> None:
         if _inner(root, path) is not None:
             raise InvalidInputError(
                 f"base path {path!r} is inside a directory of the table at {root}, where cleanups remove unreferenced "
-                "files; choose a location outside",
+                "files; choose a location outside the table",
                 path=path,
             )
 

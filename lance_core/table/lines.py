@@ -1,6 +1,7 @@
 """The lines of a dataset: the main branch and all other branches, each with its own versions.
 
-A branch that was deleted and recreated is a different line with the same name; the branch records distinguish the two.
+If a branch is deleted and recreated, the old and the new branch are different lines with the same name. Their branch
+records distinguish them.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["identity_of", "line_identity", "line_of", "main_line", "planned_line", "read_record"]
 
 _CLOCK_SKEW_SECONDS: Final = 300
-"""A version counts as newer than a branch only if the difference exceeds this assumed clock skew between writers."""
+"""Assumed clock skew between writers: a version is newer than a branch only if their times differ by more than this."""
 
 
 def main_line(log: VersionLog, branch: str) -> VersionLog:
-    """Return the version log of the main branch of a dataset, given that of any line."""
+    """Return the version log of the main branch of a dataset, given the version log of any line."""
     root = main_root(log.root, branch)
     return log if root == log.root else log.at(root)
 
@@ -61,15 +62,16 @@ def read_record(main: VersionLog, branch: str) -> BranchRecord:
 
 
 def identity_of(record: BranchRecord) -> tuple[Hashable, int]:
-    """Return the identity of a recorded branch, and its creation time in seconds since the epoch."""
+    """Return the identity of a branch: its forks, and its creation time in seconds since the epoch."""
     return record.forks, record.created_at
 
 
 def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
-    """Return the identity of the line of a version that was opened earlier, as the basis of a planned change.
+    """Return the identity of the line that a change is planned for, given the version that the change is based on.
 
     Returns:
-        None for the main branch; a value that no line has if the branch has been recreated since.
+        None for the main branch. If the branch has been recreated since, the result is a value that differs from the
+        identity of every line.
 
     Raises:
         RefNotFoundError: the branch was deleted.
@@ -96,7 +98,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:
-    """Return the version log of a branch, given that of the main branch; None or "main" means the main branch.
+    """Return the version log of a branch, given the main branch's log; None or "main" means the main branch.
 
     Raises:
         RefNotFoundError: the name is not a valid branch name.

@@ -2,7 +2,7 @@
 
 A version *is* its manifest: one file below ``_versions/`` that lists the schema, every fragment, and the table's
 settings. The record keeps the whole parsed message, so that a commit inherits everything that the operation does not
-mention, including fields that this library does not interpret. Values that old releases recorded wrongly are corrected
+change, including fields that this library does not interpret. Values that old releases recorded wrongly are corrected
 (:mod:`~lance_core.table.old_writers`).
 
 Source: ``lance.table.Manifest``; files of pylance 14.0.2.
@@ -50,9 +50,9 @@ class Manifest:
         message: the protobuf message; never changed.
         naming: the naming scheme of the table's manifests.
         index_section: serialized ``IndexSection``; None if there is no index.
-        transaction: serialized inline ``Transaction``; None if it is only in a file, or missing.
+        transaction: serialized ``Transaction`` if it is stored inline; None otherwise.
         dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
-        as_written: the uncorrected content of the file, if an old release recorded wrong values; None otherwise.
+        as_written: the uncorrected content of the file if an old release recorded wrong values; None otherwise.
     """
 
     message: pb_table.Manifest
@@ -110,7 +110,7 @@ class Manifest:
         stable_row_ids: bool = False,
         naming: ManifestNaming = ManifestNaming.V2,
     ) -> Self:
-        """Return the state before the first version: version 0, no fields, no fragments."""
+        """Return the state before the first version: version 0, without fields or fragments."""
         flags = int(FeatureFlag.STABLE_ROW_IDS) if stable_row_ids else 0
         message = pb_table.Manifest(
             data_format=pb_table.Manifest.DataStorageFormat(file_format=FILE_FORMAT, version=file_version.value),
@@ -136,18 +136,18 @@ class Manifest:
 
     @property
     def base_paths(self) -> tuple[BasePath, ...]:
-        """The locations of files outside the root."""
+        """The base paths: locations of files outside the table's root."""
         return tuple(map(BasePath.from_proto, self.message.base_paths))
 
     @property
     def file_version(self) -> LanceFileVersion:
-        """The data file version that writes use by default.
+        """The format version that new data files have by default.
 
-        Early manifests do not record it; it is then the version of their data files, which all have the same version.
+        Early manifests do not record it; it is then the version of the data files, which all have the same version.
 
         Raises:
-            UnsupportedVersionError: the table's format is not Lance, or its version is unknown.
-            CorruptDataError: the version is not recorded, and that of the first data file is one that no release wrote.
+            UnsupportedVersionError: the data files are not in the Lance format, or the format version is unknown.
+            CorruptDataError: the version is not recorded, and no release ever wrote the version of the first data file.
         """
         if not self.message.HasField("data_format"):
             return self._version_by_files()
@@ -160,7 +160,7 @@ class Manifest:
         found = next((each for each in LanceFileVersion if each.value == data_format.version), None)
         if found is None:
             raise UnsupportedVersionError(
-                f"version {self.version}: unknown data file version {data_format.version!r} of the table; "
+                f"version {self.version}: unknown data file version {data_format.version!r}; "
                 f"expected one of {', '.join(each.value for each in LanceFileVersion)}",
                 version=data_format.version,
             )
@@ -168,7 +168,7 @@ class Manifest:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether rows have stable ids; decided when the table was created."""
+        """Whether rows have stable ids; this is decided when the table is created."""
         return bool(self.message.reader_feature_flags & FeatureFlag.STABLE_ROW_IDS)
 
     @property
@@ -188,17 +188,17 @@ class Manifest:
             totals: the totals of this manifest, if the caller has them.
 
         Raises:
-            UnsupportedFeatureFlagError: a flag is unknown.
+            UnsupportedFeatureFlagError: a flag is not supported.
             UnsupportedVersionError: the table, or a data file, has an unsupported format version; the message contains
                 the file and the version.
             CorruptDataError: the flags are inconsistent, a fragment of a table with stable row ids has no row ids, or a
-                data file has a different version from the table although mixing is not allowed.
+                data file has a different version from the table although the table does not allow mixed versions.
         """
         require_readable(self.message)
         own = self.file_version.require_readable()
         if self.mixes_file_versions and own.is_legacy:
             raise CorruptDataError(
-                f"version {self.version}: all data files of a table of format {own.value} must have the same version"
+                f"version {self.version}: in a table of format {own.value}, all data files must have the same version"
             )
         totals = FragmentTotals.of(self.message) if totals is None else totals
         self._check_numbers(totals)

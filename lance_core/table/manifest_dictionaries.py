@@ -1,15 +1,14 @@
 """Values of dictionary columns, stored in the manifests of 0.1 tables.
 
 Data files of format 0.1 contain only the indices of a dictionary column; all files of the table share the same values.
-The values precede all other sections of the manifest file, and ``Field.dictionary`` of the field records their
-position::
+The values precede all other sections of the manifest file, and ``Field.dictionary`` records their position::
 
     strings, binaries     bytes | i64 offset[n + 1]     position of the offsets, n; offsets are file positions
     integers              value[n]                      position of the values, n
 
 Every commit writes them again, because their positions are specific to one manifest file. An empty string or binary is
-read as null: the format has no other null. Manifests of tables in other formats also have the message
-``Field.dictionary``; it has no meaning there and is kept unchanged.
+read as null, because the format cannot represent null in any other way. Manifests of tables in other formats also
+contain the message ``Field.dictionary``; it has no meaning there and is kept unchanged.
 
 Source: ``lance.file.Dictionary``; manifests of pylance 14.0.2, byte for byte.
 """
@@ -38,7 +37,7 @@ _LEGACY_PAIRS: Final = ((0, 0), (0, 1), (0, 2))
 
 
 def parse_dictionaries(message: pb_table.Manifest, buffer: pa.Buffer | bytes, path: str) -> dict[int, pa.Array]:
-    """Read the values of all dictionary columns that have values; only tables of format 0.1 have such columns.
+    """Read the values of the dictionary columns; only manifests of tables of format 0.1 contain such values.
 
     Args:
         message: the manifest.
@@ -46,7 +45,7 @@ def parse_dictionaries(message: pb_table.Manifest, buffer: pa.Buffer | bytes, pa
         path: path of the file, for error messages.
 
     Returns:
-        Maps field ids to dictionary values.
+        The dictionary values of each column, keyed by field id.
 
     Raises:
         CorruptDataError: the values are outside the file or invalid for their type.
@@ -81,8 +80,8 @@ def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa
 
     Args:
         message: the manifest, in which ``Field.dictionary`` is set. For fields without values, it is cleared in a 0.1
-            table and empty in all other tables, as in the reference.
-        dictionaries: maps field ids to values; values without a field in the manifest are omitted.
+            table and empty in all other tables, as in the reference implementation.
+        dictionaries: maps field ids to values; values of fields that are not in the manifest are omitted.
 
     Returns:
         The serialized values.
@@ -154,7 +153,9 @@ def _written(values: pa.Array, position: int) -> tuple[bytes, bytes]:
 
 def _require(data: pa.Buffer, offset: int, num_bytes: int) -> None:
     if offset + num_bytes > data.size:
-        raise CorruptDataError(f"{num_bytes} bytes at position {offset} are outside the file of {data.size} bytes")
+        raise CorruptDataError(
+            f"{num_bytes} bytes at position {offset} extend past the end of the file ({data.size} bytes)"
+        )
 
 
 def _has_offsets(data_type: pa.DataType) -> bool:

@@ -1,9 +1,9 @@
-"""ManifestDraft: the next version of a table, while an operation builds it.
+"""ManifestDraft: the next version of a table while an operation builds it.
 
 A draft starts as a copy of the previous version. The operation makes its changes; ``seal`` sets the values that every
 commit sets (version, time, flags, writer, transaction) and serializes the manifest.
 
-Any commit drops fragments without live rows.
+Every commit removes fragments without live rows.
 
 Ids only increase: fragment ids continue after the highest id ever used, and row ids after the highest id ever assigned,
 even if every fragment is replaced.
@@ -48,7 +48,7 @@ class SealedManifest:
     """A manifest ready to be committed.
 
     Attributes:
-        manifest: the record.
+        manifest: the parsed manifest.
         data: the content of the manifest file.
     """
 
@@ -57,12 +57,12 @@ class SealedManifest:
 
 
 class ManifestDraft(DraftContent):
-    """The version after ``previous``, being built.
+    """The version that follows ``previous``, while it is being built.
 
     Args:
         previous: the previous version; :meth:`Manifest.empty` for a new table.
-        content: the version with the initial content; None for ``previous``. For counters, the draft uses the higher
-            value of the two versions; sticky flags are set if either version has them.
+        content: the version whose content the draft starts from; if None, ``previous``. Counters start with the higher
+            of the values in ``content`` and ``previous``; sticky flags are set if either version has them.
 
     Raises:
         CorruptDataError: the version to start from lists two fragments with the same id, or an id of more than 32 bits.
@@ -95,19 +95,19 @@ class ManifestDraft(DraftContent):
         keeps_ids: bool = False,
         hidden: HiddenColumns = no_hidden_columns,
     ) -> list[int]:
-        """Add new fragments whose first rows may already have been in the table and keep their row ids.
+        """Add new fragments that may begin with rows moved from other fragments; moved rows keep their row ids.
 
         Args:
             fragments: the new fragments.
-            sources: the fragments that contained the rows, the most likely first.
-            keeps_ids: whether to keep the ids of fragments, except 0.
-            hidden: reads hidden columns of the sources and of the fragments.
+            sources: the fragments that contained the moved rows, the most likely first.
+            keeps_ids: whether to keep fragment ids other than 0.
+            hidden: function that reads hidden columns of the sources and of the new fragments.
 
         Returns:
-            The ids of the fragments.
+            The ids of the new fragments.
 
         Raises:
-            InvalidInputError: an id is already in use, or a row id was never assigned.
+            InvalidInputError: a fragment id is already in use, or a row id was never assigned.
         """
         ids = []
         for fragment in fragments:
@@ -129,12 +129,12 @@ class ManifestDraft(DraftContent):
         """Add fragments that contain existing rows of the table; their row ids and reserved fragment ids are kept.
 
         Raises:
-            InvalidInputError: an id is in use.
+            InvalidInputError: a fragment id is already in use, or occurs twice.
         """
         present = {fragment.id for fragment in self._message.fragments}
         reserved = [fragment.id for fragment in fragments if fragment.id]
         if len(present.union(reserved)) != len(present) + len(reserved):
-            raise InvalidInputError(f"new fragment ids {reserved[:20]} are already in use, or occur twice")
+            raise InvalidInputError(f"new fragment ids must be unused and unique, found {reserved[:20]}")
         if reserved and max(reserved) >= self._next_fragment_id:
             self._take_fragment_ids(max(reserved) + 1 - self._next_fragment_id)
         for fragment in fragments:
@@ -144,7 +144,7 @@ class ManifestDraft(DraftContent):
         self._message.fragments.sort(key=lambda message: message.id)
 
     def reserve_fragment_ids(self, num_fragments: int) -> None:
-        """Mark ids as used without adding fragments."""
+        """Mark the next fragment ids as used without adding fragments."""
         self._take_fragment_ids(num_fragments)
 
     def remove_fragments(self, fragment_ids: Collection[int]) -> None:
@@ -174,7 +174,7 @@ class ManifestDraft(DraftContent):
             if update.physical_rows != fragment.physical_rows:
                 raise InvalidInputError(
                     f"fragment {fragment.id} has {fragment.physical_rows} rows in version {self._previous.version}, "
-                    f"expected {update.physical_rows}",
+                    f"but the operation records {update.physical_rows}",
                     expected=fragment.physical_rows,
                     found=update.physical_rows,
                 )
@@ -192,16 +192,16 @@ class ManifestDraft(DraftContent):
                 fragment.CopyFrom(changed[fragment.id])
 
     def set_row_counts(self, counts: Mapping[int, int]) -> None:
-        """Record the number of rows of each fragment, including deleted rows, keyed by fragment id."""
+        """Record row counts, including deleted rows; ``counts`` maps fragment ids to numbers of rows."""
         for fragment in self._message.fragments:
             fragment.physical_rows = counts.get(fragment.id, fragment.physical_rows)
 
     def drop_fragments(self) -> None:
-        """Remove every fragment. Ids are not reset."""
+        """Remove every fragment. The id counters are not reset."""
         del self._message.fragments[:]
 
     def drop_dead_files(self) -> None:
-        """Remove data files and overlays without a field of the schema, except a fragment's last file."""
+        """Remove data files and overlays that contain no field of the schema, except a fragment's last file."""
         field_ids = {field.id for field in self._message.fields}
         for fragment in self._message.fragments:
             drop_dead_files(fragment, field_ids)

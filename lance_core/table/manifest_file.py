@@ -1,4 +1,4 @@
-"""The bytes of one manifest file.
+"""ManifestFile: the binary layout of a manifest file.
 
 ::
 
@@ -10,8 +10,8 @@
     end - 8    u16 0, u16 2     format version 0.2
     end - 4    "LANC"
 
-Position 0 is valid: code must test for presence, not compare with 0. Early releases stored the position of the
-transaction in field 21 (``transaction_section_deprecated``), which applies if field 23 is absent.
+Position 0 is valid, so code must test whether a position is present, not whether it is 0. Early releases stored the
+position of the transaction in field 21 (``transaction_section_deprecated``), which is used if field 23 is absent.
 
 Source: ``lance.table.Manifest``; files of pylance 14.0.2.
 """
@@ -53,7 +53,7 @@ class ManifestFile:
     Attributes:
         message: the manifest; never changed after parsing.
         index_section: serialized ``IndexSection``; None if the version has no index.
-        transaction: serialized ``Transaction``; None if it is not inline.
+        transaction: serialized ``Transaction``; None if it is not stored inline.
         dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.
     """
 
@@ -113,7 +113,7 @@ def serialize_manifest_file(
     """Return the content of a manifest file.
 
     Args:
-        message: the manifest; the positions of its two sections and of the dictionaries are set here.
+        message: the manifest, in which the positions of both sections and of the dictionaries are set.
         index_section: serialized ``IndexSection``, or None.
         transaction: serialized ``Transaction`` to store inline, or None.
         dictionaries: maps field ids to the values of the dictionary columns of a 0.1 table.

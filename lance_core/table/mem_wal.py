@@ -1,8 +1,8 @@
 """Progress of compacting the write-ahead log into a table: one entry per shard in the system index of the log.
 
 A writer with a write-ahead log writes rows to shards, each a series of numbered generations, and merges them into the
-table later. The merging commit records the newest generation of the shard in the details of the system index. All other
-content of the details is kept unchanged.
+table later. The merging commit records the newest merged generation of each shard in the system index. All other
+content of the index details is kept unchanged.
 
 Source: ``lance.table.MemWalIndexDetails``, field 9; behavior of pylance 14.0.2.
 """
@@ -29,7 +29,7 @@ _MILLISECONDS: Final = 1000
 
 
 def absorbed_generations(tables: Iterable[pb_table.CompactedSsTable]) -> Mapping[bytes, int]:
-    """Map each shard id to its newest generation."""
+    """Map each shard id to the newest compacted generation of the shard."""
     newest: dict[bytes, int] = {}
     for table in tables:
         newest[table.shard_id.uuid] = max(table.generation, newest.get(table.shard_id.uuid, 0))
@@ -39,16 +39,16 @@ def absorbed_generations(tables: Iterable[pb_table.CompactedSsTable]) -> Mapping
 def with_absorbed_tables(
     section: bytes | None, tables: Iterable[pb_table.CompactedSsTable], *, version: int
 ) -> bytes | None:
-    """Record compacted tables. The entry of the log's index is moved to the end of the section and gets a new UUID.
+    """Record compacted generations. The entry of the system index gets a new UUID and moves to the end of the section.
 
     Args:
         section: serialized ``IndexSection``.
-        tables: the compacted tables; if empty, nothing changes.
+        tables: the compacted generations; if empty, nothing changes.
         version: the version being committed.
 
     Raises:
         InvalidInputError: the table has no write-ahead log.
-        CorruptDataError: the details of the log cannot be decoded.
+        CorruptDataError: the index section, or the details of the system index, cannot be decoded.
     """
     absorbed = absorbed_generations(tables)
     if not absorbed:
@@ -69,7 +69,7 @@ def _recorded(details: bytes, absorbed: Mapping[bytes, int]) -> bytes:
     try:
         message = pb_table.MemWalIndexDetails.FromString(details)
     except DecodeError as error:
-        raise CorruptDataError(f"the details of the index {MEM_WAL_INDEX} cannot be decoded: {error}") from error
+        raise CorruptDataError(f"the details of index {MEM_WAL_INDEX} cannot be decoded: {error}") from error
     known = {table.shard_id.uuid: table for table in message.compacted_sstables}
     for shard_id, generation in absorbed.items():
         if shard_id in known:

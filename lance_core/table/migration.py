@@ -1,8 +1,8 @@
 """Migration of manifests from V1 names to V2 names.
 
-Each manifest is copied to its new name, unless a file with that name exists, and then the old file is removed. After an
-interrupted migration, every version thus has at least one name, and running the migration again completes it. During
-the migration, the directory has both kinds of names and the table cannot be opened: no other operation may run at the
+Each manifest is copied to its new name unless a file with the new name exists; then, the old file is removed. After an
+interrupted migration, every version still has at least one name, and running the migration again completes it. During
+the migration, the directory has both kinds of names, and the table cannot be opened. No other operation may run at the
 same time.
 
 Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames the files.
@@ -27,13 +27,13 @@ def migrate_to_v2_names(log: VersionLog) -> int:
     """Rename every manifest to its V2 name.
 
     Args:
-        log: the versions of the table; both kinds of names may occur.
+        log: the version log of the table; both kinds of names may occur.
 
     Returns:
         The number of manifests that had a V1 name.
 
     Raises:
-        NotFoundError: there are no manifests.
+        NotFoundError: the table has no manifests.
         NotSupportedError: an external manifest store records the names.
         CorruptDataError: a version has different manifests under the two names; the migration stopped at this version.
         StorageError: a storage operation failed; running the migration again continues it.

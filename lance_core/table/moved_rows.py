@@ -1,13 +1,13 @@
 """Stable row ids of rows that an update moved to new fragments or changed in place.
 
-A new fragment of an update contains first moved rows, whose ids the writer provides, and then new rows::
+A new fragment of an update begins with moved rows, whose ids the writer provides, followed by new rows::
 
     row ids        provided …                       | next free ids, at each commit attempt
     created at     as in the previous fragment      | committing version
     updated at     committing version               | committing version
 
-All ids form one segment. To find the previous fragment of a row, which still contains the row as deleted, the fragments
-that the update modified are searched first, then all others. Rows that changed in place keep their ids; only their
+All ids form one segment. To find the previous fragment of a row, in which the row is now deleted, the fragments that
+the update modified are searched first, then all others. Rows that changed in place keep their ids; only their
 last-updated version changes.
 
 Source: ``lance.table.Transaction.Update``; behavior of pylance 14.0.2.
@@ -47,17 +47,17 @@ def place_moved_rows(
     """Set the row ids and the two version sequences of a new fragment of an update, in place.
 
     Args:
-        fragment: the new fragment; the ids that it already has are those of its first rows.
+        fragment: the new fragment; row ids that it already has belong to its first rows.
         sources: the fragments that contained the moved rows, the most likely first.
         first_row_id: the next free id of the table.
         version: the version being committed.
-        hidden: reads hidden columns.
+        hidden: function that reads hidden columns.
 
     Returns:
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: there are more ids than rows, or an id is duplicated, was never assigned, or is damaged.
+        InvalidInputError: there are more ids than rows, or an id occurs twice, was never assigned, or is damaged.
         CorruptDataError: a sequence of a source is damaged.
         NotSupportedError: a sequence is stored in a hidden column that cannot be read.
     """
@@ -75,7 +75,7 @@ def place_moved_rows(
         raise InvalidInputError("a new fragment has duplicate row ids")
     if len(moved) and int(moved.max()) >= first_row_id:
         raise InvalidInputError(
-            f"a new fragment has row id {int(moved.max())}; the table has only assigned ids below {first_row_id}"
+            f"a new fragment has row id {int(moved.max())}; the table has assigned only ids below {first_row_id}"
         )
     require_free_row_ids(first_row_id, num_rows - len(moved))
     fresh = np.arange(first_row_id, first_row_id + num_rows - len(moved), dtype=np.uint64)
@@ -98,10 +98,10 @@ def refresh_changed_rows(
     """Set the last-updated version of rows that changed in place, and store these versions inline.
 
     Args:
-        fragment: the fragment to change; if it does not record these versions, it is only changed if all rows changed.
-        offsets: physical positions of the changed rows; None for all rows.
+        fragment: the fragment to change. If it does not record these versions, it is changed only if all rows changed.
+        offsets: physical positions of the changed rows; None means all rows.
         version: the version being committed.
-        hidden: reads hidden columns.
+        hidden: function that reads hidden columns.
 
     Raises:
         InvalidInputError: an offset is outside the fragment.

@@ -1,4 +1,4 @@
-"""Defects that old releases of the reference left in manifests, and their corrections.
+"""Defects that old releases of the reference implementation left in manifests, and their corrections.
 
 =========================  ===================  ==================================================================
 defect                     written by           read and written as
@@ -6,22 +6,22 @@ defect                     written by           read and written as
 wrong row counts           0.8.0 and earlier,   not recorded: the data files are read, and the next commit records
                            which record no      their counts. 0.8.0 counted live rows instead of all rows of a file,
                            writer version       once rows of an earlier release had been deleted.
-shared field ids           up to 0.10.5         the last file of a fragment that lists a field contains it; in files
-                                                before it the field is dead, as after any rewrite of a column. Adding
-                                                and dropping columns repeatedly reassigned ids that were in use.
-understated format         0.16                 the format of the data files, if they all have the same one. The
+shared field ids           up to 0.10.5         the field belongs to the last file of a fragment that lists it, and is
+                                                dead in earlier files, as after any rewrite of a column. Adding and
+                                                dropping columns repeatedly reassigned ids that were in use.
+understated format         0.16                 the format of the data files, if all have the same format. The
                                                 manifest records 0.1. Mixed formats are rejected.
-overlapping coverage       up to 0.21           of several segments of an index, the oldest that lists a fragment
-                                                covers it. A segment for appended rows also listed fragments that
-                                                were indexed before.
+overlapping coverage       up to 0.21           a fragment is covered only by the oldest segment of an index that lists
+                                                it. Segments for appended rows also listed fragments that were
+                                                indexed before.
 unreliable coverage        before 0.8.15        empty: such an index covers no fragment, and queries read the rows.
                                                 The fragments were not recorded, or were wrong after a compaction.
 =========================  ===================  ==================================================================
 
 A parsed manifest contains the corrected values, so that all code that uses it is correct; the next commit records them.
-Files are not dropped here: other readers still see the version as it was written, and need them. The reference returns
-wrong rows, or fails, until its next commit, which assigns new ids to fields that share an id; here, fields keep their
-ids, because files of format 0.1 and indices depend on them.
+A correction does not remove files, because other readers still see the version as it was written, and need them. The
+reference implementation returns wrong rows or fails until its next commit, which assigns new ids to fields that share
+an id. This library keeps the ids of fields, because files of format 0.1 and indices depend on them.
 
 **Source:** the migrations in ``commit.rs`` of pylance 14.0.2; tables written by the releases above.
 """
@@ -53,7 +53,7 @@ __all__ = ["AsWritten", "Defect", "OldDefect", "corrected", "defects_of"]
 _Release = tuple[int, ...]
 
 _UNKNOWN: Final[_Release] = (0, 0, 0)
-"""Stands for releases that did not record their version; the last such release is 0.8.0."""
+"""Represents releases that did not record their version; the last such release is 0.8.0."""
 
 _LIBRARY: Final = "lance"
 _NEVER_SHARES_FIELD_IDS: Final[_Release] = (0, 11, 0)
@@ -79,7 +79,7 @@ class Defect:
 
     Attributes:
         kind: the kind of defect.
-        detail: a short description of its location and the recorded value.
+        detail: a short description of the location of the defect and of the recorded value.
     """
 
     kind: OldDefect
@@ -156,7 +156,8 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
         )
         if shared:
             ids = ", ".join(map(str, shared))
-            yield Defect(OldDefect.SHARED_FIELD_IDS, f"fragment {before.id} has several data files for field {ids}")
+            detail = f"fragment {before.id} has several data files for the same fields: {ids}"
+            yield Defect(OldDefect.SHARED_FIELD_IDS, detail)
     recorded, found = written.message.data_format.version, right.message.data_format.version
     if recorded != found:
         yield Defect(OldDefect.UNDERSTATED_FORMAT, f"format {recorded} is recorded for data files of format {found}")

@@ -11,8 +11,8 @@ first; if several cover the same cell, the last one applies. Offsets past the la
 When a new data file provides a field, the field is marked as dead (-2) in older overlays, as in older data files; an
 overlay without a live field is removed.
 
-The feature is experimental in the reference, which enables it only if the environment variable
-``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set, even to an empty value; the same applies here.
+The feature is experimental. Like the reference implementation, this library enables it only if the environment variable
+``LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES`` is set; an empty value is sufficient.
 
 Source: ``lance.table.DataOverlayFile``; behavior of pylance 14.0.2.
 """
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 OVERLAYS_VARIABLE: Final = "LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES"
-"""The environment variable; any value, even an empty one, enables the feature."""
+"""The environment variable that enables data overlays if it is set to any value, even an empty one."""
 
 
 def overlays_enabled() -> bool:
@@ -53,16 +53,16 @@ def overlays_enabled() -> bool:
 
 
 def overlaid_fields(overlays: Sequence[pb_table.DataOverlayFile]) -> frozenset[int]:
-    """Return the fields of which some cells may be covered."""
+    """Return the ids of the fields with cells that an overlay may cover."""
     return frozenset(field_id for overlay in overlays for field_id in overlay.data_file.fields if field_id >= 0)
 
 
 def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what: str) -> BitMap | None:
-    """Return the offsets at which an overlay contains values of the fields that form one column.
+    """Return the row offsets for which an overlay contains values of a column.
 
     Args:
         overlay: one overlay.
-        field_ids: the fields.
+        field_ids: ids of the fields that form the column.
         what: name of the fragment, for error messages.
 
     Returns:
@@ -107,8 +107,9 @@ def retire_overlaid_fields(
 
     Args:
         fragment: the fragment to change.
-        field_ids: the fields.
-        until: the version from which the new values were computed; later overlays are kept. None for all overlays.
+        field_ids: ids of the fields.
+        until: the version from which the new values were computed; overlays that were committed later are not changed.
+            If None, all overlays are changed.
     """
     for overlay in fragment.overlays:
         if until is not None and overlay.committed_version > until:
@@ -123,7 +124,8 @@ def drop_dead_overlays(fragment: pb_table.DataFragment, field_ids: Collection[in
 
     Args:
         fragment: the fragment to change.
-        field_ids: ids of all fields in the schema; None to remove only overlays in which all fields are marked as dead.
+        field_ids: ids of all fields in the schema; if None, only overlays whose fields are all marked as dead are
+            removed.
     """
     kept = [
         overlay

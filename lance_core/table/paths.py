@@ -16,7 +16,7 @@
       tree/          {branch}/…                       a complete root for each branch
       _blobs/        {id}.blob                        values that several data files share
       _fri/          {map id}/…                       where compactions moved rows
-      _mem_wal/      {shard}/…                        rows not yet merged, in small tables with complete roots
+      _mem_wal/      {shard}/…                        unmerged rows, in small tables with complete roots
 
 V2 names sort with the newest version first, so that a store that lists in lexical order returns it first. A table keeps
 the naming scheme with which it was created; a directory with names of both schemes indicates an interrupted migration.
@@ -113,7 +113,7 @@ _MAX_U64: Final = 2**64 - 1
 _MANIFEST: Final = re.compile(r"([0-9]{1,20})\.manifest")
 _DETACHED: Final = re.compile(r"d[0-9]{1,20}\.manifest")
 HOLD_PREFIX: Final = ".tmp_hold-"
-"""Prefix of files below ``_versions/`` that protect a version from cleanup."""
+"""Prefix of the names of files below ``_versions/`` that protect a version from cleanup."""
 _HOLD: Final = re.compile(rf"{re.escape(HOLD_PREFIX)}([0-9]{{1,20}})-([0-9]{{1,20}})-[0-9a-f]+")
 _STAGED: Final = re.compile(r"d?[0-9]{1,20}\.manifest(#[0-9]+|-[0-9a-f-]{32,36})")
 _V2_DIGITS: Final = 20
@@ -130,7 +130,7 @@ class ManifestNaming(Enum):
     """The version as a decimal number."""
 
     V2 = 2
-    """2**64 - 1 minus the version, as twenty digits. The default."""
+    """2**64 - 1 minus the version, as twenty digits; the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,11 @@ def is_detached_version(version: int) -> bool:
 
 
 def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> str:
-    """Return the file name of a version below ``_versions/``."""
+    """Return the file name of a version's manifest below ``_versions/``."""
     if is_detached_version(version):
         return f"d{version}.manifest"
     if not 0 < version < 2**63:
-        raise InvalidInputError(f"version {version} is not a version number", version=version)
+        raise InvalidInputError(f"invalid version number: {version}", version=version)
     if naming is ManifestNaming.V1:
         return f"{version}.manifest"
     return f"{_MAX_U64 - version:0{_V2_DIGITS}d}.manifest"
@@ -160,7 +160,8 @@ def manifest_name(version: int, naming: ManifestNaming = ManifestNaming.V2) -> s
 def parse_manifest_name(name: str) -> ManifestName | None:
     """Parse the name of a file below ``_versions/``; return None if it is not the name of an attached manifest.
 
-    Staging files (``…manifest#1``), temporary files, the hint and detached manifests return None.
+    The result is None for staged manifests (``…manifest#1``), temporary files, the version hint, and detached
+    manifests.
     """
     match = _MANIFEST.fullmatch(name)
     if match is None:
@@ -182,7 +183,7 @@ def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
     """Return the newest manifest of each naming scheme, given the names of the files below ``_versions/`` in any order.
 
     The result equals the maximum of :func:`parse_manifest_name` over all names, but V2 names, which have a fixed length
-    and count down, are compared as strings: a name is parsed only if it sorts before all others so far.
+    and count down, are compared as strings: a V2 name is parsed only if it sorts before all V2 names parsed so far.
     """
     newest: dict[ManifestNaming, ManifestName] = {}
     first = ""
@@ -200,10 +201,10 @@ def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
 
 
 def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestName]:
-    """Return the manifests newer than a version, and one manifest of each further naming scheme, if any.
+    """Return the manifests newer than a version, and one other manifest of each naming scheme without newer manifests.
 
-    The latter indicate that both naming schemes occur. Of the V2 names, only those of newer versions and one more are
-    parsed. ``names`` are the names of the files below ``_versions/``.
+    The other manifests show whether both naming schemes occur. Of the V2 names, only the names of newer versions and
+    one other name are parsed. ``names`` are the names of the files below ``_versions/``.
     """
     newest_known = manifest_name(version) if version > 0 else manifest_name(1) + "~"
     found: list[ManifestName] = []
@@ -247,12 +248,12 @@ class Hold:
 
 
 def hold_name(version: int, since: int) -> str:
-    """Return a unique file name for a hold. The reference treats such files as temporary files."""
+    """Return a unique file name for a hold. The reference implementation treats such files as temporary files."""
     return f"{HOLD_PREFIX}{version}-{since}-{secrets.token_hex(8)}"
 
 
 def parse_hold_name(name: str) -> Hold | None:
-    """Return the parsed name of a hold; None for any other name."""
+    """Parse the name of a hold; return None for any other file name."""
     match = _HOLD.fullmatch(name)
     return None if match is None else Hold(int(match[1]), int(match[2]))
 
@@ -273,8 +274,8 @@ def data_file_name(token: str | None = None) -> str:
     The binary digits distribute files over the partitions of an object store.
 
     Args:
-        token: 16 lowercase hexadecimal digits at the end of the stem, by which all files of a job can be found; the
-            remaining 64 bits are random.
+        token: 16 lowercase hexadecimal digits with which the stem ends, so that all files of a job can be found; the
+            remaining 64 bits are random. If None, all digits are random.
 
     Raises:
         InvalidInputError: the token is not 16 lowercase hexadecimal digits.

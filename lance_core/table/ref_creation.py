@@ -1,7 +1,7 @@
 """Creation of tag and branch files: exactly one of several writers succeeds, even if responses are lost.
 
-If a create does not return "created", the file is read back and compared: no two writers write the same bytes, because
-the files contain the creation time of a tag or the identity of a branch.
+If a create request does not return "created", the file is read back and compared with the content to be written. No
+two writers write the same content, because it includes the creation time of a tag or the identity of a branch.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def create_ref(
     Args:
         store: the store of the dataset.
         path: the path of the file.
-        data: content that no other writer produces.
-        create: function that creates a file unless it exists; None to use the store.
+        data: the content of the file, which no other writer produces.
+        create: function that creates a file unless it exists; if None, the store creates it.
 
     Raises:
         UnsafeStoreError: the store cannot create a file atomically.

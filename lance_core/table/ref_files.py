@@ -1,4 +1,4 @@
-"""The files of tags and branches: one JSON object each, whose values are checked when they are read.
+"""The files of tags and branches. Each contains a JSON object, whose values are checked when they are read.
 
 Source: files written and rejected by pylance 14.0.2.
 """
@@ -36,7 +36,7 @@ _LAST_SECOND: Final = (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH) 
 
 
 def ref_json(document: Mapping[str, object], what: str) -> bytes:
-    """Return the content of a file.
+    """Return the content of the file of a tag or a branch.
 
     Raises:
         InvalidInputError: a string cannot be encoded as UTF-8.
@@ -50,12 +50,12 @@ def ref_json(document: Mapping[str, object], what: str) -> bytes:
 
 
 def is_unfinished_ref(file_name: str) -> bool:
-    """Return whether a file is an unfinished ref; the names of finished refs have the suffix of refs."""
+    """Return whether a file name belongs to an incompletely written ref; complete refs have the suffix ``.json``."""
     return not file_name.endswith(REF_SUFFIX) and _UNFINISHED.fullmatch(file_name) is not None
 
 
 def ref_files(store: ObjectStore, root: str, directory: str) -> Iterator[tuple[str, str, pa.Buffer]]:
-    """Yield the name, path and content of each ref below a directory of the main root, ordered by name."""
+    """Yield the name, path, and content of each ref in a directory below the main root, ordered by name."""
     for file_name in sorted(store.list_names(store.join(root, directory))):
         if not file_name.endswith(REF_SUFFIX):
             continue
@@ -77,7 +77,7 @@ class RefDocument:
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse a file. Raises ``CorruptDataError`` if the file is not a JSON object."""
+        """Parse the file of a tag or a branch. Raises ``CorruptDataError`` if it does not contain a JSON object."""
         try:
             values = json.loads(bytes(data))
         except (ValueError, RecursionError) as error:
@@ -94,21 +94,21 @@ class RefDocument:
         return value
 
     def text(self, key: str) -> str | None:
-        """Return a string; None if null or absent."""
+        """Return a string; None if the value is null or absent."""
         value = self.values.get(key)
         if value is not None and not isinstance(value, str):
             raise self._unexpected(key, "a string or null", value)
         return value
 
     def texts(self, key: str) -> dict[str, str]:
-        """Return an object of strings; empty if absent."""
+        """Return an object whose values are strings; an empty object if it is absent."""
         value = self.values.get(key, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise self._unexpected(key, "an object of strings", value)
+            raise self._unexpected(key, "an object with string values", value)
         return value
 
     def moment(self, key: str) -> int | None:
-        """Return a time in nanoseconds since the epoch; None if null or absent."""
+        """Return a time in nanoseconds since the epoch; None if the value is null or absent."""
         value = self.text(key)
         if value is None:
             return None

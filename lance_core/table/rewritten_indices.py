@@ -1,7 +1,7 @@
-"""Effects of a rewrite of fragments on the indices whose row addresses it also rewrote.
+"""Effects of a rewrite of fragments on the indices whose row addresses were rewritten together with the fragments.
 
 Such an index is replaced by an index with a new id that covers the new fragments instead of the old ones. The rest of
-its entry is kept: name, fields, the version from which it was built, and kind. Its files are new, in the table's root.
+its entry is kept: name, fields, the version from which it was built, and type. Its new files are in the table's root.
 
 An index that is not listed in the rewrite is unchanged: the fragments that it covers no longer exist, and the new ones
 are scanned. An index that is listed but no longer exists was dropped or rewritten by another writer; it is skipped.
@@ -39,24 +39,24 @@ def with_rewritten_indices(
     """Replace rewritten indices in an index section.
 
     Args:
-        section: serialized ``IndexSection``; None for "no index".
+        section: serialized ``IndexSection``; None if there is no index.
         rewritten: records of the replaced indices and their replacements.
-        groups: ids of old and new fragments of each group; 0 for a new fragment whose id is not assigned yet.
+        groups: ids of the old and new fragments of each group; 0 for a new fragment whose id has not been assigned.
 
     Returns:
-        The new section; the argument if nothing changes.
+        The new section; the ``section`` argument itself if nothing changes.
 
     Raises:
-        InvalidInputError: an index is rewritten twice, an id is malformed or in use, or an index covers only a part of
-            a group or a fragment that has no id yet.
+        InvalidInputError: an index is rewritten twice, an id is malformed or in use, an index covers only some of the
+            old fragments of a group, or a new fragment of an index has no id yet.
         CorruptDataError: the section, or a bitmap in it, cannot be decoded.
     """
     replacements = {each.old_id.uuid: each for each in rewritten}
     if len(replacements) != len(rewritten):
-        raise InvalidInputError("a rewrite replaces an index twice")
+        raise InvalidInputError("a rewrite replaces the same index twice")
     for each in rewritten:
         if len(each.old_id.uuid) != _UUID_BYTES or len(each.new_id.uuid) != _UUID_BYTES:
-            raise InvalidInputError("a rewrite replaces an index with a malformed UUID")
+            raise InvalidInputError("a rewrite refers to an index by a malformed UUID")
     indices = decode_index_section(section)
     kept = {index.uuid.uuid for index in indices} - replacements.keys()
     changed = False
@@ -107,8 +107,8 @@ def _moved(bitmap: BitMap, name: str, old_ids: Collection[int], new_ids: Collect
     if len(covered) != len(old_ids):
         outside = next(fragment_id for fragment_id in old_ids if fragment_id not in bitmap)
         raise InvalidInputError(
-            f"index {name!r} covers fragment {covered[0]} but not fragments {outside}, which are rewritten "
-            "together with it",
+            f"index {name!r} covers fragment {covered[0]} but not fragment {outside}; both are rewritten in "
+            "the same group",
             index=name,
         )
     if 0 in new_ids:

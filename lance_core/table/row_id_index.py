@@ -40,8 +40,8 @@ class RowPlaces:
     """The locations of rows; one entry per requested id.
 
     Attributes:
-        owners: index of the fragment that contains each row; -1 for an id without a row.
-        positions: physical position of each row in its fragment.
+        owners: for each id, the index of the fragment that contains the row; -1 if there is no row with this id.
+        positions: for each id, the physical position of the row in its fragment.
     """
 
     owners: _Positions
@@ -49,12 +49,12 @@ class RowPlaces:
 
     @property
     def is_found(self) -> npt.NDArray[np.bool_]:
-        """Mask of the ids that have a row."""
+        """Boolean mask of the ids for which there is a row."""
         return self.owners >= 0
 
 
 class RowIdIndex:
-    """The stable row ids of one version.
+    """Finds the rows of one version by stable row id.
 
     Args:
         fragments: the fragments of the version.
@@ -81,7 +81,7 @@ class RowIdIndex:
         self._highs = np.array([each.high for each in self._sets], np.uint64)
 
     def find(self, ids: _Numbers, deleted_of: Callable[[Fragment], npt.NDArray[np.uint32]]) -> RowPlaces:
-        """Find the rows of some ids.
+        """Find the rows with the given ids.
 
         Args:
             ids: row ids, in any order, possibly with duplicates.

@@ -5,17 +5,17 @@ form                content                          size in bytes
 ==================  ===============================  =======================
 range               start … end - 1                  none
 range_with_holes    range without the listed ids     24 + 4 for each hole
-range_with_bitmap   ids of range whose bit is set    24 + 1 for each 8 slots
+range_with_bitmap   ids of the range with set bits   24 + 1 for each 8 slots
 sorted_array        ascending numbers                24 + 2 for each number
 array               numbers in any order
 ==================  ===============================  =======================
 
-An ascending list is stored in the form with the smallest approximate size in the right column; of forms with equal
-size, the first is used.
-:mod:`~lance_core.table.encoded_numbers` describes how arrays are packed. Readers accept every form.
+An ascending list is stored in the form with the smallest approximate size in the right column; if several have this
+size, the first of them is used. :mod:`~lance_core.table.encoded_numbers` describes how arrays are packed. Readers
+accept every form.
 
-A small message may describe a huge list: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore does
-not unpack the list. Callers compare the number of ids with the number of rows in the fragment before unpacking it.
+A small message may describe a huge list: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore does not
+unpack the list. Callers compare the number of ids with the number of rows in the fragment before they unpack the list.
 
 Source: ``lance.table.U64Segment``; the choice of form follows pylance 14.0.2.
 """
@@ -45,14 +45,14 @@ _FIXED_BYTES: Final = 24
 _HOLE_BYTES: Final = 4
 _SORTED_BYTES: Final = 2
 _MAX_SLOTS: Final = 2**32
-"""Maximum length of the range of a segment that is not a list; a segment with a longer range is damaged."""
+"""Maximum length of the range of a segment; a segment with a longer range is damaged."""
 
 
 def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
-    """Encode some numbers as a segment.
+    """Encode row ids as a segment.
 
     Args:
-        numbers: distinct row ids, at least one, in row order.
+        numbers: one or more distinct row ids, in row order.
     """
     low, high = int(numbers.min()), int(numbers.max())
     if len(numbers) > 1 and not bool(np.all(numbers[1:] > numbers[:-1])):
@@ -84,7 +84,7 @@ def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:
 
 
 def parse_segment(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
-    """Return the ids of a segment; None if it has none.
+    """Return the ids of a segment; None if it has no ids.
 
     Args:
         segment: the message.
@@ -112,11 +112,11 @@ def _parse_range_with_holes(segment: pb_rowids.U64Segment, what: str) -> RowIdSe
         return PlainRange(start, stop) if start < stop else None
     if packed.low < start or packed.high >= stop:
         raise CorruptDataError(
-            f"{what}: the holes {packed.low} to {packed.high} are not within the row ids {start} to {stop}"
+            f"{what}: the holes {packed.low} to {packed.high} are not within the range of row ids {start} to {stop}"
         )
     holes = np.unique(packed.at(np.arange(len(packed), dtype=np.int64)))
     if len(holes) != len(packed):
-        raise CorruptDataError(f"{what}: a hole in the row ids {start} to {stop} is listed twice")
+        raise CorruptDataError(f"{what}: a hole in the range of row ids {start} to {stop} is listed twice")
     return RangeWithHoles(start, stop, holes) if len(holes) < stop - start else None
 
 
@@ -126,7 +126,9 @@ def _parse_range_with_bitmap(segment: pb_rowids.U64Segment, what: str) -> RowIdS
     num_slots, bitmap = stop - start, np.frombuffer(message.bitmap, np.uint8)
     last, num_bits = divmod(num_slots, 8)
     if len(bitmap) < -(-num_slots // 8) or (bitmap[last:] >> np.uint8(num_bits))[:1].any() or bitmap[last + 1 :].any():
-        raise CorruptDataError(f"{what}: a bitmap of {len(bitmap) * 8} bits does not fit {num_slots} row ids")
+        raise CorruptDataError(
+            f"{what}: a bitmap of {len(bitmap) * 8} bits does not match a range of {num_slots} row ids"
+        )
     return MaskedIds(start, bitmap) if bitmap.any() else None
 
 
@@ -143,7 +145,7 @@ def _parse_array(segment: pb_rowids.U64Segment, what: str) -> RowIdSet | None:
         return SortedIds(ids) if len(ids) else None
     in_order = np.sort(ids.offsets)
     if bool((in_order[1:] == in_order[:-1]).any()):
-        raise CorruptDataError(f"{what}: a list of row ids has duplicate ids")
+        raise CorruptDataError(f"{what}: a list of row ids contains duplicate ids")
     return ListedIds(ids)
 
 

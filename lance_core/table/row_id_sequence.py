@@ -35,10 +35,10 @@ class RowIdSequence:
     """Row ids in row order.
 
     Args:
-        sets: the ids of each segment that has ids.
+        sets: the ids of each nonempty segment.
 
     Attributes:
-        sets: the ids of each segment that has ids.
+        sets: the ids of each nonempty segment.
         stops: the position after the last id of each set, shape (num_sets,).
     """
 
@@ -76,10 +76,10 @@ class RowIdSequence:
         return int(self.stops[-1]) if len(self.stops) else 0
 
     def require(self, num_rows: int, what: str) -> Self:
-        """Return the sequence itself, after checking that it has as many ids as there are rows.
+        """Return the sequence itself, after checking that it has as many ids as the fragment has rows.
 
         Raises:
-            CorruptDataError: the number of ids differs.
+            CorruptDataError: the number of ids differs from ``num_rows``.
         """
         if len(self) != num_rows:
             raise CorruptDataError(

@@ -35,22 +35,22 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 _BITS: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-"""Bit i of each byte, shape (256, 8)."""
+"""Bit i of each byte value, shape (256, 8)."""
 
 _ONES_BEFORE: Final = np.cumsum(_BITS, axis=1, dtype=np.int64) - _BITS
-"""Number of bits set below bit i, shape (256, 8)."""
+"""Number of bits set below bit i of each byte value, shape (256, 8)."""
 
 _NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
-"""Position of the n-th set bit, shape (256, 8)."""
+"""Position of the n-th set bit of each byte value, shape (256, 8)."""
 
 _NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
 
 _FEW: Final = 16
-"""Fewer positions than this are looked up individually."""
+"""At most this many positions are always looked up individually."""
 
 
 class RowIdSet(Protocol):
-    """Row ids in row order; at least one."""
+    """One or more row ids, in row order."""
 
     @property
     def low(self) -> int:
@@ -79,7 +79,7 @@ class PlainRange:
     """Ids ``[start, stop)``."""
 
     def __init__(self, start: int, stop: int) -> None:
-        """There must be at least one id."""
+        """Initialize the range, which must contain at least one id."""
         self.low, self.high = start, stop - 1
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class RangeWithHoles:
     """Ids ``[start, stop)`` except the holes."""
 
     def __init__(self, start: int, stop: int, holes: _Numbers) -> None:
-        """There must be at least one id and one hole; holes must be ascending and inside the range."""
+        """Initialize with at least one id and one hole; the holes must be ascending and inside the range."""
         self._start, self._stop = start, stop
         self._holes = (holes - np.uint64(start)).astype(np.int64)
         self._ids_before = self._holes - np.arange(len(holes), dtype=np.int64)
@@ -138,7 +138,7 @@ class MaskedIds:
     """Ids ``start + i`` where bit i is set."""
 
     def __init__(self, start: int, bitmap: npt.NDArray[np.uint8]) -> None:
-        """At least one bit must be set."""
+        """Initialize with a bitmap in which at least one bit is set."""
         self._start, self._bitmap = start, bitmap
         self._stops = np.cumsum(_NUM_ONES[bitmap], dtype=np.uint32)
 

@@ -1,7 +1,7 @@
-"""Stable row ids of fragments, new and rewritten.
+"""Stable row ids of new and rewritten fragments.
 
 A table that was created with stable row ids gives every new row the next free id, and records for every row the
-version that created it and the version that last changed it. For a new fragment, all three are one run::
+version that created it and the version that last changed it. For a new fragment, all of these are single runs::
 
     row ids              RowIdSequence { Range { start: next_row_id, end: next_row_id + rows } }
     created, updated     RowDatasetVersionSequence { span: Range { 0, rows }, version: committing version }
@@ -53,7 +53,7 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: the table does not have enough ids left.
+        InvalidInputError: the table does not have enough unused row ids.
     """
     num_rows = message.physical_rows
     require_free_row_ids(first_row_id, num_rows)
@@ -69,14 +69,14 @@ def give_row_ids(message: pb_table.DataFragment, *, first_row_id: int, version: 
 
 
 def require_free_row_ids(first_row_id: int, num_rows: int) -> None:
-    """Check that there are enough 64-bit ids, starting with the next free id.
+    """Check that enough 64-bit ids remain, starting with ``first_row_id``.
 
     Raises:
-        InvalidInputError: there are not enough ids.
+        InvalidInputError: not enough ids remain.
     """
     if first_row_id + num_rows > _MAX_U64:
         raise InvalidInputError(
-            f"cannot assign {num_rows} row ids starting with {first_row_id}: row ids have 64 bits",
+            f"cannot assign {num_rows} row ids starting with {first_row_id}: row ids are limited to 64 bits",
             first_row_id=first_row_id,
             num_rows=num_rows,
         )
@@ -89,18 +89,19 @@ def _range(start: int, stop: int) -> pb_rowids.U64Segment:
 def carry_row_ids(
     sources: Sequence[_Source], new_fragments: Sequence[Fragment], hidden: HiddenColumns = no_hidden_columns
 ) -> list[Fragment]:
-    """Copy the ids and versions of rewritten rows to the new fragments, and store them inline there.
+    """Copy the ids and versions of rewritten rows to the new fragments, and store them inline.
 
     Args:
-        sources: the old fragments with their deleted positions, in the order in which their rows were written.
+        sources: the old fragments, each with the positions of its deleted rows, in the order in which the rows were
+            written.
         new_fragments: the fragments that now contain the live rows.
-        hidden: reads hidden columns.
+        hidden: function that reads hidden columns.
 
     Returns:
         The new fragments with their sequences.
 
     Raises:
-        CorruptDataError: a sequence is damaged, or its number of rows differs from that of its fragment.
+        CorruptDataError: a sequence is damaged, or does not have as many rows as its fragment.
     """
     counts = [fragment.physical_rows for fragment in new_fragments]
     lineages = [(RowLineage(fragment.message, hidden), live_rows(fragment, deleted)) for fragment, deleted in sources]

@@ -66,11 +66,11 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 HiddenColumns: TypeAlias = Callable[[pb_table.DataFragment, int], "npt.NDArray[np.uint64]"]
-"""Function that reads the hidden column of a fragment with a field id: one number for each physical row."""
+"""A function that takes a fragment and a field id, and returns the hidden column: one number per physical row."""
 
 
 def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
-    """Raise an error: hidden columns cannot be read here.
+    """Raise an error: the default for code that cannot read hidden columns.
 
     Raises:
         NotSupportedError: always.
@@ -84,7 +84,7 @@ class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
     """Raised when a needed hidden column was not fetched.
 
     Attributes:
-        fragment: the fragment that contains it.
+        fragment: the fragment that contains the column.
         field_id: the field id of the column.
     """
 
@@ -96,7 +96,7 @@ class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
 
 
 ColumnKey: TypeAlias = "tuple[int | None, str, int]"
-"""Base id and path of the data file that contains a hidden column, and the field id."""
+"""The key of a hidden column: base id and path of the data file that contains the column, and the field id."""
 
 
 class FetchedColumns:
@@ -124,7 +124,7 @@ class FetchedColumns:
 
 
 def column_key(fragment: pb_table.DataFragment, field_id: int) -> ColumnKey:
-    """Return the key of a hidden column. It identifies the data file, as operations may change a fragment's id."""
+    """Return the key of a hidden column. It identifies the file, not the fragment, whose id may change."""
     for file in fragment.files:
         if field_id in file.fields:
             return file.base_id if file.HasField("base_id") else None, file.path, field_id
@@ -138,11 +138,11 @@ def hidden_fields(fragment: pb_table.DataFragment) -> list[int]:
 
 
 class RowLineage:
-    """Ids and versions of the rows of one fragment, parsed on first use.
+    """Ids and versions of the rows of a fragment, parsed on first use.
 
     Args:
         fragment: a fragment of a manifest or a transaction.
-        hidden: reads hidden columns.
+        hidden: function that reads hidden columns.
     """
 
     def __init__(self, fragment: pb_table.DataFragment, hidden: HiddenColumns = no_hidden_columns) -> None:
@@ -155,11 +155,11 @@ class RowLineage:
 
     @property
     def has_row_ids(self) -> bool:
-        """Whether rows have stable ids, which are not their addresses."""
+        """Whether the rows have stable ids; otherwise, their addresses are used as ids."""
         return self._fragment.WhichOneof("row_id_sequence") is not None
 
     def is_hidden(self, field_id: int) -> bool:
-        """Return whether the ids or versions with a field id are stored in a hidden column."""
+        """Return whether the row ids or versions with this field id are stored in a hidden column."""
         if field_id not in _ARMS:
             return False
         oneof, inline = _ARMS[field_id]

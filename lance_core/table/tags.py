@@ -1,4 +1,4 @@
-"""Tags: small JSON files that give versions names.
+"""Tags: small JSON files that assign names to versions.
 
 ::
 
@@ -43,7 +43,7 @@ class TagRecord:
     Attributes:
         branch: the branch of the version; None for the main branch.
         version: the version number.
-        manifest_size: size of the version's manifest when the tag was set, in bytes.
+        manifest_size: size in bytes of the version's manifest when the tag was set.
         created_at_ns: creation time in nanoseconds since the epoch; None if not recorded.
         updated_at_ns: time of the last change in nanoseconds since the epoch; None if not recorded.
         metadata: user-defined strings.
@@ -58,7 +58,7 @@ class TagRecord:
 
     @classmethod
     def parse(cls, data: pa.Buffer | bytes, path: str) -> Self:
-        """Parse the file.
+        """Parse the file of a tag.
 
         Raises:
             CorruptDataError: the file is not a tag; the message contains the path and the key.
@@ -101,14 +101,14 @@ def check_tag_name(name: str) -> None:
     Raises:
         InvalidTypeError: the name is not a string.
         InvalidRefError: the name has a non-ASCII letter or another invalid character, or dots in invalid positions.
-            (The reference accepts any letter, and then cannot list its tags.)
+            The reference implementation accepts any letter, but then cannot list the tags.
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"the name of a tag must be a string, found {name!r}")
+        raise InvalidTypeError(f"a tag name must be a string, found {name!r}")
     if not name:
         rule = "must not be empty"
     elif _NAME.fullmatch(name) is None:
-        rule = "may contain only the letters a-z and A-Z, digits, '.', '-' and '_'"
+        rule = "may contain only the letters a-z and A-Z, digits, '.', '-', and '_'"
     elif name.startswith(".") or name.endswith("."):
         rule = "must not begin or end with a dot"
     elif ".." in name:
@@ -126,7 +126,7 @@ def tag_path(store: ObjectStore, root: str, name: str) -> str:
 
 
 def list_tags(store: ObjectStore, root: str) -> dict[str, TagRecord]:
-    """Map tag names to tags, ordered by name.
+    """Return all tags, keyed and ordered by name.
 
     Raises:
         CorruptDataError: a file is not a tag.

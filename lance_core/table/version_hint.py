@@ -1,9 +1,9 @@
 """``latest_version_hint.json``: the number of the latest version, for stores that do not list in order.
 
-The hint is advisory. It may be missing, stale, too high or invalid, and this library never relies on it: versions are
-found by listing. It is kept up to date because the reference reads it when it commits to such a store.
+The hint is advisory. It may be missing, stale, too high, or invalid, and this library never relies on it: versions are
+found by listing. It is kept up to date because the reference implementation reads it when it commits to such a store.
 
-Setting ``LANCE_USE_VERSION_HINT`` to ``0``, ``false`` or ``off`` disables it.
+Setting ``LANCE_USE_VERSION_HINT`` to ``0``, ``false``, or ``off`` disables it.
 
 Source: file written by pylance 14.0.2: exactly ``{"version":N}``.
 """

@@ -2,8 +2,8 @@
 
 Versions are found by listing ``_versions/``, never by probing increasing numbers: a cleanup may leave gaps below the
 latest version, at which such probing would end. If the store lists in lexical order, V2 names are listed in order from
-the newest version, and listing stops as soon as possible. A version with a given number is opened by its name, V2
-first, without listing.
+the newest version, and listing stops as soon as possible. A version with a given number is opened by its name, trying
+the V2 name first, without listing.
 
 A commit protocol (:mod:`~lance_core.table.commit_protocols`) decides which writer creates a version. The external
 protocol stores the latest version in a database, and may have to finish a commit before its manifest can be read.
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Holds older than this were left by a crashed process."""
+"""Holds older than this are ignored, because a crashed process left them."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 
@@ -57,7 +57,7 @@ class VersionLog:
     Args:
         store: the store of the table.
         root: path of the table in the store.
-        protocol: decides which writer creates a version; None to use the store itself.
+        protocol: decides which writer creates a version; if None, the store itself decides.
     """
 
     def __init__(self, store: ObjectStore, root: str, protocol: CommitProtocol | None = None) -> None:
@@ -123,7 +123,7 @@ class VersionLog:
         self._protocol.latest(self)
 
     def newer_than(self, version: int) -> list[ManifestName]:
-        """Return the versions after ``version``, in ascending order, with one listing.
+        """Return the versions after ``version``, in ascending order, using a single listing.
 
         Raises:
             CorruptDataError: manifests of both naming schemes occur.
@@ -223,11 +223,11 @@ class VersionLog:
         Args:
             name: the name of the manifest.
             data: the manifest.
-            depends_on: files that are not yet durable and must be made durable before the version becomes visible.
+            depends_on: files that must be made durable before the version becomes visible.
 
         Raises:
             UnsafeStoreError: the store cannot create a file atomically, so that two writers could both succeed.
-            StorageError: a storage operation failed; the caller must find out whether the version exists.
+            StorageError: a storage operation failed; the caller must check whether the version exists.
         """
         return self._protocol.create(self, name, data, depends_on)
 
@@ -235,7 +235,7 @@ class VersionLog:
         """Remove the manifest of a version that was never part of the lineage.
 
         Raises:
-            StorageError: the store failed.
+            StorageError: a storage operation failed.
         """
         self._store.delete(self.path(name))
 
@@ -244,7 +244,7 @@ class VersionLog:
         """Protect a version from cleanups by this library, for at most one hour.
 
         Raises:
-            StorageError: the store failed.
+            StorageError: a storage operation failed.
         """
         mark = self._store.join(self._root, VERSIONS_DIRECTORY, hold_name(version, int(time.time())))
         try:
@@ -254,7 +254,7 @@ class VersionLog:
             remove_objects(self._store, [mark])
 
     def held_versions(self, now: float) -> set[int]:
-        """Return the versions that are protected by a hold. Raises ``StorageError`` if the store failed.
+        """Return the versions that are protected by a hold. Raises ``StorageError`` if a storage operation fails.
 
         Args:
             now: current time in seconds since the epoch.
@@ -272,13 +272,13 @@ class VersionLog:
         """Check that versions can be created, before anything is written; the result is cached for the store.
 
         Raises:
-            UnsafeStoreError: two writers could both succeed.
+            UnsafeStoreError: the store cannot create a file atomically, so that two writers could both succeed.
             StorageError: it could not be determined whether creation is atomic.
         """
         self._protocol.require(self)
 
     def create_file(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Create a file that is not a version, such as a tag, unless it exists. Errors: see :meth:`create`."""
+        """Create a file that is not a version, such as a tag, unless it exists; raises the errors of :meth:`create`."""
         return self._protocol.create_file(self, path, data)
 
     def _get(self, name: ManifestName) -> pa.Buffer:

@@ -47,7 +47,7 @@ class VersionRuns:
             what: origin of the sequence, for error messages.
 
         Raises:
-            CorruptDataError: the bytes are not a version sequence, or the number of rows differs.
+            CorruptDataError: the bytes are not a version sequence, or the number of rows differs from ``num_rows``.
         """
         try:
             message = pb_rowids.RowDatasetVersionSequence.FromString(data)
@@ -57,7 +57,7 @@ class VersionRuns:
         lengths = [0 if span is None else len(span) for span in spans]
         if sum(lengths) != num_rows:
             raise CorruptDataError(
-                f"{what}: a sequence has {sum(lengths)} rows, but the fragment has {num_rows} rows",
+                f"{what}: a version sequence has {sum(lengths)} rows, but the fragment has {num_rows} rows",
                 expected=num_rows,
                 found=sum(lengths),
             )
@@ -79,7 +79,7 @@ class VersionRuns:
 
 
 def encode_version_runs(versions: _Numbers) -> bytes:
-    """Run-length encode the versions of the rows of a fragment, which must have at least one row."""
+    """Run-length encode the versions of the rows of a fragment. There must be at least one row."""
     starts = np.concatenate([[0], np.flatnonzero(np.diff(versions)) + 1])
     stops = np.append(starts[1:], len(versions))
     return pb_rowids.RowDatasetVersionSequence(

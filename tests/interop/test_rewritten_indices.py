@@ -164,5 +164,5 @@ def test_a_group_that_is_indexed_in_part(uri: str) -> None:
     old = str(uuid.UUID(bytes=_indices(uri)[0].uuid.uuid))
     rewritten = LanceOperation.RewrittenIndex(old, old, "/lance.table.BTreeIndexDetails", b"", 0)
     version = lance_core.dataset(uri).version
-    with pytest.raises(InvalidInputError, match="rewritten together"):
+    with pytest.raises(InvalidInputError, match="in the same group"):
         lance_core.LanceDataset.commit(uri, LanceOperation.Rewrite(groups, [rewritten]), read_version=version)

@@ -1,4 +1,4 @@
-"""The CommitProtocol: decides which of several concurrent writers creates a version."""
+"""CommitProtocol: decides which of several concurrent writers creates a version."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class VersionPlaces(Protocol):
 class CommitProtocol(Protocol):
     """Decides which writer creates a version.
 
-    The first four methods are about versions that a listing does not show, or not yet. By default there are none.
+    The first four methods handle versions that are missing from a listing, perhaps only temporarily. By default, there
+    are no such versions.
     """
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return the latest version, after finishing its commit if needed; None if a listing must determine it."""
+        """Return the latest version, after finishing its commit if needed; None if it must be determined by listing."""
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
@@ -57,7 +58,7 @@ class CommitProtocol(Protocol):
         Args:
             places: the location of the table.
             name: the name of the existing version.
-            newest: returns the newest listed version.
+            newest: function that returns the newest listed version.
         """
         return
 
@@ -81,10 +82,10 @@ class CommitProtocol(Protocol):
             places: the location of the table.
             name: the name of the manifest.
             data: the manifest.
-            depends_on: files that the manifest refers to and that must be durable first.
+            depends_on: files that the manifest refers to and that must be made durable before it is created.
 
         Raises:
-            NotSupportedError: two writers could both succeed.
-            StorageError: a storage operation failed; the caller must find out whether the version exists.
+            NotSupportedError: the store cannot create a file atomically, so that two writers could both succeed.
+            StorageError: a storage operation failed; the caller must check whether the version exists.
         """
         ...

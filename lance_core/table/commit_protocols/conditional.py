@@ -21,10 +21,10 @@ __all__ = ["ConditionalCreate"]
 
 
 class ConditionalCreate(CommitProtocol):
-    """One ``put_if_absent`` for each attempt: a link on local disks, a conditional PUT on object stores."""
+    """Creates each file with one ``put_if_absent``: a link on local disks, a conditional PUT on object stores."""
 
     def require(self, places: VersionPlaces) -> None:
-        """Test the conditional create, once for each bucket and process."""
+        """Test, once for each bucket and process, that the store supports conditional creates."""
         _require_atomic(places)
         if isinstance(places.store, ProbedStore):
             places.store.require_condition(places.path(ManifestName(1, ManifestNaming.V2)))

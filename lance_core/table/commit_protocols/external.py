@@ -8,19 +8,19 @@
              S4  row   version -> {final}                   FINAL
              S5  delete {final}-{uuid}
 
-    reader   reads the row from the store; if it is not final, finishes the commit with S3 to S5 for its writer
+    reader   reads the row from the store; if it is not final, finishes the commit with S3 to S5 on behalf of its writer
 
 Exactly one writer succeeds in S2. A writer that loses removes its staged object, to which no row refers, and finishes
 the winner's commit, so that it can be read and compared. Any process can perform S3 to S5, any number of times, because
-the bytes are always the same. The staged object is removed only when the row no longer refers to it. If S2 does not
-respond, nothing is removed: reading the version back finds the row, finishes it, and determines which writer created
-it.
+the bytes are always the same. The staged object is removed only when the row no longer refers to it. If S2 gets no
+response, nothing is removed: reading the version back finds the row, finishes the commit, and determines which writer
+created the version.
 
 A table without rows was created without the store and is listed like any other. Opening one of its versions by number
 inserts the row of that version.
 
-Source: commit protocol of pylance 14.0.2 with an external manifest store. The reference copies the staged object in S3;
-this library writes the same bytes again.
+Source: commit protocol of pylance 14.0.2 with an external manifest store. The reference
+implementation copies the staged object in S3; this library writes the same bytes again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ExternalCommit:
         self._manifests = manifests
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return the version of the last row, after finishing its commit; None if the table has no row."""
+        """Return the highest version that has a row, after finishing its commit; None if the table has no rows."""
         row = self._manifests.latest(places.root)
         return None if row is None else self._finished(places, row)
 
@@ -80,11 +80,11 @@ class ExternalCommit:
         return row is None or row.path != path
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Insert the row of a version that was created without the store, as the reference does when it opens one.
+        """Insert the row of a version that was created without the store.
 
-        The row of the newest version is inserted first, because the highest row counts as the latest version; the
-        reference inserts only the opened version, so that the table appears to be at an older version. Failures are
-        ignored.
+        The reference implementation also does this when it opens such a version, but it inserts only the row of the
+        opened version. The row with the highest version counts as the latest, so the table would then appear to be at
+        an older version. This method therefore inserts the row of the newest version first. Failures are ignored.
         """
         with suppress(LanceError):
             if self._manifests.find(places.root, name.version) is not None:
@@ -125,7 +125,7 @@ class ExternalCommit:
         return row if self._manifests.find(places.root, row.version) == row else None
 
     def withdraw(self, places: VersionPlaces, version: int) -> None:
-        """Remove the row of a lost version."""
+        """Remove the row of a version if the version is lost."""
         row = self.lost_version(places)
         if row is not None and row.version == version:
             self._manifests.withdraw(places.root, row)
@@ -211,7 +211,7 @@ def _name_of(row: ManifestRow) -> ManifestName:
     name = parse_manifest_name(final + ending)
     if directory != VERSIONS_DIRECTORY or "/" in file_name or name is None or name.version != row.version:
         raise CorruptDataError(
-            f"the manifest store's row of version {row.version} has the invalid path {row.path!r:.200}",
+            f"the manifest store's row for version {row.version} has the invalid path {row.path!r:.200}",
             version=row.version,
         )
     return name

@@ -1,7 +1,7 @@
 """LockedCreate: the caller's lock excludes other writers while a manifest is checked and written.
 
-This is for stores without a conditional create. The lock is a callable that takes the version and returns a context
-manager; it may raise ``CommitConflictError`` if another writer has locked or created that version. The context
+This protocol is for stores without a conditional create. The lock is a callable that takes the version and returns a
+context manager; it may raise ``CommitConflictError`` if another writer has locked or created that version. The context
 manager's ``__exit__`` receives an exception if another writer was faster, and none after a commit.
 
 Every writer of the table must use the same lock: writers without it are not detected.
@@ -31,7 +31,7 @@ __all__ = ["LockedCreate"]
 
 
 class LockedCreate(CommitProtocol):
-    """Writes under a lock.
+    """Creates versions while holding a lock.
 
     Args:
         lock: a function that takes the version and returns a context manager.
@@ -54,7 +54,7 @@ class LockedCreate(CommitProtocol):
         return create_other_file(places.store, path, data)
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Acquire the lock, check that the version does not exist, and write it."""
+        """Acquire the lock, check that the version does not exist, and create it."""
         path = places.path(name)
         outcome = PutOutcome.EXISTS
         try:
@@ -72,7 +72,7 @@ class LockedCreate(CommitProtocol):
             raise
         except Exception as error:
             raise StorageError(
-                f"{places.root}: the commit_lock of version {name.version} failed: {type(error).__name__}: {error}",
+                f"{places.root}: the commit_lock for version {name.version} failed: {type(error).__name__}: {error}",
                 path=path,
             ) from error
         return outcome

@@ -1,8 +1,8 @@
-"""Creation of files that are not versions, such as tags, for protocols in which the store does not decide commits.
+"""Creation of files other than versions, such as tags, for commit protocols that do not need conditional creates.
 
-If the store supports conditional creates, exactly one writer creates the file. Otherwise, the file is checked, written
-and read back: two simultaneous writers may then both get ``CREATED``, and one of their files remains, as with the
-reference in all cases. Versions are never created this way.
+If the store supports conditional creates, exactly one writer creates the file. Otherwise, the file is written if it
+does not exist, and read back. Two simultaneous writers may then both get ``CREATED``, although only one of their files
+remains. With the reference implementation, this can happen on every store. Versions are never created this way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ManifestStore protocol: one row per version, which exactly one writer can insert.
+"""ManifestStore: the protocol for databases with one row per version. Exactly one writer can insert a row.
 
 A row records the location of a version's manifest: its final path, or the path where its writer staged it.
 """
@@ -27,14 +27,14 @@ class ManifestRow:
 
 
 class ManifestStore(Protocol):
-    """A database of versions. Reads see all writes that were acknowledged earlier."""
+    """A database of versions. Reads reflect all writes that were acknowledged earlier."""
 
     def latest(self, root: str) -> ManifestRow | None:
         """Return the row of a table's highest version; None if the table has no rows."""
         ...
 
     def find(self, root: str, version: int) -> ManifestRow | None:
-        """Return the row of a version."""
+        """Return the row of a version; None if it has no row."""
         ...
 
     def reserve(self, root: str, row: ManifestRow) -> bool:
@@ -50,5 +50,5 @@ class ManifestStore(Protocol):
         ...
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table that no longer exists. Idempotent."""
+        """Remove every row of a table that no longer exists. This method is idempotent."""
         ...

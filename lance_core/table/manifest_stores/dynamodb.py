@@ -1,4 +1,4 @@
-"""DynamoDbManifests: rows of versions in a DynamoDB table, in the form that the reference uses.
+"""DynamoDbManifests: an external manifest store in a DynamoDB table, compatible with the reference implementation.
 
 ===========  ===========  =============================================================================================
 ``base_uri``  hash key, S   key prefix of the dataset, without scheme and bucket
@@ -43,12 +43,12 @@ _checked: set[tuple[S3Settings, str | None, str]] = set()
 
 
 class DynamoDbManifests:
-    """Rows in a DynamoDB table.
+    """An external manifest store in a DynamoDB table.
 
     Args:
         table: name of the DynamoDB table.
-        storage_options: credentials and region, with the same names as for the bucket; ``dynamodb_endpoint`` or the
-            environment variable ``DYNAMODB_ENDPOINT`` overrides the endpoint of the region.
+        storage_options: credentials and region, with the same option names as for the bucket; ``dynamodb_endpoint`` or
+            the environment variable ``DYNAMODB_ENDPOINT`` overrides the endpoint of the region.
     """
 
     def __init__(self, table: str, storage_options: Mapping[str, str] | None) -> None:
@@ -60,14 +60,14 @@ class DynamoDbManifests:
         require_no_credentials(self._endpoint or "")
 
     def __repr__(self) -> str:
-        """Include the table name."""
+        """Return a representation with the table name."""
         return f"DynamoDbManifests(table={self._table!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
         """Return the row of a table's highest version.
 
-        Rows of detached versions, which the reference inserts when it reads such versions, are ignored: they would
-        appear to be the newest.
+        Rows of detached versions, which the reference implementation inserts when it reads such versions, are ignored
+        because they would appear to be the newest.
         """
         base = _base_uri(root)
         answer = self._call(
@@ -215,9 +215,9 @@ def _row(base: str, item: dict[str, dict[str, str]]) -> ManifestRow:
         version, path = int(item["version"]["N"]), item["path"]["S"]
         num_bytes = int(item.get("size", {}).get("N", 0))
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"a row of {base} in the manifest store is incomplete: {error!r}") from error
+        raise CorruptDataError(f"the manifest store has an incomplete row for {base}: {error!r}") from error
     if not path.startswith(f"{base}/"):
         raise CorruptDataError(
-            f"the manifest store's row of version {version} of {base} has the invalid path {path!r:.200}"
+            f"the manifest store's row for version {version} of {base} has the invalid path {path!r:.200}"
         )
     return ManifestRow(version, path[len(base) + 1 :], num_bytes)

@@ -1,7 +1,7 @@
 """URIs of external manifest stores.
 
 ===================================================  ==================================================================
-``s3+ddb://bucket/path?ddbTableName=T``              DynamoDB table T, shared with the reference
+``s3+ddb://bucket/path?ddbTableName=T``              DynamoDB table T, shared with the reference implementation
 ``{scheme}+sql://…/path``, ``…?sqlTableName=T``      table T (``lance_manifests`` by default) of the database whose URL
                                                      is in ``sql_url`` or ``LANCE_SQL_URL``, see below
 ===================================================  ==================================================================
@@ -9,7 +9,7 @@
 The URL of the database is set by the storage option ``sql_url`` or the environment variable ``LANCE_SQL_URL``. It is
 not part of the URI, because it may contain a password, and URIs are logged and stored.
 
-Source: URIs of pylance 14.0.2 for DynamoDB; those for SQL are specific to this library.
+Source: URIs of pylance 14.0.2 for DynamoDB; URIs for SQL databases are specific to this library.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ def open_manifest_store(uri: str, storage_options: Mapping[str, str] | None) -> 
     """Return the external manifest store of a URI; None if the URI does not specify one.
 
     Raises:
-        InvalidInputError: the query is invalid for the scheme, or the URL of the database is missing.
+        InvalidInputError: the query of the URI is invalid for its scheme, or the URL of the database is missing.
         UnsupportedSchemeError: DynamoDB was requested for a store other than S3.
-        NotSupportedError: a package is not installed.
+        NotSupportedError: a required package is not installed.
     """
     scheme, suffix, query = split_external_scheme(uri)
     if suffix == "ddb":
         if scheme != "s3":
-            raise UnsupportedSchemeError(f"{scheme}+ddb://: DynamoDB can only be used with s3+ddb://", scheme=scheme)
+            raise UnsupportedSchemeError(f"{scheme}+ddb:// is not supported; use s3+ddb://", scheme=scheme)
         return DynamoDbManifests(_parameter(query, "ddbTableName", None), storage_options)
     if suffix == "sql":
         url = lowered_options(storage_options).get(_URL_OPTION) or os.environ.get(_URL_VARIABLE)
         if not url:
             raise InvalidInputError(
-                f"{scheme}+sql:// needs a database: set the storage option {_URL_OPTION!r} or {_URL_VARIABLE}"
+                f"{scheme}+sql:// needs a database: set the storage option {_URL_OPTION!r} or the "
+                f"environment variable {_URL_VARIABLE}"
             )
         return SqlManifests(url, _parameter(query, "sqlTableName", DEFAULT_TABLE), canonical_scheme(scheme))
     return None

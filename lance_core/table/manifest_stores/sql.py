@@ -1,15 +1,15 @@
-"""SqlManifests: rows of versions in a table of a relational database, through SQLAlchemy.
+"""SqlManifests: an external manifest store in a table of a relational database, accessed through SQLAlchemy.
 
 =============  ========================================================================================================
 ``base_uri``    text, first part of the primary key: path of the dataset with a canonical scheme (s3, gs, az, file)
 ``version``     integer, second part of the primary key
 ``path``        text: path of the manifest, below the dataset's root
-``size``        integer: size of the manifest
+``size``        integer: size of the manifest in bytes
 ``committer``   text: ``lance-core``
 =============  ========================================================================================================
 
-The primary key ensures that exactly one writer inserts a version. The table is created if it is missing. Tested with
-PostgreSQL and SQLite.
+The primary key ensures that exactly one writer inserts a version. The table is created if it is missing. This
+module is tested with PostgreSQL and SQLite.
 
 Source: the external manifest store in the Lance documentation; this implementation is specific to this library.
 """
@@ -47,7 +47,7 @@ _created: set[tuple[str, str]] = set()
 
 
 class SqlManifests:
-    """Rows in a table of a relational database.
+    """An external manifest store in a table of a relational database.
 
     Args:
         url: the SQLAlchemy URL of the database; never included in messages.
@@ -71,7 +71,7 @@ class SqlManifests:
         self._place = f"table {table} of {_shown(url)}"
 
     def __repr__(self) -> str:
-        """Include the table name, and the database URL without user and password."""
+        """Return a representation with the table name, and with the database URL without user and password."""
         return f"SqlManifests({self._place!r})"
 
     def latest(self, root: str) -> ManifestRow | None:
@@ -132,7 +132,7 @@ class SqlManifests:
         try:
             return None if found is None else ManifestRow(int(found[0]), str(found[1]), int(found[2] or 0))
         except ValueError as error:
-            raise CorruptDataError(f"a row of {self._place} has a column that is not a number: {error}") from error
+            raise CorruptDataError(f"{self._place} has a row with a malformed number: {error}") from error
 
     def _define(self) -> Any:
         sql = self._sql
@@ -215,7 +215,7 @@ def _connect(sql: Any, text: str) -> Any:
         url = sql.make_url(text)
         sqlite = url.get_backend_name() == "sqlite"
         if sqlite and _in_memory(url):
-            raise InvalidInputError("sql_url is an in-memory database, which other processes cannot see")
+            raise InvalidInputError("sql_url is an in-memory database, which other processes cannot access")
         options = {"connect_args": {"timeout": _SQLITE_WAIT_SECONDS}} if sqlite else {"pool_pre_ping": True}
         return sql.create_engine(url, hide_parameters=True, **options)
     except sql.exc.NoSuchModuleError as error:

@@ -66,6 +66,6 @@ def test_a_damaged_index_section_is_refused() -> None:
         index_directories(b"\xff")
     section = pb_table.IndexSection()
     section.indices.add(name="i", uuid=pb_table.UUID(uuid=b"short"))
-    with pytest.raises(CorruptDataError, match="index 'i': its id has 5 bytes, expected 16"):
+    with pytest.raises(CorruptDataError, match="index 'i': the id has 5 bytes, expected 16"):
         index_directories(section.SerializeToString())
     assert index_directories(None) == {}

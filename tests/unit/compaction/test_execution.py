@@ -91,7 +91,7 @@ def test_indices_whose_fragments_cannot_be_told(dataset: lance_core.LanceDataset
     silent = changed(dataset.manifest, index_section=index_section(("__lance_mem_wal", b""), ("a", b"")))
     with pytest.raises(NotSupportedError, match="'a' does not record the fragments"):
         survey(silent, dataset.locator)
-    with pytest.raises(CorruptDataError, match="index 'a': its fragment bitmap cannot be read"):
+    with pytest.raises(CorruptDataError, match="index 'a': the fragment bitmap cannot be read"):
         parse_index_section(index_section(("a", b"\xff")))[0].fragment_ids()
 
 

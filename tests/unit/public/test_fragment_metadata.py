@@ -99,7 +99,7 @@ def test_values_out_of_range_are_refused(changes: dict[str, object]) -> None:
 def test_what_cannot_be_carried_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="overlays"):
         FragmentMetadata.from_json({**_metadata().to_json(), "overlays": [{"offsets": ["x"]}]})
-    with pytest.raises(NotSupportedError, match="stored inline or in a column"):
+    with pytest.raises(NotSupportedError, match="inline or in a column"):
         fragment_to_record(_metadata(row_id_meta="Elsewhere"))
     with pytest.raises(UnsupportedVersionError):
         fragment_to_record(_metadata(file_major_version=3))

@@ -23,7 +23,7 @@ def test_the_place_what_was_expected_and_what_was_found() -> None:
         document.take("a", listed(entries(lambda each: each.take("b", whole(0, 10)))))
     with pytest.raises(InvalidInputError, match=r"^thing at \$\.c is missing"):
         document.take("c", text)
-    with pytest.raises(InvalidInputError, match=r"expected entries named \['b'\], found 'a'"):
+    with pytest.raises(InvalidInputError, match=r"expected only the entries \['b'\], found 'a'"):
         document.refuse_others({"b"})
 
 
@@ -31,7 +31,7 @@ def test_defaults_are_for_missing_entries() -> None:
     document = parse_document("thing", '{"a": null}')
     assert document.take("b", nullable(text), None) is None
     assert document.take("a", nullable(text)) is None
-    with pytest.raises(InvalidInputError, match="expected text, found None"):
+    with pytest.raises(InvalidInputError, match="expected a valid Unicode string, found None"):
         document.take("a", text, "default")
 
 
@@ -51,7 +51,7 @@ def test_bytes_are_listed_and_never_a_size(value: object) -> None:
 
 @pytest.mark.parametrize("value", [1, None, [], "\ud800"])
 def test_value_that_is_not_text_is_refused(value: object) -> None:
-    with pytest.raises(InvalidInputError, match="expected text"):
+    with pytest.raises(InvalidInputError, match="expected a valid Unicode string"):
         text(value, "here")
 
 

@@ -103,5 +103,5 @@ def test_names_that_no_branch_has(name: str) -> None:
 
 
 def test_names_that_are_no_texts() -> None:
-    with pytest.raises(InvalidTypeError, match="name of a branch"):
+    with pytest.raises(InvalidTypeError, match="a branch name must be a string"):
         check_branch_name(5)  # type: ignore[arg-type]  # that is the point

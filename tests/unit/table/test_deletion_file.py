@@ -72,7 +72,7 @@ def test_other_arrow_schemas_are_corrupt(field: pa.Field) -> None:
 @pytest.mark.parametrize("file_type", list(DeletionFileType))
 def test_offsets_outside_the_fragment_are_corrupt(file_type: DeletionFileType) -> None:
     buffer = _arrow([5, 10]) if file_type is DeletionFileType.ARROW else pa.py_buffer(BitMap([5, 10]).serialize())
-    with pytest.raises(CorruptDataError, match="row 10 is listed, but the fragment has 10 rows"):
+    with pytest.raises(CorruptDataError, match="row offset 10 is listed, but the fragment has only 10 rows"):
         _parse(buffer, file_type, physical_rows=10)
 
 

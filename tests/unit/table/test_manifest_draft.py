@@ -198,7 +198,7 @@ def test_a_rewritten_fragment_may_push_the_counter() -> None:
 @pytest.mark.parametrize("ids", [[4], [5, 5]], ids=["in use", "twice"])
 def test_no_id_is_given_twice(ids: list[int]) -> None:
     draft = ManifestDraft(_with_fragments(0, 4, max_fragment_id=9))
-    with pytest.raises(InvalidInputError, match="in use, or occur twice"):
+    with pytest.raises(InvalidInputError, match="must be unused and unique"):
         draft.add_rewritten_fragments([_rewritten(each) for each in ids])
 
 
@@ -255,7 +255,7 @@ def test_fragments_that_another_writer_emptied_go_with_any_commit() -> None:
 def test_deletion_files_of_other_fragments_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="fragment 3 is not in version 4"):
         ManifestDraft(_with_fragments(0)).set_deletions({3: _deleted(1)})
-    with pytest.raises(InvalidInputError, match="has 10 rows in version 4, expected 11"):
+    with pytest.raises(InvalidInputError, match="has 10 rows in version 4, but the operation records 11"):
         ManifestDraft(_with_fragments(0)).set_deletions({0: _deleted(1, physical_rows=11)})
 
 

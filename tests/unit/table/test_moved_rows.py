@@ -57,7 +57,7 @@ def test_fresh_ids_end_with_the_last_of_64_bits() -> None:
     ("message", "match"),
     [
         (_new(1, 4, 5), "2 row ids for 1 rows"),
-        (_new(3, 4, 4), "has duplicate ids"),
+        (_new(3, 4, 4), "contains duplicate ids"),
         (_new(1, 20), "ids below 20"),
     ],
 )

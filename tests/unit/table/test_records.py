@@ -34,7 +34,7 @@ def test_columns_leave_out_dead_and_hidden_fields() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"field_ids": (1, 2), "column_indices": (0,)}, "2 field ids but 1 column indices"),
+        ({"field_ids": (1, 2), "column_indices": (0,)}, r"number of field ids \(2\) differs"),
         ({"field_ids": (1, 1), "column_indices": (0, 1)}, "occurs twice"),
     ],
 )

@@ -48,7 +48,7 @@ def test_nothing_changes_without_a_match() -> None:
         ([_rewritten(A.uuid.uuid, B.uuid.uuid)], ((0, 1), (8,)), "another index"),
         ([_rewritten(A.uuid.uuid), _rewritten(B.uuid.uuid)], ((0, 1), (8,)), "another index"),
         ([_rewritten(A.uuid.uuid, b"x")], ((0, 1), (8,)), "malformed UUID"),
-        ([_rewritten(A.uuid.uuid)], ((0, 5), (8,)), "fragment 0 but not fragments 5"),
+        ([_rewritten(A.uuid.uuid)], ((0, 5), (8,)), "fragment 0 but not fragment 5"),
         ([_rewritten(A.uuid.uuid)], ((0, 1), (0,)), "that has no id"),
     ],
 )

@@ -147,7 +147,7 @@ def test_segments_without_ids(segment: pb_rowids.U64Segment) -> None:
 @pytest.mark.parametrize(
     ("segment", "match"),
     [
-        (pb_rowids.U64Segment(array=array(7, 3, 7)), "has duplicate ids"),
+        (pb_rowids.U64Segment(array=array(7, 3, 7)), "contains duplicate ids"),
         (pb_rowids.U64Segment(sorted_array=array(3, 3)), "not strictly ascending"),
         (pb_rowids.U64Segment(sorted_array=array(5, 3)), "not strictly ascending"),
         (holes(0, 10, array(4, 4)), "twice"),
@@ -165,7 +165,7 @@ def test_segments_without_ids(segment: pb_rowids.U64Segment) -> None:
             pb_rowids.U64Segment(
                 range_with_bitmap=pb_rowids.U64Segment.RangeWithBitmap(start=0, end=4, bitmap=b"\x0f\x01")
             ),
-            "16 bits does not fit 4",
+            "16 bits does not match a range of 4",
         ),
     ],
 )

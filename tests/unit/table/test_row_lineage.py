@@ -64,7 +64,7 @@ def test_hidden_row_ids_are_all_different() -> None:
     fragment = part(1, 3).message
     fragment.column_row_ids.SetInParent()
     lineage = RowLineage(fragment, lambda *_: np.array([7, 4, 7], np.uint64))
-    with pytest.raises(CorruptDataError, match="row lineage of fragment 1: a list of row ids has duplicate ids"):
+    with pytest.raises(CorruptDataError, match="row lineage of fragment 1: a list of row ids contains duplicate ids"):
         lineage.row_ids()
 
 

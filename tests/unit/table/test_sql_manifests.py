@@ -105,5 +105,5 @@ def test_a_size_that_is_no_number_is_corrupt(tmp_path: Path) -> None:
     assert manifests.reserve("/t", ROW)
     with sqlite3.connect(tmp_path / "m.db") as connection:
         connection.execute("update t set size = 'many'")
-    with pytest.raises(CorruptDataError, match="not a number"):
+    with pytest.raises(CorruptDataError, match="malformed number"):
         manifests.find("/t", 1)

@@ -86,7 +86,7 @@ def test_names_that_no_tag_has(name: str) -> None:
 
 @pytest.mark.parametrize("name", [5, None, b"a", ["a"]])
 def test_names_that_are_no_texts(name: object) -> None:
-    with pytest.raises(InvalidTypeError, match="name of a tag"):
+    with pytest.raises(InvalidTypeError, match="a tag name must be a string"):
         check_tag_name(name)
 
 

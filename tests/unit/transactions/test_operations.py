@@ -133,7 +133,7 @@ def test_a_delete_changes_deletion_files_only() -> None:
         (Delete(updated_fragments=(_part(0, deleted=11),), deleted_fragment_ids=()), "records 11 deleted rows"),
         (
             Delete(updated_fragments=(_part(0, 9, deleted=1),), deleted_fragment_ids=()),
-            "10 rows in version 3, expected 9",
+            "10 rows in version 3, but the operation records 9",
         ),
         (Delete(updated_fragments=(_part(0, deleted=1),), deleted_fragment_ids=(0,)), "lists a fragment twice"),
         (Delete(updated_fragments=(), deleted_fragment_ids=(0, 0)), "lists a fragment twice"),
