@@ -41,7 +41,7 @@ def sort_lost(
     """Separate results that were committed before from lost ones, and remove the new files of the latter.
 
     Args:
-        log: the versions of the dataset.
+        log: the version log of the dataset.
         results: groups that cannot be committed.
 
     Returns:

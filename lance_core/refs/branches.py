@@ -92,7 +92,7 @@ class Branches:
     """The branches of a dataset.
 
     Args:
-        log: the versions of one line of the dataset (the main branch or a branch).
+        log: the version log of one line of the dataset (the main branch or a branch).
         manifest: a version of that line.
     """
 

@@ -80,7 +80,7 @@ def deep_clone(
 
     Args:
         target: version log of the new table, which must be empty.
-        log: the versions of the source.
+        log: the version log of the source.
         source: the version to clone.
         source_uri: root of that version, in the form that manifests record.
         storage_options: options for the store of the new table.

@@ -68,7 +68,7 @@ class Tags:
     """The tags of a dataset.
 
     Args:
-        log: the versions of the line (main branch or branch) to which version numbers refer.
+        log: the version log of the line (main branch or branch) to which version numbers refer.
         manifest: the version to use for a reference of None.
     """
 

@@ -33,7 +33,7 @@ def content_problems(log: VersionLog, branch: str, name: ManifestName, files: Co
     """Find the problems of a version.
 
     Args:
-        log: the versions of the branch.
+        log: the version log of the branch.
         branch: the name of the branch; empty for the main branch.
         name: the name of the version's manifest.
         files: every path below the root of the branch.

@@ -55,7 +55,7 @@ def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: floa
     """Find the problems of a table. Changes nothing.
 
     Args:
-        log: the versions of the table's main branch.
+        log: the version log of the table's main branch.
         min_age: newer problems are reported, but are not repairable, because they may belong to an active writer.
         now: the current time in seconds since the epoch; None to use the system clock.
 

@@ -26,7 +26,7 @@ def repair(log: VersionLog, problem: Problem) -> bool:
     """Repair a problem, after checking that it still exists and is unchanged.
 
     Args:
-        log: the versions of the table's main branch.
+        log: the version log of the table's main branch.
         problem: a repairable problem that :func:`diagnose` returned.
 
     Returns:
