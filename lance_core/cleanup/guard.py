@@ -111,7 +111,7 @@ class Guard:
             self._report_damage(version, what)
 
     def _look_at_held(self, version: int) -> None:
-        """Keep a version that another writer is about to restore; if its removal has started, that writer notices."""
+        """Keep a version that is about to be restored. If its removal has begun, the restoring writer notices."""
         self.spared_owners |= detached_owners(self._log, version)
         name = self._removed.get(version)
         if name is None or version in self._asked_for or version in self._gone_versions:

@@ -159,7 +159,7 @@ class CleanupPlan:
         )
 
     def warnings(self) -> list[str]:
-        """One message about unrecognized files and one about leftovers of crashed writers, if any; both are kept."""
+        """Return up to two messages: one about unrecognized files, and one about leftovers that no cleanup removes."""
         found = {"unrecognized": self.unrecognized, "orphaned": self.possibly_needed}
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
