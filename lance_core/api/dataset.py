@@ -2,7 +2,7 @@
 
 A handle reads one manifest and stays on that version. Commits by others become visible after reopening the dataset or
 calling ``checkout_latest``; a commit through the handle moves the handle to the new version. Names, arguments, and
-defaults are the same as in pylance. The error for an unsupported argument contains its name.
+defaults are the same as in pylance. The error for an unsupported argument contains the argument's name.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ __all__ = ["BulkCommitResult", "LanceDataset"]
 
 
 class LanceDataset:
-    """One version of a dataset. Safe for use by several threads.
+    """A handle on one version of a dataset. A handle can be used by several threads at once.
 
     Args:
         uri: location of the dataset.
@@ -301,7 +301,7 @@ class LanceDataset:
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: the argument has another type.
+            InvalidTypeError: the argument has a different type.
         """
         return self.of(self._view.at(version))
 
@@ -402,7 +402,7 @@ class LanceDataset:
 
         Raises:
             InvalidInputError: the filter is invalid.
-            NotSupportedError: a part of the filter is not supported.
+            NotSupportedError: part of the filter is not supported.
         """
         refuse_unsupported("count_rows", **kwargs)
         if filter is None and self.recorded_rows is not None:
@@ -465,7 +465,7 @@ class LanceDataset:
 
         Raises:
             InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
-            NotSupportedError: an argument, or a part of the filter, is not supported.
+            NotSupportedError: an argument or part of the filter is not supported.
         """
         refuse_unsupported(
             "scanner",
@@ -646,7 +646,7 @@ class LanceDataset:
     ) -> list[BlobFile | None]:
         """Return blob values as file objects, in the requested order; opening them reads nothing.
 
-        Exactly one of ``ids``, ``addresses`` and ``indices`` must be given.
+        Exactly one of ``ids``, ``addresses``, and ``indices`` must be given.
 
         Args:
             blob_column: name of the column, or a dotted path into structs.
@@ -704,10 +704,10 @@ class LanceDataset:
 
         Args:
             blob_column: name of the column, or a dotted path into structs.
-            requests: tuples (row, offset, length).
+            requests: the byte ranges to read, as tuples (row, offset, length).
             selector: how rows are selected, as in :meth:`take_blobs`.
-            io_buffer_size: no effect.
-            preserve_order: no effect.
+            io_buffer_size: has no effect.
+            preserve_order: has no effect.
 
         Returns:
             One tuple per request: the index of the request, the address of the row, and the bytes (None if the value is
@@ -718,7 +718,7 @@ class LanceDataset:
                 blob column, or a row does not exist.
         """
         if selector not in ("ids", "addresses", "indices"):
-            raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses' or 'indices'")
+            raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses', or 'indices'")
         selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
         selection[selector] = [row for row, _, _ in requests]
         places = BlobRows.of(self._view, **selection).places(blob_column)
@@ -756,7 +756,7 @@ class LanceDataset:
 
         Raises:
             InvalidInputError: the predicate is invalid, or it cannot be evaluated for a row.
-            NotSupportedError: the table or a part of the predicate is not supported.
+            NotSupportedError: the table or part of the predicate is not supported.
             IncompatibleTransactionError: another writer replaced the table in the meantime.
             TooMuchWriteContentionError: every attempt had a conflict.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
@@ -821,10 +821,10 @@ class LanceDataset:
             The new version, or the version that the transaction created earlier.
 
         Raises:
-            DatasetNotFoundError: there is no dataset, and the operation is not an Overwrite.
+            DatasetNotFoundError: the dataset does not exist, and the operation is not an Overwrite.
             VersionNotFoundError: the read version does not exist.
             NotFoundError: a data file of a fragment is missing.
-            InvalidInputError: the fragments do not fit the dataset.
+            InvalidInputError: the fragments are not compatible with the dataset.
             RetryableCommitConflictError: the change conflicts with a later version; repeat it based on the latest
                 version.
             IncompatibleTransactionError: a later version invalidates the change.
@@ -890,7 +890,7 @@ class LanceDataset:
 
         Raises:
             NotSupportedError: a transaction is not an append.
-            InvalidInputError: there are no transactions, or the fragments do not fit the dataset.
+            InvalidInputError: there are no transactions, or the fragments are not compatible with the dataset.
             LanceError: as for :meth:`commit`.
 
         Returns:
@@ -1034,7 +1034,7 @@ class LanceDataset:
 
     @property
     def optimize(self) -> DatasetOptimizer:
-        """Compacts the dataset into fewer, larger fragments without deleted rows, and configures automatic cleanup."""
+        """The optimizer of this dataset, for compaction and automatic cleanup."""
         # Imported only when needed: most handles only read.
         from lance_core.compaction.optimizer import DatasetOptimizer
 
@@ -1070,7 +1070,7 @@ class LanceDataset:
 
         Raises:
             InvalidCleanupError: an option is out of range, or a tagged version matches.
-            CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
+            CorruptDataError: a manifest, a tag, or a branch cannot be read; nothing was removed.
             StorageError: a storage operation failed.
         """
         policy = CleanupPolicy.of(
@@ -1110,7 +1110,7 @@ class LanceDataset:
 
         Raises:
             InvalidCleanupError: an option is out of range, or a tagged version matches.
-            CorruptDataError: a manifest, a tag or a branch cannot be read.
+            CorruptDataError: a manifest, a tag, or a branch cannot be read.
             StorageError: a storage operation failed.
         """
         policy = CleanupPolicy.of(
@@ -1128,7 +1128,7 @@ class LanceDataset:
         """Return all files below the root of this branch, including files that no version refers to; skip base paths.
 
         Returns:
-            A stream with the columns base_uri, path (relative to base_uri), size_bytes and last_modified.
+            A stream with the columns base_uri, path (relative to base_uri), size_bytes, and last_modified.
 
         Raises:
             StorageError: a storage operation failed.
@@ -1145,8 +1145,8 @@ class LanceDataset:
             progress: called after each manifest with the number of manifests read so far and their total number.
 
         Returns:
-            A stream with the columns version, base_uri, path (relative to base_uri) and type: "manifest", "data file",
-            "deletion file", "transaction file" or "index file".
+            A stream with the columns version, base_uri, path (relative to base_uri), and type: "manifest", "data file",
+            "deletion file", "transaction file", or "index file".
 
         Raises:
             CorruptDataError: a manifest is damaged.
@@ -1301,8 +1301,8 @@ class LanceDataset:
             This handle, moved to the new version.
 
         Raises:
-            InvalidInputError: an id, a name or a path is already in use.
-            RetryableCommitConflictError: another writer added a base path with the same id, name or path.
+            InvalidInputError: an id, a name, or a path is already in use.
+            RetryableCommitConflictError: another writer added a base path with the same id, name, or path.
         """
         self._change(
             UpdateBases(new_bases=new_base_messages(new_bases)), properties=checked_properties(transaction_properties)

@@ -234,7 +234,7 @@ class LanceFragment:
 
         Raises:
             InvalidInputError: the predicate is invalid, or it cannot be evaluated for a row.
-            NotSupportedError: a part of the predicate is not supported.
+            NotSupportedError: part of the predicate is not supported.
             StorageError: a storage operation failed.
         """
         view = self._view

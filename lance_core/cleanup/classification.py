@@ -2,7 +2,7 @@
 
 A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed in two cases: a version to be removed
 references the file's owner and no kept version does (*verified*), or no version references the owner and the file is at
-least 7 days old (*unverified*: no write is assumed to stay uncommitted for that long). Everything else is kept: files
+least 7 days old (*unverified*: writes are assumed to be committed within that time). Everything else is kept: files
 of kept versions, files that no version references yet (*protected*), leftovers that other processes may still need
 (*possibly needed*), and files that are not part of a table (*unrecognized*). ``guard.py`` checks again for new
 references while files are being removed.

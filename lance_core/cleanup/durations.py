@@ -1,4 +1,4 @@
-"""Durations as text: ``1h30m``, ``2weeks``, ``100ms``. Every number except ``0`` needs a unit.
+"""Parses and formats durations such as ``1h30m``, ``2weeks``, and ``100ms``. Every number except ``0`` needs a unit.
 
 A month has 30.44 days and a year 365.25. Durations in storage options have their own parser
 (:mod:`lance_core.io.s3_settings`), which accepts ``millisecond`` as a unit but not ``nanos``, and requires a unit for

@@ -1,7 +1,7 @@
 """Guard: finds references to files that were added after a cleanup was planned.
 
 Other writers may continue between planning and removal: they may tag a version to be removed, restore an old version,
-or create a branch. Before each batch of removals, the guard checks again for versions, tags and branch versions that
+or create a branch. Before each batch of removals, the guard checks again for versions, tags, and branch versions that
 are not in the plan, and keeps the files that they refer to. A race remains possible between a check and the end of the
 batch; it affects only a writer that tags, restores, or creates a branch from a version *in that batch*.
 
@@ -124,7 +124,7 @@ class Guard:
             self._asked_for.add(version)
             self.spared_owners |= owners
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d is not cleaned up: it is being restored", self._log.root, version)
+            _logger.warning("%s: version %d is not cleaned up, because it is being restored", self._log.root, version)
 
     def _look_at_branches(self) -> None:
         new = manifests_of_others(self._line) - self._branch_manifests
@@ -159,7 +159,7 @@ class Guard:
             return
         if owners.isdisjoint(self._gone_owners):
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d is not cleaned up: %s was created", self._log.root, version, what)
+            _logger.warning("%s: version %d is not cleaned up, because %s uses it", self._log.root, version, what)
         else:
             self._report_damage(version, what)
 

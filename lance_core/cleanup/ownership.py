@@ -60,7 +60,7 @@ def held_directories(owners: Iterable[str]) -> tuple[str, ...]:
 
 
 def owners_of(manifest: Manifest, root: str) -> set[str]:
-    """Return the owners to which a version refers: files of all kinds, the transaction, and base paths below the root.
+    """Return the owners to which a version refers: files, the transaction file, and base paths below the root.
 
     Args:
         manifest: the manifest of the version.

@@ -218,7 +218,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
     if is_detached_version(manifest.version):
         raise InvalidCleanupError(
             f"{log.root}: version {manifest.version} is detached, so newer versions cannot be determined; open a "
-            "version of the main history and clean up from it",
+            "version that is not detached, and clean up from there",
             version=manifest.version,
         )
     return _plan(log, manifest.version, manifest.message.branch, policy, now_ns)

@@ -88,7 +88,7 @@ def survey_versions(
 
     Raises:
         InvalidCleanupError: a tagged version matches the policy, which does not allow that.
-        CorruptDataError: a manifest, a tag or a branch cannot be read.
+        CorruptDataError: a manifest, a tag, or a branch cannot be read.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
         DatasetNotFoundError: the dataset no longer has any versions.
     """

@@ -337,7 +337,7 @@ def commit_rewrites(
 ) -> RewriteCommit:
     """Commit the groups that other writers have not changed since the plan, and move the handle to the new version.
 
-    Calling it again with the same results is safe: committed groups are not committed again.
+    Repeating a call with the same results is safe: groups that are already committed are not committed again.
 
     Args:
         dataset: a handle on any version of the dataset.

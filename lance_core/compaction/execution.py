@@ -60,7 +60,8 @@ _MAX_BATCH_ROWS: Final = 64 * 1024
 """Maximum number of rows in a batch."""
 
 _PROBES: Final = (1, 64)
-"""Number of rows that are read first: stored sizes are a poor estimate for rows that compress well."""
+"""Numbers of rows after which the first reads of a task stop, to measure the size of rows in memory: stored sizes are a
+poor estimate for rows that compress well."""
 
 _TOO_LARGE: Final = 4
 """If a batch exceeds its target size by this factor, the rest of the fragment is read in smaller batches."""

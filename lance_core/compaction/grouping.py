@@ -14,8 +14,8 @@ Two steps go beyond the planner of pylance:
 * New fragments get the highest ids, so that the results of different tasks become neighbors, and so do the remaining
   fragments around them. Fragments that the next compaction would therefore merge are merged immediately (``_settle``),
   so that a second compaction right after the first has nothing to do.
-* If the first task alone exceeded the budget, nothing would ever be compacted. In this case, the first
-  useful part of a task that fits into the budget is used.
+* If the first task alone exceeded the budget, nothing would ever be compacted. In this case, the first useful part of a
+  task that fits into the budget is used instead.
 
 Rows are distributed evenly among ``k = rows // target`` new files (at least one), with larger files first: with a
 target of 70, 250 rows become files with 84, 83, and 83 rows. A file is never smaller than the target unless it is the

@@ -1,4 +1,4 @@
-"""Sorts groups that are no longer intact: they are lost, or an earlier call committed them.
+"""Separates groups that are no longer intact into lost groups and groups that an earlier call committed.
 
 If a commit is repeated because the process that performed it ended before it reported success, the old fragments no
 longer exist, just as if another writer had changed them. The versions since the plan reveal the difference: data files

@@ -44,7 +44,7 @@ class Compaction:
 
     @staticmethod
     def execute(dataset: Handle, options: CompactionOptions | Mapping[str, Any]) -> CompactionMetrics:
-        """Plan, execute and commit; see :meth:`DatasetOptimizer.compact_files`."""
+        """Plan, execute, and commit a compaction in one call; see :meth:`DatasetOptimizer.compact_files`."""
         return compact(dataset, options, None)
 
     @staticmethod
@@ -72,7 +72,7 @@ class Compaction:
 
 
 class DatasetOptimizer:
-    """Compaction and automatic cleanup of a dataset, as ``dataset.optimize``.
+    """Compaction and automatic cleanup of a dataset; available as ``dataset.optimize``.
 
     Args:
         dataset: the dataset handle.
@@ -170,7 +170,7 @@ class DatasetOptimizer:
                 that are older than this number of seconds.
 
         Raises:
-            InvalidCleanupError: an option is missing, unknown or out of range.
+            InvalidCleanupError: an option is missing, unknown, or out of range.
             InvalidTypeError: an option has the wrong type.
             LanceError: as for :meth:`LanceDataset.update_config`.
         """

@@ -49,7 +49,7 @@ __all__ = ["CompactionPlan", "CompactionTask", "make_plan", "survey"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionTask:
-    """Fragments that are rewritten together.
+    """One task of a compaction: fragments that are rewritten together.
 
     Attributes:
         read_version: the version on which the plan is based.

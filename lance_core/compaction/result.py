@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["VERSION", "CompactionMetrics", "RewriteCommit", "RewriteResult", "content_key"]
 
 VERSION: Final = whole(1, 2**63)
-"""Reads a version number."""
+"""A reader for version numbers in JSON documents."""
 
 _COUNT: Final = whole(0, 2**63)
 

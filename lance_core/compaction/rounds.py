@@ -62,7 +62,7 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
     outdated: NotFoundError | None = None
     # The view is obtained before anything is read: a cleanup may remove the version in the meantime.
     view = dataset.view
-    _logger.debug("%s: compacting version %d of line %s", view.uri, view.version, view.line)
+    _logger.debug("%s: compacting version %d (branch identity: %s)", view.uri, view.version, view.line)
     plan = make_plan(view, options)
     ours = {fragment.id for fragment in view.manifest.message.fragments}
     for _ in range(_MAX_ROUNDS):

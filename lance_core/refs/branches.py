@@ -92,8 +92,8 @@ class Branches:
     """The branches of a dataset.
 
     Args:
-        log: the version log of one line of the dataset (the main branch or a branch).
-        manifest: a version of that line.
+        log: the version log of one line of the dataset (the main branch or another branch).
+        manifest: the manifest of a version of that line.
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:

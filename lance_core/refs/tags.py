@@ -144,7 +144,7 @@ class Tags:
 
         Raises:
             InvalidRefError: the tag name is invalid.
-            RefNotFoundError: there is no such tag, or the reference is to a tag or branch that does not exist.
+            RefNotFoundError: there is no such tag, or ``reference`` refers to a tag or branch that does not exist.
             VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was moved; in the
                 latter case, the tag is moved back.
             RefConflictError: the branch of the version is being deleted; the tag is moved back.

@@ -1,4 +1,4 @@
-"""The problems that the doctor can find: leftovers of crashed writers, old releases' defects, and missing files."""
+"""Defines the problems that the doctor can find, such as leftovers of crashed writers and missing data files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repairs: one for each kind of problem. A repair can be repeated; it does nothing if nothing is left to repair."""
+"""Repairs the problems that the doctor found. Repairs can be repeated; they do nothing if nothing remains to repair."""
 
 from __future__ import annotations
 

@@ -44,7 +44,9 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     ids = [fragment.id for fragment in manifest.fragments]
     for left, right in pairwise(ids):
         if left >= right:
-            raise CorruptDataError(f"version {manifest.version}: fragment {right} is listed after fragment {left}")
+            raise CorruptDataError(
+                f"version {manifest.version}: fragment {right} is listed after fragment {left}; expected ascending ids"
+            )
     highest = manifest.message.max_fragment_id if manifest.message.HasField("max_fragment_id") else None
     if ids and highest is not None and highest < ids[-1]:
         raise CorruptDataError(
