@@ -257,7 +257,7 @@ def test_committing_all_or_none(uri: str) -> None:
     plan = Compaction.plan(dataset, {"target_rows_per_fragment": 20})
     results = [task.execute(dataset) for task in plan.tasks]
     lance.dataset(uri).delete("a = 1")
-    with pytest.raises(RetryableCommitConflictError, match=r"\[0, 1\] were changed since version 4"):
+    with pytest.raises(RetryableCommitConflictError, match=r"changed fragments \[0, 1\] since version 4"):
         Compaction.commit(dataset, results)
     assert lance.dataset(uri).version == 5
     # The other group can still be committed; it is not when its files are not there any more.
