@@ -1,1 +1,1 @@
-"""The public API: datasets, fragments, writing and committing."""
+"""The public API: datasets, fragments, writing, and committing."""

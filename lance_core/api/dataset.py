@@ -1,8 +1,8 @@
 """LanceDataset: a handle on one version of a dataset.
 
 A handle reads one manifest and stays on that version. Commits by others become visible after reopening the dataset or
-calling ``checkout_latest``; a commit through the handle moves the handle to the new version. Names, arguments and
-defaults follow the reference; for unsupported arguments, the error message contains their names.
+calling ``checkout_latest``; a commit through the handle moves the handle to the new version. Names, arguments, and
+defaults are the same as in pylance. The error for an unsupported argument contains the argument's name.
 """
 
 from __future__ import annotations
@@ -89,19 +89,20 @@ __all__ = ["BulkCommitResult", "LanceDataset"]
 
 
 class LanceDataset:
-    """One version of a dataset. Safe for use by several threads.
+    """A handle on one version of a dataset. A handle can be used by several threads at once.
 
     Args:
         uri: location of the dataset.
-        version: a version number, or the name of a tag; None for the latest.
+        version: a version number or the name of a tag; if None, the latest version.
         storage_options: credentials and settings of the store.
-        commit_lock: held by each commit while it creates its version; not included when the handle is pickled.
+        commit_lock: a lock that each commit holds while it creates its version; not included when the handle is
+            pickled.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
+        DatasetNotFoundError: the dataset does not exist.
         VersionNotFoundError: there is no such version.
         RefNotFoundError: there is no such tag.
-        UnsupportedFeatureFlagError: the version needs a feature that this library does not have.
+        UnsupportedFeatureFlagError: the version needs a feature that this library does not support.
         CorruptDataError: the manifest is damaged.
     """
 
@@ -119,7 +120,7 @@ class LanceDataset:
 
     @classmethod
     def of(cls, view: TableView) -> Self:
-        """Return a handle on a version that has already been read."""
+        """Return a handle on a version whose manifest has already been read."""
         handle = cls.__new__(cls)
         handle._view = view
         handle._lock = Lock()
@@ -134,24 +135,24 @@ class LanceDataset:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> Self:
-        """Return a handle from the parts of a view. ``line`` is the value of :attr:`line`, if known."""
+        """Return a handle on a version given by its parts. ``line`` is the value of :attr:`line`; None if unknown."""
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
-        """Return the location and the version as text."""
+        """Return the location and the version number as text."""
         return f"LanceDataset(uri={self.uri!r}, version={self.version})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the location and the version; the copy reads the manifest again."""
+        """Pickle the location, version number, and storage options; unpickling reads the manifest again."""
         return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line)
 
     @property
     def view(self) -> TableView:
-        """The version of this handle."""
+        """The version that this handle has checked out."""
         return self._view
 
     def show(self, view: TableView) -> None:
-        """Move to a version committed through this handle, as in the reference; never move back to an older version."""
+        """Move to a version committed through this handle, as pylance does; never move back to an older version."""
         with self._lock:
             if view.version >= self._view.version:
                 self._view = view
@@ -170,12 +171,12 @@ class LanceDataset:
 
     @property
     def log(self) -> VersionLog:
-        """The dataset's versions."""
+        """The version log of the dataset."""
         return self._view.log
 
     @property
     def line(self) -> Hashable:
-        """Identifies the branch of this version, to detect a recreated branch; None on the main branch."""
+        """The identity of the branch of this version, for detecting a recreated branch; None on the main branch."""
         return self._view.line
 
     @property
@@ -185,7 +186,7 @@ class LanceDataset:
 
     @property
     def counted_manifest(self) -> Manifest:
-        """The manifest with the row counts of every fragment; missing counts are read from data files.
+        """The manifest, with the row counts of all fragments; missing counts are read from the data files.
 
         Raises:
             NotFoundError: a data file is missing.
@@ -195,7 +196,7 @@ class LanceDataset:
 
     @property
     def locator(self) -> FileLocator:
-        """Locates the files of this version."""
+        """Determines the locations of this version's files."""
         return self._view.locator
 
     @property
@@ -205,21 +206,21 @@ class LanceDataset:
 
     @property
     def initial_storage_options(self) -> dict[str, str] | None:
-        """The options that the dataset was opened with."""
+        """The storage options that the dataset was opened with; the same as :attr:`storage_options`."""
         return self.storage_options
 
     def latest_storage_options(self) -> dict[str, str] | None:
-        """Return the options in use: those that the dataset was opened with, since options are not refreshed."""
+        """Return the storage options that the dataset was opened with, because options are never refreshed."""
         return self.storage_options
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema."""
+        """The schema of the dataset as an Arrow schema."""
         return shown_schema(self._view.schema)
 
     @property
     def lance_schema(self) -> Schema:
-        """The schema with field ids."""
+        """The schema of the dataset, including field ids."""
         return self._view.schema
 
     @property
@@ -229,15 +230,15 @@ class LanceDataset:
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id in the schema, data files and data overlays.
+        """The highest field id in the schema, data files, and data overlays.
 
-        If the table records the highest id ever assigned, that one.
+        If the table records the highest id ever assigned, this is the recorded id.
         """
         return highest_field_id(self._view.manifest.message)
 
     @property
     def data_storage_version(self) -> str:
-        """The data file version that a write uses if none is specified."""
+        """The data file version that a write uses by default."""
         return self._view.manifest.file_version.value
 
     @property
@@ -247,7 +248,7 @@ class LanceDataset:
 
     @property
     def has_index(self) -> bool:
-        """Whether there is an index. Scans do not use it."""
+        """Whether the dataset has an index. Scans do not use indices."""
         return bool(parse_index_section(self._view.manifest.index_section))
 
     @property
@@ -260,14 +261,14 @@ class LanceDataset:
         return dict(self._view.manifest.message.config)
 
     def base_paths(self) -> dict[int, DatasetBasePath]:
-        """Return the base paths of the version, by id."""
+        """Return the base paths of the version, keyed by id."""
         return {base.id: base_path_from_proto(base) for base in self._view.manifest.message.base_paths}
 
     def validate(self) -> None:
-        """Compare every file with what the manifest records.
+        """Check every file of the version against the manifest.
 
         Raises:
-            CorruptDataError: a file does not match; the message describes the first violation.
+            CorruptDataError: a file does not match the manifest; the message describes the first violation found.
         """
         validate_version(self._view.counted_manifest, self._view.locator)
 
@@ -275,11 +276,11 @@ class LanceDataset:
 
     @property
     def latest_version(self) -> int:
-        """The number of the latest version of the dataset; looked up at each access."""
+        """The number of the latest version of the dataset; determined anew at each access."""
         return self._view.latest_version
 
     def versions(self) -> list[Version]:
-        """Return all versions, oldest first; reads every manifest."""
+        """Return a description of every version, oldest first; reads every manifest."""
         return [version_info(self._view.log.read(name)) for name in self._view.log.newer_than(0)]
 
     def version_refs(self) -> list[dict[str, int]]:
@@ -287,7 +288,7 @@ class LanceDataset:
         return [{"version": name.version} for name in self._view.log.newer_than(0)]
 
     def get_version(self) -> Version:
-        """Return the entry of :meth:`versions` for this version; nothing is read."""
+        """Return the entry for this version in :meth:`versions`; nothing is read."""
         return version_info(self._view.manifest)
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
@@ -300,12 +301,12 @@ class LanceDataset:
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: the argument has another type.
+            InvalidTypeError: the argument has a different type.
         """
         return self.of(self._view.at(version))
 
     def checkout_latest(self) -> None:
-        """Move this handle to the latest version, unless another thread has moved it beyond in the meantime."""
+        """Move this handle to the latest version, unless another thread has already moved it further."""
         before = self._view
         latest = before.latest()
         with self._lock:
@@ -313,35 +314,36 @@ class LanceDataset:
                 self._view = latest
 
     def restore(self) -> None:
-        """Restore the version of this handle, by creating a new version with its content.
+        """Create a new version with the content of the version of this handle.
 
-        The later versions are kept. Fragment and row ids keep increasing.
+        The versions in between are kept. Fragment and row ids keep increasing.
 
         Raises:
-            IncompatibleTransactionError: another writer changed the metadata of the schema or a field at the same time.
+            IncompatibleTransactionError: another writer changed the metadata of the schema or of a field at the same
+                time.
             NotFoundError: a file of the version is missing.
             TooMuchWriteContentionError: other writers committed first at every attempt.
         """
         self._change(Restore(version=self.version), read_version=self.latest_version)
 
     def read_transaction(self, version: int) -> Transaction | None:
-        """Return the transaction that created a version, or None if it has been removed."""
+        """Return the transaction that created a version, or None if the transaction has been removed."""
         return read_public_transaction(self._view.log, whole_number("version", version))
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """Return the transactions of this version and those before it, newest first.
+        """Return the transactions that created this version and the versions before it, newest first.
 
         Args:
-            recent_transactions: the maximum number; the transaction of this version is always included. A detached
-                version has no history, so only its own transaction is returned.
+            recent_transactions: maximum number of transactions; the transaction of this version is always included. A
+                detached version has no history, so only its own transaction is returned.
 
         Raises:
-            InvalidTypeError: the number is not a whole number.
-            InvalidInputError: the number is negative.
+            InvalidTypeError: ``recent_transactions`` is not a whole number.
+            InvalidInputError: ``recent_transactions`` is negative.
         """
         wanted = whole_number("recent_transactions", recent_transactions)
         if wanted < 0:
-            raise InvalidInputError(f"recent_transactions is {wanted}, expected 0 or more")
+            raise InvalidInputError(f"recent_transactions must not be negative, found {wanted}")
         return [self.read_transaction(version) for version in self._view.lineage(max(wanted, 1))]
 
     def delta(
@@ -354,9 +356,9 @@ class LanceDataset:
         """Return what changed between two versions.
 
         Args:
-            compared_against: the version to compare this one with; if given, the other two arguments are ignored.
-            begin_version: the version to start from; its own changes are not part of the difference.
-            end_version: the last version; its changes are part of the difference.
+            compared_against: the version to compare this version with; if given, the other arguments are ignored.
+            begin_version: the version to start from; the changes that it made are not part of the difference.
+            end_version: the last version; the changes that it made are part of the difference.
 
         Raises:
             InvalidInputError: the arguments do not specify two versions, or a version is negative.
@@ -394,13 +396,13 @@ class LanceDataset:
         return self._view.recorded_rows
 
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:
-        """Return the number of rows that are not deleted and match the filter, if any.
+        """Return the number of rows that are not deleted and, if a filter is given, match it.
 
         Only the columns that the filter uses are read.
 
         Raises:
             InvalidInputError: the filter is invalid.
-            NotSupportedError: a part of the filter is not supported.
+            NotSupportedError: part of the filter is not supported.
         """
         refuse_unsupported("count_rows", **kwargs)
         if filter is None and self.recorded_rows is not None:
@@ -443,25 +445,27 @@ class LanceDataset:
         """Plan a scan.
 
         Args:
-            columns: names or dotted paths; None for every column of the table. Row columns can also be selected:
-                ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``, ``_row_last_updated_at_version``.
-            filter: the rows to select, as SQL text or an Arrow expression; None for all. It may use all row columns
-                except ``_rowoffset``. Limit and offset count the selected rows.
-            limit: number of rows to return; None for all.
-            offset: number of rows to skip; None for 0.
-            batch_size: maximum number of rows in a batch; None for 8192.
-            fragments: scan only these fragments, in this order.
+            columns: names or dotted paths of columns; if None, all columns of the table. These row columns can also be
+                selected: ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``,
+                ``_row_last_updated_at_version``.
+            filter: a condition that selects rows, as SQL text or an Arrow expression; if None, all rows are selected.
+                It may use all row columns except ``_rowoffset``. The limit and the offset count selected rows.
+            limit: maximum number of rows to return; if None, all rows are returned.
+            offset: number of rows to skip; None means 0.
+            batch_size: maximum number of rows in a batch; None means 8192.
+            fragments: the fragments to scan, in this order; if None, all fragments.
             with_row_id: whether to append the column ``_rowid``.
-            with_row_address: whether to append the column ``_rowaddr``, as the last one.
-            use_stats: skip rows that the statistics of 0.1 files rule out; True by default.
+            with_row_address: whether to append ``_rowaddr`` as the last column.
+            use_stats: whether to skip rows that, according to the statistics of files of format 0.1, cannot match the
+                filter; True by default.
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
                 default) and "all_descriptions" return the descriptors.
 
-        The arguments for read-ahead, buffers and indices have no effect. All other arguments are refused.
+        The arguments for read-ahead, buffers, and indices have no effect. All other arguments are rejected.
 
         Raises:
             InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
-            NotSupportedError: an argument, or a part of the filter, is not supported.
+            NotSupportedError: an argument or part of the filter is not supported.
         """
         refuse_unsupported(
             "scanner",
@@ -582,7 +586,7 @@ class LanceDataset:
         ).to_batches()
 
     def head(self, num_rows: int, **kwargs: Any) -> pa.Table:
-        """Return the first rows; ``kwargs`` as for :meth:`scanner`."""
+        """Return the first rows; for ``kwargs``, see :meth:`scanner`."""
         return self.scanner(**{**kwargs, "limit": num_rows}).to_table()
 
     def slice(self, start: int, end: int, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
@@ -611,16 +615,16 @@ class LanceDataset:
         ignore_deletions: bool = False,
         **kwargs: Any,
     ) -> pa.Table:
-        """Return rows by row id, in the requested order; ids may repeat, and ids of deleted rows are omitted.
+        """Return rows by row id, in the requested order; ids may repeat, and deleted rows are omitted.
 
-        With stable row ids, ids that were never assigned are omitted too. Without them, a row id is a row address, and
-        an address at which no row was ever stored is an error.
+        With stable row ids, ids that were never assigned are omitted too. Without stable row ids, a row id is a row
+        address, and an address at which no row was ever stored raises an error.
 
         Args:
-            row_ids: the row ids.
-            columns: names or dotted paths, including row columns; None for every column of the table.
-            ignore_deletions: also return deleted rows, if row ids are addresses.
-            **kwargs: no effect, as in the reference.
+            row_ids: the ids of the rows to return.
+            columns: names or dotted paths of columns, including row columns; if None, all columns of the table.
+            ignore_deletions: whether to return deleted rows too; possible only if row ids are addresses.
+            **kwargs: have no effect, as in pylance.
 
         Raises:
             RowOutOfRangeError: no row was ever stored at an address.
@@ -642,22 +646,23 @@ class LanceDataset:
     ) -> list[BlobFile | None]:
         """Return blob values as file objects, in the requested order; opening them reads nothing.
 
-        Exactly one of ``ids``, ``addresses`` and ``indices`` must be given.
+        Exactly one of ``ids``, ``addresses``, and ``indices`` must be given.
 
         Args:
             blob_column: name of the column, or a dotted path into structs.
             ids: row ids.
             addresses: row addresses.
             indices: positions among the rows that are not deleted.
-            buffer_size: number of bytes that a sequential read fetches at a time; with 0, exactly the requested bytes.
+            buffer_size: number of bytes that a sequential read fetches at a time; with 0, only the requested bytes are
+                fetched.
 
         Returns:
-            One file object per row; None for a null value.
+            One file object per row, or None if the value is null.
 
         Raises:
-            InvalidInputError: the column is not a blob column, rows are not selected in exactly one way, or a row does
-                not exist.
-            NotSupportedError: an address is that of a deleted row.
+            InvalidInputError: the column is not a blob column, not exactly one of the three arguments is given, or a
+                row does not exist.
+            NotSupportedError: an address refers to a deleted row.
         """
         checked_buffer_size(buffer_size)
         rows = BlobRows.of(self._view, ids, addresses, indices)
@@ -678,7 +683,7 @@ class LanceDataset:
         ``io_buffer_size`` and ``preserve_order`` have no effect.
 
         Returns:
-            One pair per row: the address of the row, and the value or None for a null value.
+            One pair per row: the address of the row, and its value (None if the value is null).
         """
         rows = BlobRows.of(self._view, ids, addresses, indices)
         return [
@@ -699,20 +704,21 @@ class LanceDataset:
 
         Args:
             blob_column: name of the column, or a dotted path into structs.
-            requests: tuples (row, offset, length).
+            requests: the byte ranges to read, as tuples (row, offset, length).
             selector: how rows are selected, as in :meth:`take_blobs`.
-            io_buffer_size: no effect.
-            preserve_order: no effect.
+            io_buffer_size: has no effect.
+            preserve_order: has no effect.
 
         Returns:
-            Tuples of the index of the request, the address of the row, and the bytes or None for a null value.
+            One tuple per request: the index of the request, the address of the row, and the bytes (None if the value is
+            null).
 
         Raises:
-            InvalidInputError: the selector is unknown, a range extends past the end of its value, or as for
-                :meth:`take_blobs`.
+            InvalidInputError: the selector is unknown, a range extends past the end of its value, the column is not a
+                blob column, or a row does not exist.
         """
         if selector not in ("ids", "addresses", "indices"):
-            raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses' or 'indices'")
+            raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses', or 'indices'")
         selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
         selection[selector] = [row for row, _, _ in requests]
         places = BlobRows.of(self._view, **selection).places(blob_column)
@@ -734,22 +740,23 @@ class LanceDataset:
         """Delete the rows that match a predicate. Creates a new version and moves this handle to it.
 
         The rows are marked as deleted; data files are not changed. The predicate is evaluated on the version of this
-        handle. Deletes of other rows that were committed since are merged; after any other conflict the predicate is
-        evaluated again on the latest version. A version is created even if no row matches.
+        handle. If other writers have deleted other rows since that version, their changes and this one are combined;
+        after any other conflict, the predicate is evaluated again on the latest version. A version is created even if
+        no row matches.
 
         Args:
-            predicate: the rows to delete, as SQL text or an Arrow expression. A row for which the predicate is null is
-                kept.
-            conflict_retries: maximum number of times to evaluate the predicate again.
-            retry_timeout: the predicate is not evaluated again after this time.
-            transaction_properties: recorded with the version.
+            predicate: a condition that selects the rows to delete, as SQL text or an Arrow expression. A row for which
+                it is null is kept.
+            conflict_retries: maximum number of times that the predicate is evaluated again after a conflict.
+            retry_timeout: once this time has elapsed, the predicate is not evaluated again.
+            transaction_properties: properties to record in the transaction.
 
         Returns:
             ``{"num_deleted_rows": n}``.
 
         Raises:
-            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
-            NotSupportedError: a part of the predicate, or the table, is not supported.
+            InvalidInputError: the predicate is invalid, or it cannot be evaluated for a row.
+            NotSupportedError: the table or part of the predicate is not supported.
             IncompatibleTransactionError: another writer replaced the table in the meantime.
             TooMuchWriteContentionError: every attempt had a conflict.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
@@ -793,32 +800,33 @@ class LanceDataset:
         repeated safely.
 
         Args:
-            base_uri: the dataset.
-            operation: the operation, or a whole transaction.
-            read_version: the version that the change was planned on; required unless the operation is an Overwrite or
-                a Restore.
+            base_uri: the location of the dataset, or a handle on it.
+            operation: an operation, or a complete transaction.
+            read_version: the version that the change is based on; required unless the operation is an Overwrite or a
+                Restore.
             commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
             enable_v2_manifest_paths: whether a newly created dataset uses the V2 naming scheme for manifests; None
                 means True.
-            detached: create a version outside the history, which can be opened only by its number.
-            max_retries: maximum number of attempts after the first. With 0, an Overwrite can only create the version
-                directly after its read version.
-            commit_message: stored in the transaction's properties.
+            detached: whether to create a version outside the history, which can be opened only by its number.
+            max_retries: maximum number of attempts after the first. With 0, an Overwrite succeeds only if no version
+                was created after its read version.
+            commit_message: a message to store in the transaction's properties.
             enable_stable_row_ids: whether a newly created dataset uses stable row ids.
-            base_store_params: maps the path of a base to the options of its store; the other bases use
+            base_store_params: maps base paths to the options of their stores; the other base paths use
                 ``storage_options``.
-            commit_timeout: no attempt starts after this time; None for no limit.
+            commit_timeout: once this time has elapsed, no further attempt starts; None means no limit.
 
         Returns:
-            The new version, or the one that the transaction created earlier.
+            The new version, or the version that the transaction created earlier.
 
         Raises:
-            DatasetNotFoundError: there is no dataset, and the operation is not an Overwrite.
-            VersionNotFoundError: there is no such read version.
+            DatasetNotFoundError: the dataset does not exist, and the operation is not an Overwrite.
+            VersionNotFoundError: the read version does not exist.
             NotFoundError: a data file of a fragment is missing.
-            InvalidInputError: the fragments do not fit the dataset.
-            RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
+            InvalidInputError: the fragments are not compatible with the dataset.
+            RetryableCommitConflictError: the change conflicts with a later version; repeat it based on the latest
+                version.
             IncompatibleTransactionError: a later version invalidates the change.
             TooMuchWriteContentionError: other writers committed first at every attempt.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
@@ -870,20 +878,20 @@ class LanceDataset:
         Committing the same batch again returns the version that it created.
 
         Args:
-            dest: the dataset.
-            transactions: the appends; see :func:`merge_appends`.
+            dest: the location of the dataset, or a handle on it.
+            transactions: the appends to commit; see :func:`merge_appends`.
             commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
             enable_v2_manifest_paths: has no effect, because the dataset exists.
-            detached: as for ``commit``.
+            detached: as for :meth:`commit`.
             max_retries: maximum number of attempts after the first.
-            base_store_params: as for ``commit``.
-            commit_timeout: no attempt starts after this time; None for no limit.
+            base_store_params: as for :meth:`commit`.
+            commit_timeout: as for :meth:`commit`.
 
         Raises:
             NotSupportedError: a transaction is not an append.
-            InvalidInputError: there are no transactions, or the fragments do not fit the dataset.
-            LanceError: as for ``commit``.
+            InvalidInputError: there are no transactions, or the fragments are not compatible with the dataset.
+            LanceError: as for :meth:`commit`.
 
         Returns:
             The new version and the transaction that created it.
@@ -908,38 +916,39 @@ class LanceDataset:
         """Change the table config.
 
         Args:
-            values: new values; None removes the key.
-            replace: remove all other entries.
+            values: maps each key to its new value; None removes the key.
+            replace: whether to remove all other entries.
 
         Returns:
             The config of the new version.
 
         Raises:
             InvalidTypeError: a key is not a string, or a value is neither a string nor None.
-            IncompatibleTransactionError: another writer set one of the keys after the version of this handle.
+            IncompatibleTransactionError: after the version of this handle, another writer changed one of the keys.
         """
         made = self._change(UpdateConfig(config=map_update("values", values, replace=replace)))
         return dict(made.manifest.message.config)
 
     def delete_config_keys(self, keys: list[str]) -> None:
-        """Remove keys from the table config, ignoring missing keys; errors as for :meth:`update_config`."""
+        """Remove keys from the table config; missing keys are ignored. For errors, see :meth:`update_config`."""
         given: object = keys
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise InvalidTypeError(f"keys must be a list of strings, found {given!r:.80}", argument="keys")
         self.update_config({checked_text("a key", key): None for key in keys})
 
     def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the table metadata; arguments, result and errors as for :meth:`update_config`."""
+        """Change the table metadata. The arguments, the result, and the errors are those of :meth:`update_config`."""
         made = self._change(UpdateConfig(table_metadata=map_update("values", values, replace=replace)))
         return dict(made.manifest.message.table_metadata)
 
     def update_schema_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the metadata of the schema; arguments and result as for :meth:`update_config`.
+        """Change the schema metadata. The arguments and the result are those of :meth:`update_config`.
 
         Raises:
             InvalidTypeError: a key is not a string, or a value is neither a string nor None.
-            RetryableCommitConflictError: another writer changed the schema after the version of this handle.
-            IncompatibleTransactionError: another writer changed this metadata, or replaced the content.
+            RetryableCommitConflictError: after the version of this handle, another writer changed the schema.
+            IncompatibleTransactionError: another writer changed the schema metadata or replaced the content of the
+                table.
         """
         made = self._change(UpdateConfig(schema_metadata=map_update("values", values, replace=replace)))
         return _decoded(made.schema.metadata)
@@ -948,18 +957,22 @@ class LanceDataset:
         """Change the metadata of fields.
 
         Args:
-            field_updates: maps the path of each field (``"a"``, ``"s.x"``) to new values; None removes the key.
-            replace: remove all other entries of these fields.
+            field_updates: maps the path of each field (such as ``"a"`` or ``"s.x"``) to its new values, by key; None
+                removes the key.
+            replace: whether to remove all other entries of these fields.
 
         Raises:
             SchemaMismatchError: there is no such field.
-            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or an unsuitable
-                column.
-            RetryableCommitConflictError: another writer changed the schema after the version of this handle.
-            IncompatibleTransactionError: another writer changed metadata of one of the fields, or replaced the content.
+            InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or contains an
+                unsuitable column.
+            RetryableCommitConflictError: after the version of this handle, another writer changed the schema.
+            IncompatibleTransactionError: another writer changed the metadata of one of the fields, or replaced the
+                content of the table.
         """
         if not isinstance(field_updates, dict):
-            raise InvalidTypeError(f"field_updates must map paths to updates, found {type(field_updates).__name__}")
+            raise InvalidTypeError(
+                f"field_updates must map field paths to updates, found {type(field_updates).__name__}"
+            )
         updates = {
             self._field_id(path): map_update(f"field_updates[{path!r}]", values, replace=replace)
             for path, values in field_updates.items()
@@ -967,27 +980,27 @@ class LanceDataset:
         self._change(UpdateConfig(field_metadata=updates))
 
     def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
-        """Replace the metadata of the schema. Deprecated, as in pylance: use :meth:`update_schema_metadata`."""
+        """Replace the schema metadata. Deprecated, as in pylance; use :meth:`update_schema_metadata` instead."""
         _warn_deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
         self._change(UpdateConfig(schema_metadata=map_update("new_metadata", new_metadata, replace=True)))
 
     def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
-        """Replace the metadata of a field. Deprecated, as in pylance: use :meth:`update_field_metadata`."""
+        """Replace the metadata of a field. Deprecated, as in pylance; use :meth:`update_field_metadata` instead."""
         _warn_deprecated("replace_field_metadata", "update_field_metadata with field paths and replace=True")
         update = map_update("new_metadata", new_metadata, replace=True)
         self._change(UpdateConfig(field_metadata={self._field_id(field_name): update}))
 
     def describe_indices(self) -> list[IndexDescription]:
-        """Describe the indices, except system indices.
+        """Return a description of each index, except system indices.
 
         Raises:
-            CorruptDataError: the index section is damaged.
+            CorruptDataError: the index section of the manifest is damaged.
         """
         rows = {fragment.id: fragment.num_live_rows for fragment in self._view.fragments}
         return describe_indices(decode_index_section(self._view.manifest.index_section), self._view.schema, rows)
 
     def list_indices(self) -> list[dict[str, Any]]:
-        """Return a dict for each segment of each index. Deprecated, as in pylance: use :meth:`describe_indices`."""
+        """Return a dict for each index segment. Deprecated, as in pylance; use :meth:`describe_indices` instead."""
         warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
         return [
             {
@@ -1010,7 +1023,7 @@ class LanceDataset:
             name: name of the index, not of its column.
 
         Raises:
-            IndexNotFoundError: the version of this handle has no such index.
+            IndexNotFoundError: the version of this handle has no index with this name.
             IncompatibleTransactionError: another writer replaced the table in the meantime.
             TooMuchWriteContentionError: other writers committed first at every attempt.
         """
@@ -1021,7 +1034,7 @@ class LanceDataset:
 
     @property
     def optimize(self) -> DatasetOptimizer:
-        """Compaction: fewer and larger fragments without deleted rows."""
+        """The optimizer of this dataset, for compaction and automatic cleanup."""
         # Imported only when needed: most handles only read.
         from lance_core.compaction.optimizer import DatasetOptimizer
 
@@ -1048,16 +1061,16 @@ class LanceDataset:
         Args:
             older_than: remove only versions older than this; two weeks if no option is given.
             retain_versions: number of newest versions to keep.
-            delete_unverified: remove files that no version has ever referenced, regardless of their age. Safe only if
-                no other process writes.
-            error_if_tagged_old_versions: fail if a tagged version matches, instead of keeping it.
+            delete_unverified: whether to remove files that no version has ever referenced, regardless of their age.
+                Safe only if no other process writes to the dataset.
+            error_if_tagged_old_versions: whether to fail if a tagged version matches, instead of keeping it.
             delete_rate_limit: maximum number of deletions per second.
             versions: remove only these versions.
             delete_concurrency: maximum number of concurrent deletions.
 
         Raises:
             InvalidCleanupError: an option is out of range, or a tagged version matches.
-            CorruptDataError: a manifest, a tag or a branch cannot be read; nothing was removed.
+            CorruptDataError: a manifest, a tag, or a branch cannot be read; nothing was removed.
             StorageError: a storage operation failed.
         """
         policy = CleanupPolicy.of(
@@ -1083,7 +1096,7 @@ class LanceDataset:
         include_files: bool = False,
         max_files: int = DEFAULT_MAX_FILES,
     ) -> CleanupExplanation:
-        """Return what :meth:`cleanup_old_versions` would remove; nothing is changed.
+        """Return a description of what :meth:`cleanup_old_versions` would remove; nothing is changed.
 
         Args:
             older_than: see :meth:`cleanup_old_versions`.
@@ -1092,12 +1105,12 @@ class LanceDataset:
             error_if_tagged_old_versions: see :meth:`cleanup_old_versions`.
             delete_rate_limit: has no effect.
             versions: see :meth:`cleanup_old_versions`.
-            include_files: whether to list files.
+            include_files: whether to list the files.
             max_files: maximum number of files to list.
 
         Raises:
             InvalidCleanupError: an option is out of range, or a tagged version matches.
-            CorruptDataError: a manifest, a tag or a branch cannot be read.
+            CorruptDataError: a manifest, a tag, or a branch cannot be read.
             StorageError: a storage operation failed.
         """
         policy = CleanupPolicy.of(
@@ -1112,10 +1125,10 @@ class LanceDataset:
         return plan.explanation(include_files=include_files, max_files=max_files)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """Return all files below the root of this branch, whether or not a version refers to them; skip base paths.
+        """Return all files below the root of this branch, including files that no version refers to; skip base paths.
 
         Returns:
-            A stream with the columns base_uri, path (relative to base_uri), size_bytes and last_modified.
+            A stream with the columns base_uri, path (relative to base_uri), size_bytes, and last_modified.
 
         Raises:
             StorageError: a storage operation failed.
@@ -1125,15 +1138,15 @@ class LanceDataset:
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
     ) -> pa.RecordBatchReader:
-        """Return every file that a version of this branch refers to, in any location, once for each version.
+        """Return every file that a version of this branch refers to, in any location, once for each such version.
 
         Args:
             min_version: skip older versions.
             progress: called after each manifest with the number of manifests read so far and their total number.
 
         Returns:
-            A stream with the columns version, base_uri, path (relative to base_uri) and type: "manifest", "data file",
-            "deletion file", "transaction file" or "index file".
+            A stream with the columns version, base_uri, path (relative to base_uri), and type: "manifest", "data file",
+            "deletion file", "transaction file", or "index file".
 
         Raises:
             CorruptDataError: a manifest is damaged.
@@ -1143,14 +1156,14 @@ class LanceDataset:
         return tracked_files(self._view.log, self.uri, self.storage_options, min_version=lowest, progress=progress)
 
     def migrate_manifest_paths_v2(self) -> None:
-        """Rename every manifest of this branch to its V2 name; does nothing if all manifests already have V2 names.
+        """Rename all manifests of this branch to their V2 names; does nothing if they already have V2 names.
 
         No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset
         cannot be opened until the migration is run again, here or by URI (``lance_core.migrate_manifest_paths_v2``).
 
         Raises:
             NotSupportedError: the dataset uses an external manifest store.
-            CorruptDataError: a version has different manifests under its two names.
+            CorruptDataError: a version has a manifest under each of its two names, and the two manifests differ.
             StorageError: a storage operation failed.
         """
         migrate_to_v2_names(self._view.log)
@@ -1168,9 +1181,9 @@ class LanceDataset:
             ignore_not_found: if True, do nothing if the dataset does not exist.
 
         Raises:
-            DatasetNotFoundError: there is no dataset.
-            StorageError: a storage operation failed; either the remaining files are no longer a dataset, or the dataset
-                can be dropped again.
+            DatasetNotFoundError: the dataset does not exist.
+            StorageError: a storage operation failed. Afterward, either the remaining files are no longer a dataset, or
+                ``drop`` can be called again.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
 
@@ -1191,13 +1204,13 @@ class LanceDataset:
     ) -> Self:
         """Create a branch: a separate line of versions that starts from a version of this dataset.
 
-        Its first version has the number of the source version. No file is copied.
+        The branch's first version has the same number as the source version. No file is copied.
 
         Args:
-            branch: name of the new branch: segments of ASCII letters, digits, '.', '-' and '_', joined by '/'; not
-                "main".
-            reference: the version to start from, as for :meth:`checkout_version`; None for the version of this handle.
-            storage_options: credentials and settings of the store; None for those of this handle.
+            branch: name of the new branch: one or more segments of ASCII letters, digits, '.', '-', and '_', separated
+                by '/'; must not be "main".
+            reference: the version to start from, as for :meth:`checkout_version`; if None, the version of this handle.
+            storage_options: credentials and settings of the store; if None, the options of this handle.
 
         Returns:
             A handle on the branch.
@@ -1206,7 +1219,7 @@ class LanceDataset:
             InvalidRefError: the name is invalid.
             RefAlreadyExistsError: the branch already exists, or a crashed writer left behind an unfinished branch of
                 the same name that starts from a different version.
-            VersionNotFoundError: there is no such version, or a cleanup removed it while the branch was created.
+            VersionNotFoundError: there is no such version, or a cleanup removed it while the branch was being created.
             RefNotFoundError: there is no such tag or branch.
             StorageError: a storage operation failed.
         """
@@ -1223,16 +1236,16 @@ class LanceDataset:
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Create a table whose first version is a version of this table, and which refers to the files of this table.
+        """Create a table from a version of this table, without copying files: the clone refers to the original files.
 
         The clone needs the files of this table, but a cleanup of this table does not take the clone into account. The
-        first version of the clone has the number of the version that is cloned.
+        clone's first version has the same number as the cloned version.
 
         Args:
             target_path: location of the clone; no dataset may exist there.
-            reference: the version to clone, as for :meth:`checkout_version`; None for the version of this handle.
-            storage_options: options for the clone; None for those of this handle.
-            kwargs: further arguments for opening the clone, as for ``LanceDataset``.
+            reference: the version to clone, as for :meth:`checkout_version`; if None, the version of this handle.
+            storage_options: storage options for the clone; if None, the options of this handle.
+            kwargs: additional arguments for opening the clone, as for ``LanceDataset``.
 
         Raises:
             AlreadyExistsError: there is already a dataset at the location.
@@ -1253,20 +1266,20 @@ class LanceDataset:
         storage_options: dict[str, str] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Create a table whose first version is a version of this table, with copies of all of its files.
+        """Create a table from a version of this table, with copies of all files of that version.
 
         Args:
             target_path: location of the clone; no dataset may exist there.
-            reference: the version to clone, as for :meth:`checkout_version`; None for the version of this handle.
-            storage_options: options for the clone; None for those of this handle.
-            kwargs: further arguments for opening the clone, as for ``LanceDataset``.
+            reference: the version to clone, as for :meth:`checkout_version`; if None, the version of this handle.
+            storage_options: storage options for the clone; if None, the options of this handle.
+            kwargs: additional arguments for opening the clone, as for ``LanceDataset``.
 
         Raises:
             AlreadyExistsError: there is already a dataset at the location.
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            NotSupportedError: files of different bases have the same name, or values of a blob column refer to files
-                below a base path.
+            NotSupportedError: files in different base paths have the same name, or values of a blob column refer to
+                files below a base path.
             NotFoundError: a file is missing.
             StorageError: a storage operation failed.
         """
@@ -1278,18 +1291,18 @@ class LanceDataset:
         return self._opened(target, options, kwargs)
 
     def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:
-        """Add base paths, to which files of this table can be written.
+        """Add base paths: additional locations to which files of this table can be written.
 
         Args:
             new_bases: the base paths; a base path without an id gets the next id.
-            transaction_properties: arbitrary properties of the transaction.
+            transaction_properties: properties to record in the transaction.
 
         Returns:
             This handle, moved to the new version.
 
         Raises:
-            InvalidInputError: an id, a name or a path is already in use.
-            RetryableCommitConflictError: another writer added a base path with the same id, name or path.
+            InvalidInputError: an id, a name, or a path is already in use.
+            RetryableCommitConflictError: another writer added a base path with the same id, name, or path.
         """
         self._change(
             UpdateBases(new_bases=new_base_messages(new_bases)), properties=checked_properties(transaction_properties)
@@ -1325,7 +1338,7 @@ class BulkCommitResult(TypedDict):
 
     Attributes:
         dataset: the new version.
-        merged: the transaction that created it.
+        merged: the transaction that created the version.
     """
 
     dataset: LanceDataset

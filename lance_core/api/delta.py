@@ -7,12 +7,12 @@ rows that were inserted     created after the begin version, up to and including
 rows that were updated      created up to and including the begin version, and last changed after it, up to and
                             including the end version
 rows that were deleted      ids in the begin version that are not in the end version
-transactions                those of the versions after the begin version, up to and including the end version
+transactions                created the versions after the begin version, up to and including the end version
 ==========================  ========================================================================================
 
-Inserted and updated rows are read from the version of the handle: a row that was changed again after the end version
-is returned with its later values, or is missing. Without stable row ids, every row counts as created and last changed
-by version 1.
+Inserted and updated rows are read from the version of the handle. A row that was changed again after the end version is
+therefore returned with its later values, or is missing. Without stable row ids, every row counts as created and last
+changed by version 1.
 
 **Source:** ``lance.dataset.DatasetDelta`` of pylance 14.0.2.
 """
@@ -55,9 +55,9 @@ class DatasetDelta:
     """The differences between two versions; created by :meth:`LanceDataset.delta`.
 
     Args:
-        view: the version of the handle.
-        begin_version: the version to start from; its own changes are not part of the difference.
-        end_version: the last version; its changes are part of the difference.
+        view: the version that the handle has checked out.
+        begin_version: the version to start from; the changes that it made are not part of the difference.
+        end_version: the last version; the changes that it made are part of the difference.
     """
 
     def __init__(self, view: TableView, begin_version: int, end_version: int) -> None:
@@ -83,19 +83,19 @@ class DatasetDelta:
         if compared_against is not None:
             begin_version, end_version = compared_against, view.version
         elif begin_version is None and end_version is None:
-            raise InvalidInputError("delta: give either compared_against, or both begin_version and end_version")
+            raise InvalidInputError("delta: specify either compared_against, or both begin_version and end_version")
         if begin_version is None or end_version is None:
-            raise InvalidInputError("delta: begin_version and end_version must both be given")
+            raise InvalidInputError("delta: both begin_version and end_version must be specified")
         numbers = [
             whole_number(name, value)
             for name, value in (("begin_version", begin_version), ("end_version", end_version))
         ]
         if min(numbers) < 0:
-            raise InvalidInputError(f"delta: version {min(numbers)} is negative")
+            raise InvalidInputError(f"delta: versions must not be negative, found {min(numbers)}")
         return cls(view, *numbers)
 
     def list_transactions(self) -> list[Transaction]:
-        """Return the transactions after ``begin_version``, up to and including that of ``end_version``, oldest first.
+        """Return the transactions of the versions after ``begin_version`` up to ``end_version``, oldest first.
 
         Raises:
             VersionNotFoundError: one of the versions does not exist, or has been cleaned up.
@@ -104,23 +104,25 @@ class DatasetDelta:
         return [transaction for transaction in found if transaction is not None]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
-        """Return the rows that were inserted, with their ids and versions, as a stream."""
+        """Return the rows that were inserted, with their ids and version columns, as a stream."""
         return self._rows(f"{_CREATED} > {self._begin} AND {_CREATED} <= {self._end}")
 
     def get_updated_rows(self) -> pa.RecordBatchReader:
-        """Return the existing rows that were changed, with their ids and versions, as a stream."""
+        """Return the existing rows that were updated, with their ids and version columns, as a stream."""
         return self._rows(f"{_CREATED} <= {self._begin} AND {_UPDATED} > {self._begin} AND {_UPDATED} <= {self._end}")
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
         """Return the ids of deleted rows in ascending order, as a stream with the single column ``_rowid``.
 
         Raises:
-            InvalidInputError: ``begin_version`` is newer than ``end_version``, or rows have no stable ids.
+            InvalidInputError: ``begin_version`` is newer than ``end_version``, or the table has no stable row ids.
             VersionNotFoundError: one of the versions does not exist.
             CorruptDataError: row ids or a deletion file are damaged.
         """
         if self._begin > self._end:
-            raise InvalidInputError(f"delta: begin version {self._begin} is newer than end version {self._end}")
+            raise InvalidInputError(
+                f"delta: begin version {self._begin} must not be newer than end version {self._end}"
+            )
         ids = self._deleted_ids()
         return pa.RecordBatchReader.from_batches(_IDS, _id_batches(ids))
 
@@ -129,7 +131,7 @@ class DatasetDelta:
         return LanceScanner(self._view.source(), columns=columns, filter=condition).to_reader()
 
     def _deleted_ids(self) -> npt.NDArray[np.uint64]:
-        """Skip fragments that are the same in both versions: no row was deleted from or moved out of them."""
+        """Compare the live row ids of both versions; skip fragments whose rows are the same in both."""
         if self._begin == 0:
             return np.empty(0, np.uint64)
         before, after = self._at(self._begin), self._at(self._end)
@@ -150,7 +152,7 @@ class DatasetDelta:
 
 
 def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
-    """Return a key that is equal for fragments with the same id if they have the same rows and row ids."""
+    """Return a key; two fragments with the same id and equal keys have the same rows and row ids."""
     message = fragment.message
     return (
         message.deletion_file.SerializeToString(deterministic=True),

@@ -1,4 +1,4 @@
-"""LanceFragment: one fragment of a version, which can be read separately."""
+"""LanceFragment: a handle on one fragment of a version, for reading the fragment separately."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["LanceFragment"]
 
 
 class LanceFragment:
-    """One fragment of a version of a dataset.
+    """A handle on one fragment of a version of a dataset.
 
     Args:
         dataset: a handle on the version.
@@ -58,22 +58,22 @@ class LanceFragment:
         return handle
 
     def __repr__(self) -> str:
-        """Return the id and the data files as text."""
+        """Return the fragment id and the data file paths as text."""
         paths = [file.path for file in self._record.message.files]
         return f"LanceFragment(id={self.fragment_id}, data_files={paths})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as the dataset and the fragment id."""
+        """Pickle the dataset handle and the fragment id."""
         return LanceFragment, (self._dataset, self.fragment_id)
 
     @property
     def fragment_id(self) -> int:
-        """The id of the fragment, unique in the dataset."""
+        """The id of the fragment; unique within the dataset."""
         return self._record.id
 
     @property
     def metadata(self) -> FragmentMetadata:
-        """The metadata in the manifest."""
+        """The metadata of the fragment, from the manifest."""
         return fragment_from_record(self._record)
 
     @property
@@ -92,7 +92,7 @@ class LanceFragment:
         return shown_schema(self._view.schema)
 
     def data_files(self) -> list[DataFile]:
-        """Return the data files."""
+        """Return the data files of the fragment."""
         return self.metadata.files
 
     def deletion_file(self) -> str | None:
@@ -101,11 +101,11 @@ class LanceFragment:
         return None if metadata.deletion_file is None else metadata.deletion_file.path(self.fragment_id)
 
     def count_rows(self, filter: Any = None) -> int:
-        """Return the number of rows that are not deleted and match the filter, if any."""
+        """Return the number of rows that are not deleted and, if a filter is given, match it."""
         return LanceScanner(self._view.source_of(self._record), columns=[], filter=filter).count_rows()
 
     def validate(self) -> None:
-        """Compare the files with what the manifest records.
+        """Check the fragment's files against the manifest.
 
         Raises:
             CorruptDataError: a file does not match the manifest.
@@ -225,16 +225,16 @@ class LanceFragment:
         return self.scanner(limit=num_rows).to_table()
 
     def delete(self, predicate: Any) -> FragmentMetadata | None:
-        """Delete rows of this fragment that match a predicate, for a commit of :class:`LanceOperation.Delete`.
+        """Delete the rows of this fragment that match a predicate.
 
-        Writes the deletion file; no version refers to it before the commit.
+        Writes a deletion file, but creates no version; commit the result with :class:`LanceOperation.Delete`.
 
         Returns:
-            The changed fragment; the unchanged fragment if no row matches, None if no row is left.
+            The changed fragment; if no row matches, the unchanged fragment; if no rows remain, None.
 
         Raises:
-            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
-            NotSupportedError: a part of the predicate is not supported.
+            InvalidInputError: the predicate is invalid, or it cannot be evaluated for a row.
+            NotSupportedError: part of the predicate is not supported.
             StorageError: a storage operation failed.
         """
         view = self._view
@@ -247,5 +247,5 @@ class LanceFragment:
         return fragment_from_record(write_deletion(view.log, view.version, delete))
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
-        """Return rows by their position among the rows of this fragment that are not deleted."""
+        """Return rows by position; positions count only the rows of this fragment that are not deleted."""
         return take_rows(self._view.source_of(self._record), indices, columns)

@@ -40,19 +40,18 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
 
     Args:
         uri: location of the dataset.
-        version: a version number, or the name of a tag; None for the latest.
-        asof: a time; opens the latest version committed before it. Ignored if ``version`` is given.
+        version: a version number or the name of a tag; if None, the latest version.
+        asof: a time; the latest version committed before this time is opened. Ignored if ``version`` is given.
         commit_lock: a callable that takes the version number and returns a context manager, which each commit holds
             while it creates its version. For stores that do not support creating an object only if it is absent.
-        storage_options: credentials and settings of the store; entries ``base_{id}.{name}`` apply to the store of one
-            base path.
-        base_store_params: maps the path of a base to the options of its store; the other bases use
-            ``storage_options``.
+        storage_options: credentials and settings of the store; entries named ``base_{id}.{name}`` apply only to the
+            store of the base path with that id.
+        base_store_params: maps base paths to the options of their stores; the other base paths use ``storage_options``.
 
-    Block and cache sizes have no effect. All other arguments are refused.
+    Block sizes and cache sizes have no effect. All other arguments are rejected.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
+        DatasetNotFoundError: the dataset does not exist.
         VersionNotFoundError: there is no such version, or no version before ``asof``.
         RefNotFoundError: there is no such tag.
     """
@@ -73,5 +72,5 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     moment = to_moment(asof)
     before = [found["version"] for found in opened.versions() if found["timestamp"] < moment]
     if not before:
-        raise VersionNotFoundError(f"{moment} is earlier than the first version of {opened.uri}", asof=str(moment))
+        raise VersionNotFoundError(f"{opened.uri} has no version committed before {moment}", asof=str(moment))
     return opened.checkout_version(max(before))

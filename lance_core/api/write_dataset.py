@@ -1,4 +1,4 @@
-"""write_dataset and write_fragments: write rows as a new version, or as fragments to commit later."""
+"""write_dataset and write_fragments: write rows as a new version, or as fragments that are committed later."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
 
 _MAX_READS: Final = 10
-"""Maximum number of reads of the latest version; each retry means that a cleanup removed the version just found."""
+"""Maximum number of attempts to read the latest version, which cleanups may remove after it is found."""
 
 
 def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are described together
@@ -79,44 +79,47 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     """Write rows as a new version.
 
     Args:
-        data_obj: a table, batch, reader, dataframe, dictionary of columns, list of dicts, or iterable of batches.
-        uri: location, or a :class:`LanceDataset`, whose version is then the read version.
-        schema: schema to which Python values are converted; also needed for an iterable of batches that may be empty.
-        mode: "create" (there must be no dataset), "append" or "overwrite" (create the dataset if it does not exist).
-        max_rows_per_file: maximum number of rows in a data file. None for the default.
-        max_bytes_per_file: a data file that reaches this size is closed. None for the default.
-        data_cache_bytes: number of bytes to buffer, over all columns, before pages are written; 8 MiB per column by
-            default.
+        data_obj: a table, batch, reader, data frame, dictionary of columns, list of dictionaries, or iterable of
+            batches.
+        uri: location of the dataset, or a :class:`LanceDataset`, whose version then becomes the read version.
+        schema: schema to which Python values are converted; required for an iterable of batches that may be empty.
+        mode: "create" (the dataset must not exist), or "append" or "overwrite" (which create the dataset if necessary).
+        max_rows_per_file: maximum number of rows in a data file; None means the default.
+        max_bytes_per_file: size in bytes at which a data file is closed; None means the default.
+        data_cache_bytes: number of bytes to buffer, for all columns together, before pages are written; 8 MiB per
+            column by default.
         max_page_bytes: maximum size of a page in bytes.
         commit_lock: as for :func:`dataset`.
         storage_options: credentials and settings of the store.
-        max_rows_per_group: number of rows in a batch of a data file of version 0.1; has no effect for other versions.
+        max_rows_per_group: number of rows in each batch of a data file of version 0.1; has no effect for other
+            versions.
         data_storage_version: version of the data files: "0.1" ("legacy"), "2.0" ("0.3"), "2.1" or "2.2" ("stable").
-            None for that of the dataset, or "2.2" for a new dataset. An append may use a version different from that of
-            the existing files, except that 0.1 cannot be mixed with other versions.
-        use_legacy_format: deprecated; True for "legacy", False for "stable"; overrides ``data_storage_version``.
+            If None, the version that the dataset uses, or "2.2" for a new dataset. An append may use a different
+            version from the existing files, except that 0.1 cannot be mixed with other versions.
+        use_legacy_format: deprecated; True means "legacy", and False means "stable"; overrides
+            ``data_storage_version``.
         enable_v2_manifest_paths: whether a newly created dataset uses the V2 naming scheme for manifests.
         enable_stable_row_ids: whether a newly created dataset uses stable row ids.
-        auto_cleanup_options: settings of the automatic cleanup of a new dataset: after every ``interval`` (20)
-            versions, versions older than ``older_than_seconds`` (14 days) are removed. The settings are stored in the
-            table config, and every writer follows them. None for no automatic cleanup. Has no effect on an existing
-            dataset.
-        commit_message: stored in the transaction's properties.
-        transaction_properties: arbitrary properties of the transaction.
+        auto_cleanup_options: settings for the automatic cleanup of a new dataset: after every ``interval`` versions (20
+            by default), versions older than ``older_than_seconds`` (14 days by default) are removed. The settings are
+            stored in the table config, and every writer follows them. None disables automatic cleanup. Has no effect on
+            an existing dataset.
+        commit_message: a message to store in the transaction's properties.
+        transaction_properties: properties to record in the transaction.
         initial_bases: base paths of a new table.
-        target_bases: names or paths of the bases to which data files are written in turn.
-        target_all_bases: write data files to the root and all bases in turn.
-        base_store_params: maps the path of a base to the options of its store; the other bases use
+        target_bases: names or paths of base paths; data files are distributed among these base paths in rotation.
+        target_all_bases: whether to distribute data files among the root and all base paths in rotation.
+        base_store_params: maps base paths to the options of their stores; the other base paths use
             ``storage_options``.
 
-    All other arguments are refused.
+    All other arguments are rejected.
 
     Returns:
         The new version.
 
     Raises:
         AlreadyExistsError: the mode is "create", but the dataset already exists.
-        SchemaMismatchError: the mode is "append", but the schema of the rows does not match that of the dataset.
+        SchemaMismatchError: the mode is "append", but the schema of the rows does not match the dataset's.
         NotSupportedError: an argument or a column type is not supported.
         CommitConflictError: another writer committed a conflicting version; see :meth:`LanceDataset.commit`.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
@@ -189,16 +192,17 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 ) -> list[FragmentMetadata] | Transaction:
     """Write rows as fragments that no version refers to yet.
 
-    Several processes can write fragments for the same change; :meth:`LanceDataset.commit` makes the fragments visible
-    together.
+    Several processes can write fragments for the same change; :meth:`LanceDataset.commit` then adds all of the
+    fragments in one version.
 
     Args:
-        data: as for :func:`write_dataset`.
-        dataset_uri: the dataset that the fragments are for.
+        data: the rows to write, as for ``data_obj`` of :func:`write_dataset`.
+        dataset_uri: location of the dataset to which the fragments will be added.
         schema: as for :func:`write_dataset`.
-        return_transaction: return a transaction that adds the fragments, instead of the fragments.
-        mode: with "append", the columns get the field ids of the dataset; with "create" and "overwrite", they are
-            numbered from 0.
+        return_transaction: whether to return a transaction that adds the fragments, instead of the fragments
+            themselves.
+        mode: with "append", the columns get the field ids of the dataset; with "create" and "overwrite", field ids are
+            assigned from 0.
         max_rows_per_file: as for :func:`write_dataset`.
         max_bytes_per_file: as for :func:`write_dataset`.
         data_cache_bytes: as for :func:`write_dataset`.
@@ -207,22 +211,22 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         data_storage_version: as for :func:`write_dataset`.
         use_legacy_format: as for :func:`write_dataset`.
         storage_options: credentials and settings of the store.
-        file_token: 16 lowercase hexadecimal digits with which the stem of every data file name ends, to identify the
-            files of a failed job; not an argument of the reference.
+        file_token: 16 lowercase hexadecimal digits that end the stem of every data file name, to identify the files of
+            a failed job. Not an argument in pylance.
         initial_bases: as for :func:`write_dataset`.
         target_bases: as for :func:`write_dataset`.
         target_all_bases: as for :func:`write_dataset`.
         base_store_params: as for :func:`write_dataset`.
 
-    ``enable_stable_row_ids`` has no effect. All other arguments are refused.
+    ``enable_stable_row_ids`` has no effect. All other arguments are rejected.
 
     Returns:
         The fragments (one per data file, with id 0), or the transaction. If there are no rows, there are no fragments.
 
     Raises:
-        SchemaMismatchError: the mode is "append", but the schema of the rows does not match that of the dataset.
+        SchemaMismatchError: the mode is "append", but the schema of the rows does not match the dataset's.
         NotSupportedError: an argument or a column type is not supported.
-        StorageError: a storage operation failed; files of this call were removed.
+        StorageError: a storage operation failed; the files written by this call were removed.
     """
     refuse_unsupported(
         "write_fragments",
@@ -254,10 +258,10 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
 
 
 def _storage_version(version: str | None, use_legacy_format: bool | None) -> str | None:
-    """Return the version that results from both arguments, as in the reference."""
+    """Return the data file version that results from both arguments, as in pylance."""
     if use_legacy_format is None:
         return version
-    warn("use_legacy_format is deprecated, use data_storage_version instead", DeprecationWarning, stacklevel=3)
+    warn("use_legacy_format is deprecated; use data_storage_version instead", DeprecationWarning, stacklevel=3)
     return "legacy" if use_legacy_format else "stable"
 
 
@@ -283,5 +287,6 @@ def _destination(
             # A cleanup has removed the version after it was listed.
             continue
     raise RetryableCommitConflictError(
-        f"{log.root}: the latest version was cleaned up {_MAX_READS} times right after it was read", path=log.root
+        f"{log.root}: cannot read the latest version; in {_MAX_READS} attempts, cleanups removed it during the read",
+        path=log.root,
     )

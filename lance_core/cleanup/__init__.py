@@ -1,11 +1,12 @@
-"""Removal of old versions and of files that nothing refers to: first planned as a whole, then executed.
+"""Cleanup: plans the removal of old versions and unreferenced files as a whole, and then executes the plan.
 
-Start with ``plan``, which combines the other modules. ``policy`` has the options of the caller; ``inventory`` lists the
-stored files; ``reachability`` decides which versions are kept, and determines the files that they and ``branches``
-reference, by the keys of ``ownership``; ``classification`` and ``path_rules`` decide about each file; ``removal``
-removes files, at the rate of ``pacing``, while ``guard`` looks for new references. ``records`` has the results.
-``automatic`` is the cleanup after a commit, with ``durations`` in the table config; ``drop`` removes a whole dataset;
-``file_listings`` lists the files of a dataset for users.
+The entry point is ``plan``, which combines the other modules. ``policy`` contains the caller's options. ``inventory``
+lists the stored files. ``reachability`` decides which versions are kept and determines which files they reference,
+``branches`` does the latter for other branches, and ``ownership`` defines the keys of these references.
+``classification`` and ``path_rules`` decide for each file whether it is kept. ``removal`` removes files at a rate that
+``pacing`` limits, while ``guard`` looks for new references. ``records`` contains the results. ``automatic`` performs
+the cleanup after a commit, and ``durations`` parses its settings in the table config. ``drop`` removes a whole dataset,
+and ``file_listings`` lists the files of a dataset for users.
 """
 
 from lance_core.cleanup.plan import CleanupPlan, plan_cleanup

@@ -1,10 +1,11 @@
 """Automatic cleanup: its settings in the table config, and the cleanup after a commit.
 
 =======================================  ===============================================================================
-``lance.auto_cleanup.interval``           clean up after versions that are multiples of this number; 0 for every
-                                          version; if not set, never
-``lance.auto_cleanup.older_than``         a duration with units: ``2weeks``, ``1h30m``
-``lance.auto_cleanup.retain_versions``    number of newest versions that are kept
+``lance.auto_cleanup.interval``           clean up after each version that is a multiple of this number; 0 means
+                                          after every version; if not set, never clean up
+``lance.auto_cleanup.older_than``         a duration with units, such as ``2weeks`` or ``1h30m``: only older
+                                          versions are removed
+``lance.auto_cleanup.retain_versions``    number of newest versions to keep
 ``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions are always kept;
                                           10 minutes if not set
 ``lance.auto_cleanup.delete_rate_limit``  maximum number of deletions per second
@@ -14,12 +15,11 @@
 =======================================  ===============================================================================
 
 Without other options, every version older than ``min_age`` is removed. The new version, the version before it, tagged
-versions, and versions that a branch uses are kept. A failed cleanup is logged as a warning; the commit has succeeded
-anyway.
+versions, and versions that a branch uses are kept. If a cleanup fails, a warning is logged; the commit still succeeds.
 
-Source: auto cleanup of pylance 14.0.2, whose cleanups fail with a warning as long as a tagged version is old enough.
-The reference ignores ``min_age``, which prevents a writer that is suspended just before it commits from reusing the
-number of a removed version (:mod:`~lance_core.transactions.overtaken`).
+Source: automatic cleanup of pylance 14.0.2, which fails with a warning if a tagged version is old enough to be removed.
+pylance ignores ``min_age``, which prevents a writer that is suspended just before it commits from reusing the number of
+a removed version (:mod:`~lance_core.transactions.overtaken`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _INTERVAL: Final = f"{_PREFIX}interval"
 _OLDER_THAN: Final = f"{_PREFIX}older_than"
 _MIN_AGE: Final = f"{_PREFIX}min_age"
 ENABLING_KEYS: Final = (_INTERVAL, _OLDER_THAN)
-"""The config keys that enabling automatic cleanup sets, and that disabling it removes."""
+"""Config keys that are set to enable automatic cleanup and removed to disable it."""
 
 _DEFAULT_INTERVAL: Final = 20
 _DEFAULT_OLDER_THAN_SECONDS: Final = 14 * 86_400
@@ -59,10 +59,10 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class AutoCleanupConfig(TypedDict):
-    """Settings for the removal of old versions after commits."""
+    """Settings for automatic cleanup: the removal of old versions after commits."""
 
     interval: int
-    """Clean up after every version that is a multiple of this number; 0 for every version."""
+    """Clean up after each version that is a multiple of this number; 0 means after every version."""
 
     older_than_seconds: int
     """Remove only versions that were committed more than this number of seconds ago."""
@@ -70,11 +70,11 @@ class AutoCleanupConfig(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class AutoCleanup:
-    """The auto cleanup settings of a table config.
+    """The automatic cleanup settings in a table config.
 
     Attributes:
-        interval: clean up after every version that is a multiple of this number; 0 for every version.
-        policy: the versions to remove.
+        interval: clean up after each version that is a multiple of this number; 0 means after every version.
+        policy: the policy that selects the versions to remove.
     """
 
     interval: int
@@ -82,10 +82,10 @@ class AutoCleanup:
 
     @classmethod
     def due_after(cls, version: int, config: Mapping[str, str]) -> AutoCleanup | None:
-        """Return the cleanup policy to apply after the commit of a version; None for no cleanup.
+        """Return the automatic cleanup to perform after the commit of a version, or None if no cleanup is due.
 
         Raises:
-            InvalidCleanupError: a value of the config is invalid.
+            InvalidCleanupError: a value in the config is invalid.
         """
         interval = _number(config, "interval")
         if interval is None or (interval and version % interval):
@@ -94,7 +94,7 @@ class AutoCleanup:
 
 
 def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
-    """Clean up after a commit if the config of the new version requires it; a failure is logged."""
+    """Clean up after a commit if the config of the new version requires it. If that fails, a warning is logged."""
     config = manifest.message.config
     if _INTERVAL not in config:
         return
@@ -112,7 +112,7 @@ def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
 
 
 def initial_entries(options: Any) -> dict[str, str]:
-    """Return the config entries of a new table from ``auto_cleanup_options``; none without options.
+    """Convert ``auto_cleanup_options`` to config entries of a new table; without options, there are no entries.
 
     Raises:
         InvalidTypeError: the options are not a mapping, or a value is not a whole number.
@@ -126,11 +126,11 @@ def initial_entries(options: Any) -> dict[str, str]:
 
 
 def enabling_entries(options: Any) -> dict[str, str]:
-    """Return the config entries for ``enable_auto_cleanup``, as :func:`initial_entries`; both options are required."""
+    """Convert the options of ``enable_auto_cleanup`` to config entries; both options are required."""
     given = _checked(options)
     missing = [name for name in AutoCleanupConfig.__annotations__ if name not in given]
     if missing:
-        raise InvalidCleanupError(f"auto_cleanup_config lacks {missing[0]!r}", argument="auto_cleanup_config")
+        raise InvalidCleanupError(f"auto_cleanup_config must contain {missing[0]!r}", argument="auto_cleanup_config")
     return {_INTERVAL: str(given["interval"]), _OLDER_THAN: f"{given['older_than_seconds']}s"}
 
 
@@ -140,13 +140,13 @@ def _checked(options: Any) -> dict[str, int]:
     unknown = [name for name in options if name not in AutoCleanupConfig.__annotations__]
     if unknown:
         raise InvalidCleanupError(
-            f"{unknown[0]!r:.100} is not an auto cleanup option; expected one of "
+            f"unknown auto cleanup option {unknown[0]!r:.100}; expected one of "
             f"{', '.join(AutoCleanupConfig.__annotations__)}"
         )
     numbers = {name: count(name, value) for name, value in options.items()}
     for name, number in numbers.items():
         if not 0 <= number <= _MAX_NUMBER:
-            raise InvalidCleanupError(f"{name} is {number}, expected 0 to {_MAX_NUMBER}", argument=name)
+            raise InvalidCleanupError(f"{name} must be between 0 and {_MAX_NUMBER}, found {number}", argument=name)
     return numbers
 
 
@@ -179,7 +179,7 @@ def _number(config: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not _NUMBER.fullmatch(text) or int(text) > _MAX_NUMBER:
-        raise InvalidCleanupError(f"{key} is {text!r:.100}, expected a whole number", key=key)
+        raise InvalidCleanupError(f"{key} must be a whole number from 0 to {_MAX_NUMBER}, found {text!r:.100}", key=key)
     return int(text)
 
 
@@ -187,4 +187,4 @@ def _check_switch(config: Mapping[str, str]) -> None:
     key = f"{_PREFIX}referenced_branch"
     text = config.get(key)
     if text not in (None, "true", "false"):
-        raise InvalidCleanupError(f"{key} is {text!r:.100}, expected true or false", key=key)
+        raise InvalidCleanupError(f"{key} must be true or false, found {text!r:.100}", key=key)

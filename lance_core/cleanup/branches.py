@@ -1,9 +1,10 @@
-"""Files of a line (the main branch or a branch) that are still used by branches created from it.
+"""Finds the files of a line (the main branch or another branch) that branches created from the line still use.
 
-The root of a branch is below ``tree/`` and has its own manifests, which refer to files of the roots from which it was
-created until the branch has rewritten them. Every manifest below ``tree/`` counts, including those of a branch that has
-no record yet or no longer has one, because the manifest of a new branch is written before its record. Detached versions
-count if a tag refers to them, or if the branch has no others, because it was created from a detached version.
+The root of a branch is below ``tree/`` and has its own manifests. They refer to files in the roots from which the
+branch was created, until the branch has rewritten these files. Every manifest below ``tree/`` counts, including
+manifests of branches without a record, because the manifest of a new branch is written before its record. Detached
+versions count if a tag refers to them, or if the branch has no other versions because it was created from a detached
+version.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ __all__ = ["BranchManifest", "BranchRoot", "Line", "branch_manifests", "manifest
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The line (main branch or branch) that is cleaned up.
+    """The line (the main branch or another branch) that is cleaned up.
 
     Attributes:
-        log: the versions of the line.
-        main: the versions of the main branch of the same table.
+        log: the version log of the line.
+        main: the version log of the main branch of the same table.
         branch: the name of the branch; empty for the main branch.
     """
 
@@ -52,14 +53,14 @@ class Line:
 
     @classmethod
     def of(cls, log: VersionLog, branch: str) -> Self:
-        """Return the line of a branch; an empty name means the main branch."""
+        """Return the line of the branch with the given name; an empty name means the main branch."""
         main = main_line(log, branch)
         return cls(log, main, "" if main is log else branch)
 
 
 @dataclass(frozen=True, slots=True)
 class BranchManifest:
-    """One version of a branch.
+    """The manifest of one version of a branch.
 
     Attributes:
         branch: the name of the branch.
@@ -72,13 +73,13 @@ class BranchManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchRoot:
-    """A directory below ``tree/`` that has versions.
+    """A directory below ``tree/`` that contains versions.
 
     Attributes:
-        name: the branch.
+        name: the name of the branch.
         is_recorded: whether the branch has a record.
         forked_from: the version of the line from which the branch was created, directly or through other branches.
-        held: owners in a different root to which the versions of the branch refer.
+        held: owners in the root of the line to which the versions of the branch refer.
     """
 
     name: str
@@ -88,7 +89,7 @@ class BranchRoot:
 
 
 def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
-    """Return the manifests of branches among paths relative to the main root."""
+    """Select the manifests of branches from paths relative to the main root."""
     found: set[BranchManifest] = set()
     for path in paths:
         root, middle, file_name = path.rpartition(f"/{VERSIONS_DIRECTORY}/")
@@ -101,7 +102,7 @@ def branch_manifests(paths: Iterable[str]) -> set[BranchManifest]:
 
 
 def manifests_of_others(line: Line) -> set[BranchManifest]:
-    """List the manifests of all branches except the line itself."""
+    """List the manifests of all branches except those of the line itself."""
     root = line.main.root
     prefix = line.main.store.join(root, BRANCH_ROOTS_DIRECTORY)
     found = branch_manifests(info.path[len(root) :].lstrip("/") for info in line.main.store.list_recursive(prefix))
@@ -109,14 +110,15 @@ def manifests_of_others(line: Line) -> set[BranchManifest]:
 
 
 def read_branches(line: Line, manifests: Iterable[BranchManifest]) -> list[BranchRoot]:
-    """Read the manifests of branches that descend from a line, one at a time; others are omitted.
+    """Read the manifests of the branches that descend from a line, one at a time; other branches are omitted.
 
     Args:
         line: the line that is cleaned up.
-        manifests: the manifests to read; one that no longer exists is skipped.
+        manifests: the manifests to read; manifests that no longer exist are skipped.
 
     Raises:
-        NotSupportedError: the line is a branch, and its record does not show which branches descend from it.
+        NotSupportedError: the line is a branch, and it has no record, or the record does not contain the branch's
+            origin.
         CorruptDataError: a manifest or a branch's record is damaged.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
     """
@@ -143,7 +145,8 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
     forks = records[line.branch].forks if line.branch in records else ()
     if not forks:
         raise NotSupportedError(
-            f"branch {line.branch!r} has no record, or its record does not list the branches created from it",
+            f"branch {line.branch!r} has no record, or its record does not contain the branch's origin; "
+            "cannot determine which branches were created from this branch",
             branch=line.branch,
         )
     return forks

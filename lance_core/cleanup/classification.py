@@ -1,18 +1,19 @@
-"""Classification of each stored file: pure rules based on its path, age and owner.
+"""Classification of stored files: rules based on the path, age, and owner of each file, without I/O.
 
-A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed when a version to be removed
-references its owner and no kept version does (*verified*), or when no version does and it is at least 7 days old
-(*unverified*: an uncommitted write takes less time). Everything else is kept: files of kept versions, files that no
-version references yet (*protected*), leftovers that other processes may still need (*possibly needed*), and files that
-are not part of a table (*unrecognized*). ``guard.py`` checks again for new references when files are removed.
+A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed in two cases: a version to be removed
+references the file's owner and no kept version does (*verified*), or no version references the owner and the file is at
+least 7 days old (*unverified*: writes are assumed to be committed within that time). Everything else is kept: files
+of kept versions, files that no version references yet (*protected*), leftovers that other processes may still need
+(*possibly needed*), and files that are not part of a table (*unrecognized*). ``guard.py`` checks again for new
+references while files are being removed.
 
-A file that no version references is removed only if the reference would also find it: in ``_indices`` and ``_fri`` it
-checks every file, in ``data`` and ``_blobs`` every file of that age, and in other directories only files that are not
-newer than the oldest version that is kept (``Survey.oldest_kept``). This limit does not apply to leftovers of crashed
-writers.
+A file that no version references is removed only if pylance would also find it: pylance checks every file in
+``_indices`` and ``_fri``, every file that is at least 7 days old in ``data`` and ``_blobs``, and in other directories
+only files that are not newer than the oldest kept version (``Survey.oldest_kept``). This restriction does not apply to
+leftovers of crashed writers.
 
-A file that several versions reference is removed with the last of them, so each version is complete until its own
-removal starts.
+A file that several versions reference is removed together with the last of these versions, so each version remains
+complete until its own removal starts.
 
 Source: cleanup of pylance 14.0.2.
 """
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
 __all__ = ["UNVERIFIED_AGE", "ClassifiedPath", "Classifier", "PathState"]
 
 UNVERIFIED_AGE: Final = timedelta(days=7)
-"""Files that no version refers to are kept until they are this old."""
+"""Minimum age at which files that no version refers to are removed."""
 
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
-"""Directories in which the reference checks every file."""
+"""Directories in which pylance checks every file."""
 _BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
-"""Directories in which the reference checks every file that is old enough."""
+"""Directories in which pylance checks every file that has the minimum age."""
 
 _NESTED: Final = Settled(PathState.KEPT, "part of another branch")
 
@@ -59,13 +60,14 @@ class ClassifiedPath:
     """A file and its classification.
 
     Attributes:
-        path: relative to the root.
+        path: path relative to the root.
         num_bytes: size of the file.
         modified_at: modification time, in seconds since the epoch (UTC).
-        state: what the cleanup does with it.
-        reason: the reason, as text.
-        kind: the kind of file; None unless files of this kind may be removed.
-        goes_with: the last removed version that refers to it; None if it is not removed with a version.
+        state: what the cleanup does with the file.
+        reason: the reason for this state, as text.
+        kind: the kind of file; None if files like this are never removed.
+        goes_with: the version together with which the file is removed: the last removed version that refers to it; None
+            if it is not removed with a version.
     """
 
     path: str
@@ -78,7 +80,7 @@ class ClassifiedPath:
 
     @property
     def verified(self) -> bool:
-        """Whether a version to be removed referenced it."""
+        """Whether a version to be removed refers to the file."""
         return self.goes_with is not None
 
 
@@ -86,11 +88,11 @@ class Classifier:
     """Classifies files.
 
     Args:
-        survey: the references of all manifests.
-        delete_unverified: whether files that no version refers to are removed at any age.
-        now: seconds since the epoch.
+        survey: the references that all manifests contain.
+        delete_unverified: whether files that no version refers to are removed regardless of their age.
+        now: current time, in seconds since the epoch.
         nested_roots: directories inside a branch, each with a trailing slash, that are the roots of other branches.
-        abandoned: staged manifests that will not be published.
+        abandoned: paths of staged manifests that will not be published.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class Classifier:
         return _classified(file, PathState.REMOVABLE, "not referenced by any version", kind)
 
     def _is_searched(self, file: StoredFile, directory: str) -> bool:
-        """Return whether the reference checks a file that no version refers to."""
+        """Return whether pylance checks a file that no version refers to."""
         bound = self._survey.oldest_kept
         if bound is None or directory in _UNBOUNDED:
             return True

@@ -1,10 +1,10 @@
-"""Removing a dataset with everything below its root.
+"""Removes a dataset together with everything below its root.
 
 The versions are removed last, so that an interrupted removal can be repeated. A directory without a readable version is
-not removed, because it may be a wrong path.
+not removed, because the given path may be wrong.
 
-Symbolic links below the root are removed, but not their targets. A root that is itself a link is removed together with
-its target directory.
+Symbolic links below the root are removed, but not their targets. If the root itself is a link, both the link and its
+target directory are removed.
 
 Source: ``LanceDataset.drop`` of pylance 14.0.2.
 """
@@ -25,7 +25,7 @@ __all__ = ["drop_dataset"]
 
 
 def drop_dataset(uri: str, storage_options: Mapping[str, str] | None, *, ignore_not_found: bool) -> None:
-    """Remove a dataset.
+    """Remove a dataset and everything below its root.
 
     Args:
         uri: location of the dataset.

@@ -1,9 +1,10 @@
-"""Durations as text: ``1h30m``, ``2weeks``, ``100ms``. Every number except ``0`` needs a unit.
+"""Parses and formats durations such as ``1h30m``, ``2weeks``, and ``100ms``. Every number except ``0`` needs a unit.
 
-A month has 30.44 days and a year 365.25. Durations of storage options have a parser of their own
-(:mod:`lance_core.io.s3_settings`): there ``millisecond`` is a unit, ``nanos`` is not, and ``0`` needs a unit too.
+A month has 30.44 days and a year 365.25. Durations in storage options have their own parser
+(:mod:`lance_core.io.s3_settings`), which accepts ``millisecond`` as a unit but not ``nanos``, and requires a unit for
+``0`` too.
 
-Source: the crate ``humantime`` as pylance 14.0.2 reads and writes it in the table config.
+Source: the crate ``humantime``, as used by pylance 14.0.2 for durations in the table config.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def parse_duration(text: str) -> timedelta:
-    """Parse a duration with a precision of microseconds; a duration that is too long becomes the longest possible one.
+    """Parse a duration with microsecond precision; a duration that is too long becomes the longest possible duration.
 
     Raises:
         InvalidCleanupError: the text is not a duration; for example, a number has no unit.
@@ -51,7 +52,7 @@ def parse_duration(text: str) -> timedelta:
     while position < len(text) or not text:
         part = _PART.match(text, position)
         if part is None:
-            raise _error(text, f"a number is expected at {position}")
+            raise _error(text, f"expected a number at {position}")
         unit = _NANOSECONDS.get(part[2])
         if unit is None:
             raise _error(
@@ -63,7 +64,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(seconds: int) -> str:
-    """Format whole seconds as text: ``14days``, ``1day 2h 3m``."""
+    """Format a number of whole seconds as text, such as ``14days`` or ``1day 2h 3m``."""
     rest, parts = seconds * _SECOND, []
     for unit, name, plural in _SHOWN:
         number, rest = divmod(rest, unit)
@@ -77,4 +78,4 @@ def format_duration(seconds: int) -> str:
 
 
 def _error(text: str, reason: str) -> InvalidCleanupError:
-    return InvalidCleanupError(f"{text!r:.100} is not a duration: {reason}")
+    return InvalidCleanupError(f"{text!r:.100} is not a valid duration: {reason}")

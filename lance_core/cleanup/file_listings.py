@@ -1,6 +1,6 @@
 """Listings of a dataset's files: the files that its versions refer to, and all stored files.
 
-Source: schemas and terms of ``tracked_files`` and ``all_files`` of pylance 14.0.2.
+Source: schemas and terms of ``tracked_files`` and ``all_files`` in pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def all_files(log: VersionLog, uri: str) -> pa.RecordBatchReader:
     """Return every file below a root.
 
     Args:
-        log: the versions at the root.
+        log: the version log at the root.
         uri: URI of the root.
     """
     base = recorded_root(uri, log)
@@ -88,12 +88,12 @@ def tracked_files(
     min_version: int | None,
     progress: Callable[[int, int | None], object] | None,
 ) -> pa.RecordBatchReader:
-    """Return every file that a version refers to, once for each version.
+    """Return every file that a version refers to, once for each such version.
 
     Args:
-        log: the versions.
-        uri: URI of their root.
-        storage_options: passed to the stores of base paths.
+        log: the version log of the line to list.
+        uri: URI of the root of that line.
+        storage_options: options for the stores of base paths.
         min_version: skip older versions.
         progress: called after each manifest with the number of manifests read so far and their total number.
     """

@@ -1,12 +1,12 @@
-"""Guard: finds references to files that appeared after a cleanup was planned.
+"""Guard: finds references to files that were added after a cleanup was planned.
 
-Other writers continue between the plan and a removal: they set a tag on a version to be removed, restore an old
-version, or create a branch. Before each batch of removals, the guard checks again for versions, tags and branch
-versions that are not in the plan, and keeps the files that they refer to. The remaining window is the time between a
-check and the end of its batch; it affects only a writer that tags, restores or branches a version *in that batch*.
+Other writers may continue between planning and removal: they may tag a version to be removed, restore an old version,
+or create a branch. Before each batch of removals, the guard checks again for versions, tags, and branch versions that
+are not in the plan, and keeps the files that they refer to. A race remains possible between a check and the end of the
+batch; it affects only a writer that tags, restores, or creates a branch from a version *in that batch*.
 
-The guard records which files have been removed, so a version counts as spared only if all of its files still exist,
-and otherwise as damaged.
+The guard records which files have been removed: a version counts as spared if all of its files still exist, and
+otherwise as damaged.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Guard:
 
     Args:
         line: the line that is cleaned up.
-        known: the versions that the plan has taken into account.
-        removed: those of the known versions that are removed.
-        branch_manifests: the branches' versions that the plan has taken into account.
-        planned_at: time of the plan, in seconds since the epoch.
+        known: the numbers of the versions that the plan took into account.
+        removed: the manifests of the known versions that are to be removed.
+        branch_manifests: the manifests of branches that the plan took into account.
+        planned_at: time when the plan was made, in seconds since the epoch.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class Guard:
         self._asked_for: set[int] = set()
         self._detached: set[int] = set()
         self.spared_owners: set[str] = set()
-        """Owners whose files are kept."""
+        """Owners whose files must be kept because new references to them were found."""
         self.spared_versions: set[int] = set()
-        """Versions that were to be removed and are kept completely."""
+        """Versions that were planned for removal and are kept with all their files."""
         self.damaged_versions: set[int] = set()
-        """Versions that are needed, but have lost files."""
+        """Versions that are still needed, but some of whose files have been removed."""
 
     def record_gone(self, path: str) -> None:
         """Record that a file has been removed."""
@@ -79,14 +79,14 @@ class Guard:
         self._gone_versions.add(version)
 
     def keeps(self, version: int) -> bool:
-        """Return whether the manifest of a version that was to be removed is kept."""
+        """Return whether the manifest of a version that was planned for removal is kept."""
         return version in self.spared_versions or version in self.damaged_versions
 
     def look(self) -> None:
-        """Find new references; nothing may be removed at the same time.
+        """Find new references; no files may be removed while this runs.
 
         Raises:
-            CorruptDataError: a new manifest, a tag or a branch cannot be read: nothing more may be removed.
+            CorruptDataError: a new manifest, a tag, or a branch cannot be read. Nothing more may be removed.
             StorageError: a storage operation failed.
         """
         for tag, version in tagged_versions(self._line).items():
@@ -111,7 +111,7 @@ class Guard:
             self._report_damage(version, what)
 
     def _look_at_held(self, version: int) -> None:
-        """Keep a version that another writer is about to restore; if its removal has started, that writer notices."""
+        """Keep a version that is about to be restored. If its removal has begun, the restoring writer notices."""
         self.spared_owners |= detached_owners(self._log, version)
         name = self._removed.get(version)
         if name is None or version in self._asked_for or version in self._gone_versions:
@@ -124,7 +124,7 @@ class Guard:
             self._asked_for.add(version)
             self.spared_owners |= owners
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d is not cleaned up: it is being restored", self._log.root, version)
+            _logger.warning("%s: version %d is not cleaned up, because it is being restored", self._log.root, version)
 
     def _look_at_branches(self) -> None:
         new = manifests_of_others(self._line) - self._branch_manifests
@@ -159,7 +159,7 @@ class Guard:
             return
         if owners.isdisjoint(self._gone_owners):
             self.spared_versions.add(version)
-            _logger.warning("%s: version %d is not cleaned up: %s was created", self._log.root, version, what)
+            _logger.warning("%s: version %d is not cleaned up, because %s uses it", self._log.root, version, what)
         else:
             self._report_damage(version, what)
 

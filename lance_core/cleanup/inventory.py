@@ -1,7 +1,8 @@
-"""Listing of every file below a table's root.
+"""Lists every file below a table's root.
 
-Stores do not follow links to directories, which may form cycles. But a directory of the table itself may be a link,
-such as ``data/`` on another disk. Therefore directories that appear to be empty are listed by their own names.
+When listing files, stores do not follow links to directories, because such links may form cycles. However, a directory
+of the table itself may be a link, such as ``data/`` on another disk. Therefore, each directory that appears to be empty
+is listed separately by its own path.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ _DIRECTORIES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, order=True)
 class StoredFile:
-    """A file below the root.
+    """A file below the root of a table.
 
     Attributes:
-        path: path relative to the root, with ``/`` between segments.
+        path: path relative to the root, with segments separated by ``/``.
         num_bytes: size of the file.
         modified_at: modification time, in seconds since the epoch (UTC).
     """
@@ -59,7 +60,7 @@ class StoredFile:
 
 
 def relative_path(root: str, path: str) -> str:
-    """Return the path of a file relative to its root."""
+    """Return the path of a file relative to a root."""
     return path[len(root) :].lstrip("/")
 
 

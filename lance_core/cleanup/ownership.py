@@ -1,19 +1,19 @@
-"""Owners: the keys by which manifests refer to files.
+"""Owners: keys that represent the files to which a manifest refers.
 
-A manifest refers to its files in several ways. Each reference is converted to an *owner*, a path below the root, and
-each stored file has exactly one owner: a version needs a file if it refers to the file's owner.
+A manifest refers to its files in several ways. Each reference is converted to an *owner*, which is a path below the
+root. Each stored file has exactly one owner: a version needs a file if it refers to the file's owner.
 
 ======================  ===========================================
 file                    owner
 ======================  ===========================================
 ``_indices/{uuid}/…``   ``_indices/{uuid}``: the directory as a whole
 ``data/{stem}/x.blob``  ``data/{stem}.lance``: the data file beside it
-any other               the file's own path
+any other file          the file's own path
 ======================  ===========================================
 
-Names are interpreted relative to this root even if the manifest places them in a different base path, so a file may be
-kept although it is not needed. A base path may also be inside ``data/`` or another directory of this root: then the
-directory itself, with a trailing slash, is the owner of every file below it. Therefore, a needed file is never missed.
+File names are interpreted relative to the table's root even if the manifest places the files in a different base path,
+so a file may be kept although it is not needed. If a base path is inside ``data/`` or another directory of the root,
+that base path, with a trailing slash, is the owner of every file below it. Therefore, a needed file is never missed.
 
 Source: ``lance.table.Manifest``; cleanup of pylance 14.0.2.
 """
@@ -45,7 +45,7 @@ _SIDECAR_DEPTH: Final = 3
 
 
 def owner_of(path: str) -> str:
-    """Return the owner of a stored file, by its path below the root."""
+    """Return the owner of a stored file, given the file's path relative to the root."""
     parts = path.split("/")
     if parts[0] == INDICES_DIRECTORY and len(parts) > 1:
         return f"{parts[0]}/{parts[1]}"
@@ -55,12 +55,12 @@ def owner_of(path: str) -> str:
 
 
 def held_directories(owners: Iterable[str]) -> tuple[str, ...]:
-    """Return the owners that are directories and include every file below them."""
+    """Return those owners that are directories, and therefore own every file below them."""
     return tuple(owner for owner in owners if owner.endswith("/"))
 
 
 def owners_of(manifest: Manifest, root: str) -> set[str]:
-    """Return the owners of a version: data, deletion and index files, its transaction, and base paths in the root.
+    """Return the owners to which a version refers: files, the transaction file, and base paths below the root.
 
     Args:
         manifest: the manifest of the version.
@@ -76,7 +76,7 @@ def owners_of(manifest: Manifest, root: str) -> set[str]:
 
 
 def borrowed_owners(manifest: Manifest, root: str) -> set[str]:
-    """Return the owners of a version's files in a base path: a branch's files in the root it was created from.
+    """Return the owners of a branch version's files in base paths, such as the root from which the branch was created.
 
     Args:
         manifest: the manifest of the version.

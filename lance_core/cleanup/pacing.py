@@ -1,4 +1,4 @@
-"""Pacing of actions: Pace limits the actions per second over all threads; Stride chooses the size of batches."""
+"""Pacing of actions: Pace limits the number of actions per second; Stride chooses the size of batches."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PAUSES: Final = 4
 
 
 class Pace:
-    """Allows one action per interval.
+    """Limits the rate of actions, over all threads.
 
     Args:
-        per_second: maximum number of actions per second; None for no limit.
-        clock: returns monotonic seconds.
+        per_second: maximum number of actions per second; None means no limit.
+        clock: returns the time of a monotonic clock, in seconds.
         sleep: waits for the given number of seconds.
     """
 
@@ -53,14 +53,16 @@ class Pace:
 
 
 class Stride:
-    """Chooses the number of actions in each batch, between two pauses.
+    """Chooses the number of actions in each batch; batches are separated by pauses.
 
-    A batch takes about four times as long as the pause before it, but at least 0.1 seconds and at most one second.
+    The target duration of a batch is about four times the pause before it, but at least 0.1 seconds and at most 1
+    second.
 
     Args:
-        per_second: maximum number of actions per second; None for no limit.
-        at_a_time: number of concurrent actions; a smaller batch would not take less time.
-        clock: returns monotonic seconds.
+        per_second: maximum number of actions per second; None means no limit.
+        at_a_time: number of concurrent actions, which is the minimum size of a batch: a smaller one would not take less
+            time.
+        clock: returns the time of a monotonic clock, in seconds.
     """
 
     def __init__(self, per_second: int | None, at_a_time: int, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,7 +1,7 @@
 """Classifies files below a table's root by their directory and name.
 
 =============================  ===========================================================================
-place                          what may be removed
+location                       what may be removed
 =============================  ===========================================================================
 ``_versions/``                 manifests of removed versions; ``.tmp…``, including holds of restores;
                                *residue*: ``{manifest}#{n}``
@@ -13,11 +13,11 @@ place                          what may be removed
 ``_refs/*/``                   *residue*: ``.tmp…``, ``{name}.json#{n}``
 =============================  ===========================================================================
 
-Residue consists of leftovers of crashed writers: names that exist only during one call and that no reader uses. A
-manifest is staged as ``{manifest}#{n}`` and then linked to its final name, so residue may be the same file as a kept
-version: only the name is removed.
+Residue consists of leftovers of crashed writers: files whose names are used only during one call, and never by readers.
+A manifest is staged as ``{manifest}#{n}`` and then linked to its final name, so such a name may be a link to the
+manifest of a kept version; only the link is removed.
 
-Source: cleanup of pylance 14.0.2; it does not remove residue.
+Source: cleanup of pylance 14.0.2, which does not remove residue.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ class PathState(StrEnum):
     KEPT = "kept"
     REMOVABLE = "removable"
     PROTECTED = "protected"
-    """Not referenced by any version, but possibly part of a write that is not committed yet."""
+    """Not referenced by any version, but possibly part of a write that has not been committed yet."""
 
     POSSIBLY_NEEDED = "possibly needed"
-    """Left by a crashed writer, but kept: another process may still publish it or read it."""
+    """Left behind by a crashed writer, but kept, because another process may still publish or read the file."""
 
     UNRECOGNIZED = "unrecognized"
-    """Not part of a table."""
+    """Not recognized as part of a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The decision for files that are classified by their name alone."""
+    """The classification of a file whose name alone determines it."""
 
     state: PathState
     reason: str
@@ -82,7 +82,7 @@ _TEMPORARY_LEFT: Final = Settled(PathState.POSSIBLY_NEEDED, "temporary file")
 
 
 def rule_for(directory: str, rest: str) -> FileKind | Settled:
-    """Classify a file by its path, except manifests and branches."""
+    """Classify a file by its path. Does not apply to manifests and files of branches."""
     rule = _RULES.get(directory)
     return UNRECOGNIZED if rule is None or not rest else rule(rest)
 

@@ -1,7 +1,7 @@
-"""CleanupPlan: every file below a table's root, and whether it is kept or removed.
+"""CleanupPlan: lists every file below a table's root, and whether the file is kept or removed.
 
-The explanation and the removal use the same plan. A plan describes the table at one point in time; files to which
-references were added later are kept when the plan is executed.
+The explanation and the removal use the same plan. A plan describes the table at one point in time. When the plan is
+executed, files to which references have been added since are kept.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_FILES", "CleanupPlan", "abandoned_manifests", "plan_before", "plan_cleanup", "plan_for"]
 
 DEFAULT_MAX_FILES: Final = 1000
-"""Default of the maximum number of files that an explanation lists."""
+"""Default maximum number of files that an explanation lists."""
 
 _ORDER: Final = (
     VERSIONS_DIRECTORY,
@@ -66,26 +66,26 @@ _ORDER: Final = (
     REUSE_MAPS_DIRECTORY,
     REFS_DIRECTORY,
 )
-"""The order in which the files of one version are removed, followed by its manifest."""
+"""The order, by directory, in which the files of one version are removed; the manifest is removed last."""
 _NAMED_IN_WARNINGS: Final = 5
 _DAY_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """A planned cleanup. Created by :func:`plan_cleanup`; executed once.
+    """A planned cleanup, created by :func:`plan_cleanup`. It can be executed once.
 
     Attributes:
-        log: the versions of the table.
-        policy: the policy.
-        read_version: the version of the handle.
-        planned_at: time of the plan, in seconds since the epoch (UTC).
-        kept_versions: the versions that are kept, with the reasons.
-        removed_versions: the versions to be removed, in ascending order.
+        log: the version log of the table.
+        policy: the cleanup policy.
+        read_version: the version number of the handle.
+        planned_at: time when the plan was made, in seconds since the epoch (UTC).
+        kept_versions: maps each version that is kept to the reason for keeping it.
+        removed_versions: the manifest names of the versions to be removed, in ascending order.
         paths: every file below the root, ordered by path.
         referenced_branches: branches created from versions that the policy selects.
-        branch_manifests: the branches' versions that were taken into account.
-        branch: the branch that is cleaned up; empty for the main branch.
+        branch_manifests: the manifests of branches that the plan took into account.
+        branch: the name of the branch that is cleaned up; empty for the main branch.
     """
 
     log: VersionLog
@@ -111,17 +111,17 @@ class CleanupPlan:
 
     @property
     def protected(self) -> list[ClassifiedPath]:
-        """The files that are kept because they may belong to a write that is not committed yet."""
+        """The files that are kept because they may belong to a write that has not been committed yet."""
         return self._in(PathState.PROTECTED)
 
     @property
     def possibly_needed(self) -> list[ClassifiedPath]:
-        """Leftovers of crashed writers that no cleanup removes; all others are removable or protected."""
+        """Leftovers of crashed writers that no cleanup removes; all other leftovers are removable or protected."""
         return self._in(PathState.POSSIBLY_NEEDED)
 
     @property
     def unrecognized(self) -> list[ClassifiedPath]:
-        """The unrecognized files."""
+        """The files that are not recognized as part of a table; they are kept."""
         return self._in(PathState.UNRECOGNIZED)
 
     @property
@@ -130,10 +130,10 @@ class CleanupPlan:
         return figures(self._in(PathState.REMOVABLE))
 
     def explanation(self, *, include_files: bool = False, max_files: int = DEFAULT_MAX_FILES) -> CleanupExplanation:
-        """Return the plan in the reference's form.
+        """Return a description of the plan, as pylance does.
 
         Args:
-            include_files: whether to list files.
+            include_files: whether to list the files.
             max_files: maximum number of files to list.
 
         Raises:
@@ -159,19 +159,19 @@ class CleanupPlan:
         )
 
     def warnings(self) -> list[str]:
-        """One message about unrecognized files and one about leftovers of crashed writers, if any; both are kept."""
+        """Return up to two messages: one about unrecognized files, and one about leftovers that no cleanup removes."""
         found = {"unrecognized": self.unrecognized, "orphaned": self.possibly_needed}
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
     def execute(self) -> CleanupStats:
-        """Remove the files that the plan lists, except those to which references were added since.
+        """Remove the planned files, except files to which references have been added since.
 
         Returns:
             Statistics of what was removed.
 
         Raises:
-            CorruptDataError: a new version, tag or branch cannot be read; nothing more was removed.
-            StorageError: a storage operation failed, so references cannot be determined.
+            CorruptDataError: a new version, tag, or branch cannot be read; nothing more was removed.
+            StorageError: new references cannot be determined, because a storage operation failed.
         """
         guard = Guard(
             Line.of(self.log, self.branch),
@@ -198,26 +198,27 @@ def plan_cleanup(dataset: Handle, policy: CleanupPolicy, *, now_ns: int | None =
     """Decide what a cleanup would remove; nothing is changed.
 
     Args:
-        dataset: the handle; its version and all newer ones are kept.
-        policy: the policy; see ``CleanupPolicy.of(…)``.
-        now_ns: current time, in nanoseconds since the epoch; None to use the system clock.
+        dataset: a handle on the dataset; the version of the handle and all newer versions are kept.
+        policy: the cleanup policy; see :meth:`CleanupPolicy.of`.
+        now_ns: current time, in nanoseconds since the epoch; if None, the system clock is used.
 
     Raises:
         InvalidCleanupError: a tagged version matches, and the policy does not allow that.
-        CorruptDataError: a manifest, a tag or a branch cannot be read, so references cannot be determined.
+        CorruptDataError: references cannot be determined, because a manifest, a tag, or a branch cannot be read.
         UnsupportedFeatureFlagError: a version needs a feature that this library does not support.
-        NotSupportedError: the dataset is a branch whose record lacks its origin.
+        NotSupportedError: the dataset is a branch that has no record, or whose record does not contain the branch's
+            origin.
         StorageError: a storage operation failed.
     """
     return plan_for(dataset.view.log, dataset.view.manifest, policy, now_ns=now_ns)
 
 
 def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None) -> CleanupPlan:
-    """Plan a cleanup as :func:`plan_cleanup` does, for the version of a manifest."""
+    """Plan a cleanup as :func:`plan_cleanup` does, with a manifest in place of a dataset handle."""
     if is_detached_version(manifest.version):
         raise InvalidCleanupError(
             f"{log.root}: version {manifest.version} is detached, so newer versions cannot be determined; open a "
-            "version of the main history and clean up from it",
+            "version that is not detached, and clean up from there",
             version=manifest.version,
         )
     return _plan(log, manifest.version, manifest.message.branch, policy, now_ns)
@@ -226,7 +227,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
 def plan_before(
     log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None
 ) -> CleanupPlan:
-    """Plan a cleanup as :func:`plan_cleanup` does, for the version before that of a manifest; both are kept."""
+    """Plan a cleanup as :func:`plan_for` does, but also keep the version before the manifest's version."""
     return _plan(log, manifest.version - 1, manifest.message.branch, policy, now_ns)
 
 
@@ -275,23 +276,23 @@ def _describe(files: list[ClassifiedPath], what: str, now: float) -> str:
     names = ", ".join(file.path for file in files[:_NAMED_IN_WARNINGS])
     more = f" and {len(files) - _NAMED_IN_WARNINGS} more" if len(files) > _NAMED_IN_WARNINGS else ""
     days = max(0.0, now - min(file.modified_at for file in files)) // _DAY_SECONDS
-    size = f"{num_bytes} bytes, up to {days:.0f} day(s) old"
-    return f"{len(files)} {what} file(s) are kept ({size}): {names}{more}"
+    size = f"number of files: {len(files)}, total bytes: {num_bytes}, maximum age in days: {days:.0f}"
+    return f"{what} files are kept ({size}): {names}{more}"
 
 
 def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before: float) -> frozenset[str]:
     """Return the paths of manifests that were staged for an external manifest store and will not be published.
 
-    A writer stages ``_versions/{manifest}-{uuid}`` and then inserts a row that refers to it. As long as the row does,
-    the object is the version. An old staged object to which the row of its version does not refer was left by a writer
-    that crashed before it inserted the row, or after it published the version. This can be determined only if the
-    dataset is opened with its manifest store; with a plain URI, such objects are kept. The reference never removes
+    A writer stages a manifest as ``_versions/{manifest}-{uuid}`` and then inserts a row that refers to it. As long as
+    the row refers to it, the staged manifest is the version. If the row of the version does not refer to it and it is
+    old, the writer crashed before it inserted the row, or after it published the version. This can be determined only
+    if the dataset is opened with its manifest store; with a plain URI, staged manifests are kept. pylance never removes
     them.
 
     Args:
-        log: the versions of the table.
+        log: the version log of the table.
         files: the stored files.
-        before: return only files written before this time, in seconds since the epoch.
+        before: only files written before this time, in seconds since the epoch, are returned.
 
     Raises:
         StorageError: the manifest store could not be read.

@@ -1,10 +1,10 @@
 """CleanupPolicy: the versions that may be removed, and limits on the removal of their files.
 
-A version is removed if it matches every option that is given: it is older than ``older_than``, *and* not one of the
-newest ``retain_versions`` versions, *and* one of ``versions``. The version of the handle, all newer versions, tagged
+A version is removed if it matches all given options: it is older than ``older_than``, *and* it is not among the newest
+``retain_versions`` versions, *and* it is among ``versions``. The version of the handle, all newer versions, tagged
 versions, and versions that a branch still needs are always kept.
 
-Source: policy of pylance 14.0.2.
+Source: cleanup policy of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_OLDER_THAN", "MAX_CONCURRENCY", "CleanupPolicy", "VersionRule", "count", "switch"]
 
 DEFAULT_OLDER_THAN: Final = timedelta(days=14)
-"""Value of ``older_than`` if no option is given."""
+"""Default of ``older_than``, used if no option is given."""
 
 MAX_CONCURRENCY: Final = 64
-"""Maximum number of threads that remove files; more do not make any store faster."""
+"""Maximum number of threads that remove files; more threads do not speed up any store."""
 
 _NO_TIME: Final = timedelta(0)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -36,20 +36,21 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """The versions and files that a cleanup may remove. Create it with :meth:`of`, which checks the values.
+    """Determines which versions and files a cleanup may remove. Create it with :meth:`of`, which checks the values.
 
-    ``lance_pipelines/maintenance/policy.py`` has a class of the same name: the part of a declaration that says when a
-    dataset is cleaned up, and from which this policy is made.
+    ``lance_pipelines/maintenance/policy.py`` has a class with the same name: the part of a declaration that specifies
+    when a dataset is cleaned up. This policy is created from it.
 
     Attributes:
-        older_than: remove only versions older than this; None for any age.
-        retain_versions: number of newest versions to keep; None to remove versions regardless of their number.
-        versions: remove only these versions; None for all.
-        delete_unverified: also remove files that no version has ever referred to and that are less than 7 days old.
-            Safe only if no other process uses the table: the files may belong to a write that is not committed yet.
-        error_if_tagged_old_versions: fail if a tagged version matches, instead of keeping it.
-        delete_rate_limit: maximum number of deletions per second; None for no limit.
-        delete_concurrency: maximum number of concurrent deletions; None for the default.
+        older_than: remove only versions older than this; if None, versions of any age match.
+        retain_versions: number of newest versions to keep; if None, no minimum number of versions is kept.
+        versions: remove only these versions; if None, all versions match.
+        delete_unverified: whether to remove files that no version has ever referred to even if they are less than 7
+            days old. Safe only if no other process uses the table: the files may belong to a write that has not been
+            committed yet.
+        error_if_tagged_old_versions: whether to fail if a tagged version matches, instead of keeping it.
+        delete_rate_limit: maximum number of deletions per second; None means no limit.
+        delete_concurrency: maximum number of concurrent deletions; None means the default.
     """
 
     older_than: timedelta | None = None
@@ -93,10 +94,10 @@ class CleanupPolicy:
         )
 
     def rule(self, versions: Sequence[int], now_ns: int) -> VersionRule:
-        """Return the policy applied to a table.
+        """Apply the policy to a table at one moment.
 
         Args:
-            versions: the numbers of all its versions, ascending.
+            versions: the numbers of all versions of the table, in ascending order.
             now_ns: current time, in nanoseconds since the epoch.
         """
         before_ns = None if self.older_than is None else now_ns - self.older_than // _MICROSECOND * 1000
@@ -111,9 +112,9 @@ class VersionRule:
     """A policy applied to a table at one moment.
 
     Attributes:
-        before_ns: select only versions committed before this time; None for any time.
-        before_version: select only versions with lower numbers; None for any number.
-        versions: select only these versions; None for any.
+        before_ns: select only versions committed before this time, in nanoseconds since the epoch; None means any time.
+        before_version: select only versions with lower numbers than this; None means any number.
+        versions: select only these versions; None means any version.
     """
 
     before_ns: int | None
@@ -130,7 +131,7 @@ class VersionRule:
 
 
 def count(name: str, value: Any) -> int:
-    """Return a whole number; booleans are rejected.
+    """Convert an argument to an ``int``; booleans are rejected.
 
     Raises:
         InvalidTypeError: the value is not a whole number; the message contains the name of the argument.
@@ -141,7 +142,7 @@ def count(name: str, value: Any) -> int:
 
 
 def switch(name: str, value: Any, *, default: bool | None = None) -> bool:
-    """Return True or False; None means the default, if there is one. A string such as "no" is rejected.
+    """Convert an argument to a ``bool``; None means the default, if there is one. Strings such as "no" are rejected.
 
     Raises:
         InvalidTypeError: the value is not a boolean; the message contains the name of the argument.

@@ -1,7 +1,7 @@
-"""Decides which versions are kept, and determines the files that they reference.
+"""Decides which versions are kept, and determines which files they reference.
 
 Every manifest is read, one at a time, and only the names of its files are kept in memory. If a manifest cannot be read,
-the cleanup fails before anything is removed, because it might be the only one that refers to a file.
+the cleanup fails before anything is removed, because that manifest might be the only one that refers to a file.
 
 Source: cleanup of pylance 14.0.2.
 """
@@ -38,7 +38,7 @@ __all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "tagged
 
 
 class KeepReason(StrEnum):
-    """Why a version is kept."""
+    """The reason why a version is kept."""
 
     CURRENT = "the dataset's current version, or newer"
     TAGGED = "tagged"
@@ -48,19 +48,20 @@ class KeepReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The references of all manifests of a table at one moment.
+    """The references that the manifests of a table contain at one moment.
 
     Attributes:
-        kept: the versions that are kept, with the reasons.
-        removed: the versions to be removed, in ascending order.
+        kept: maps each version that is kept to the reason for keeping it.
+        removed: the manifest names of the versions to be removed, in ascending order.
         referenced: owners to which a kept version or a branch refers.
-        verified: owners to which a version to be removed refers, with the last such version; their files are not part
-            of a write in progress.
-        oldest_kept: commit time of the oldest kept version, in seconds since the epoch: the search for files that
-            nothing refers to is limited to older files. None for no such limit, because a newer version is removed.
-        branches: all branches.
-        branch_manifests: the manifests of branches that were read.
-        referenced_branches: branches created from a version that the policy selects, or that no longer exists.
+        verified: maps each owner to which a version to be removed refers to the last such version; the files of these
+            owners are not part of a write in progress.
+        oldest_kept: commit time of the oldest kept version, in seconds since the epoch. In most directories, only
+            unreferenced files that are not newer are removed. None if there is no such limit, because a newer version
+            is removed.
+        branches: the branches that descend from the line.
+        branch_manifests: the manifests of branches that were taken into account.
+        referenced_branches: branches created from a version that the policy selects or that no longer exists.
     """
 
     kept: Mapping[int, KeepReason]
@@ -81,13 +82,13 @@ def survey_versions(
     Args:
         line: the line that is cleaned up.
         policy: the versions that may be removed.
-        read_version: the version of the handle; it is kept, and so are all newer ones.
-        files: all stored files, listed before this call, so that no file is newer than the manifests.
+        read_version: the version of the handle; this version and all newer versions are kept.
+        files: all stored files, which must be listed before this call, so that no file is newer than the manifests.
         now_ns: current time, in nanoseconds since the epoch.
 
     Raises:
-        InvalidCleanupError: a tagged version matches the policy, and the policy does not allow that.
-        CorruptDataError: a manifest, a tag or a branch cannot be read.
+        InvalidCleanupError: a tagged version matches the policy, which does not allow that.
+        CorruptDataError: a manifest, a tag, or a branch cannot be read.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
         DatasetNotFoundError: the dataset no longer has any versions.
     """
@@ -115,7 +116,7 @@ def survey_versions(
 
 
 def tagged_versions(line: Line) -> dict[str, int]:
-    """Map each tag of a line to its version.
+    """Return the version number of each tag of a line, keyed by tag name.
 
     Raises:
         CorruptDataError: a tag cannot be read.

@@ -1,6 +1,6 @@
 """The results of a cleanup: statistics of the removed files, and the explanation of what would be removed.
 
-Source: names and fields of pylance 14.0.2. ``residue_files_removed``, ``spared_versions``, ``damaged_versions`` and
+Source: names and fields in pylance 14.0.2. ``residue_files_removed``, ``spared_versions``, ``damaged_versions``, and
 most warnings are additions of this library.
 """
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class FileKind(StrEnum):
-    """The kind of a removable file; the values are the reference's, except residue, which it does not remove."""
+    """The kind of a removable file. The values are those of pylance, except residue, which pylance does not remove."""
 
     TEMPORARY_MANIFEST = "temporary_manifest"
     TRANSACTION = "transaction"
@@ -37,18 +37,18 @@ class CleanupStats:
     Attributes:
         bytes_removed: total size of all removed files, in bytes.
         old_versions: number of removed manifests.
-        data_files_removed: number of removed data files, blob files, and leftovers of both from crashed writers.
+        data_files_removed: number of removed data files and blob files, including temporary files of crashed writers.
         transaction_files_removed: number of removed transaction files.
         index_files_removed: number of removed index files.
         deletion_files_removed: number of removed deletion files.
         failed_deletes: number of files that could not be removed. Their versions do not count as removed; the next
-            cleanup tries again.
+            cleanup tries to remove them again.
         residue_files_removed: number of removed leftovers of crashed writers: ``_versions/{manifest}#{n}``,
             ``_transactions/.tmp…``, ``_deletions/.tmp…``.
-        spared_versions: number of versions that are kept, with all their files, because they got a tag or a branch
-            after the plan was made.
-        damaged_versions: number of versions that got a tag or a branch, or were committed, after some of their files
-            had been removed; their other files are kept. For each such version, an error is logged.
+        spared_versions: number of versions that were kept, with all their files, because after the plan was made, a tag
+            or a branch was created for them, or another writer began to restore them.
+        damaged_versions: number of versions for which a tag or a branch was created, or which were committed, after
+            some of their files had been removed; their other files are kept. For each such version, an error is logged.
     """
 
     bytes_removed: int = 0
@@ -70,8 +70,8 @@ class CleanupCandidateFile:
     Attributes:
         path: path of the file in the store.
         kind: the kind of file.
-        unverified: whether the file is removed only because of its age (or ``delete_unverified``): no version has ever
-            referred to the file.
+        unverified: whether no version has ever referred to the file, so that it is removed because of its age (or
+            ``delete_unverified``).
         size_bytes: size of the file.
     """
 
@@ -83,7 +83,7 @@ class CleanupCandidateFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupReferencedBranch:
-    """A branch that was created from a version that the policy selects, or that no longer exists.
+    """A branch created from a version that the policy selects or that no longer exists.
 
     Attributes:
         name: name of the branch.
@@ -102,9 +102,9 @@ class CleanupExplanation:
     """A description of what a cleanup would do.
 
     Attributes:
-        read_version: the version of the handle.
+        read_version: the version number of the handle.
         stats: statistics of everything that would be removed.
-        candidate_files: the files in the order of their removal, if a list was requested.
+        candidate_files: the files that would be removed, in the order of removal; empty if no list was requested.
         candidate_files_truncated: whether there are more files than the list may contain.
         candidate_file_limit: maximum number of files in the list.
         referenced_branches: branches that were examined.

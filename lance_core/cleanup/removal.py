@@ -1,17 +1,17 @@
-"""Execution of a cleanup plan: version by version, with each version's files first and its manifest last.
+"""Executes a cleanup plan version by version: first the files of a version are removed, and then its manifest.
 
 As long as the manifest of a version exists, the next cleanup knows that the version's files do not belong to a write in
 progress. Therefore, an interrupted removal can be continued: only the versions of the current batch have lost files,
-and they match the same policy again. For the same reason, the manifest of a version is kept if one of its files could
-not be removed.
+and they match the same policy again. For the same reason, the manifest of a version is kept if one of the version's
+files could not be removed.
 
-The transaction files of a batch are removed first, and then the guard checks again. They are not needed to read a
-version, and a writer that restores a version checks for its transaction file after creating a hold
-(:mod:`~lance_core.transactions.restoring`): so either the guard sees the hold, or the writer sees that the version is
-being removed. If the transaction file of a version could not be removed, the whole version is kept.
+The transaction files of a batch are removed first, and then the guard checks again. Reading a version does not require
+its transaction file, and a writer that restores a version checks for the version's transaction file after creating a
+hold (:mod:`~lance_core.transactions.restoring`). So either the guard sees the hold, or the writer sees that the version
+is being removed. If the transaction file of a version could not be removed, the whole version is kept.
 
-Files are removed in batches that take at most a second, or one removal per thread. Several threads remove files, and
-the guard checks again before each batch.
+Several threads remove files, in batches that take about one second at most, unless one removal per thread takes longer.
+The guard checks again before each batch.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _COUNTERS: Final = {
     FileKind.DELETION: "deletion_files_removed",
     FileKind.RESIDUE: "residue_files_removed",
 }
-"""The statistics that count each kind of file; temporary manifests count only in bytes, as in the reference."""
+"""Maps each kind of file to the statistic that counts it; temporary manifests count only as bytes, as in pylance."""
 _WITH_DIRECTORIES: Final = (DATA_DIRECTORY, INDICES_DIRECTORY)
 """Directories whose empty subdirectories are removed."""
 
 
 def figures(files: Iterable[ClassifiedPath]) -> CleanupStats:
-    """Return the statistics of removing these files."""
+    """Return the statistics of a cleanup that removes the given files."""
     counts = dict.fromkeys(_COUNTERS.values(), 0)
     num_bytes = 0
     for file in files:
@@ -67,12 +67,12 @@ def figures(files: Iterable[ClassifiedPath]) -> CleanupStats:
 
 
 class Removal:
-    """Removes files of one table.
+    """Removes the files of one table that a plan lists.
 
     Args:
-        log: the versions of the table.
-        guard: decides which files must be kept after all.
-        policy: the rate limits.
+        log: the version log of the table.
+        guard: determines which of the files must be kept after all.
+        policy: the policy, which contains the rate limits.
     """
 
     def __init__(self, log: VersionLog, guard: Guard, policy: CleanupPolicy) -> None:
@@ -90,11 +90,11 @@ class Removal:
         """Remove files and manifests.
 
         Args:
-            removable: the files in the order of the plan: a manifest follows all files of its version.
+            removable: the files to remove, in the order of the plan: each manifest follows all files of its version.
 
         Raises:
             CorruptDataError: a new reference cannot be read; nothing more is removed.
-            StorageError: references cannot be checked.
+            StorageError: new references cannot be determined, because a storage operation failed.
         """
         begin = 0
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cleanup") as executor:
@@ -142,7 +142,7 @@ class Removal:
         return [file for file in files if owner_of(file.path) not in spared and not file.path.startswith(directories)]
 
     def _is_as_planned(self, manifest: ClassifiedPath) -> bool:
-        """Return whether the manifest is the one that was listed: the branch may have been recreated since."""
+        """Return whether the manifest is still the one that was listed: the branch may have been recreated since."""
         path = self._log.store.join(self._log.root, *manifest.path.split("/"))
         try:
             found = self._log.store.head(path)

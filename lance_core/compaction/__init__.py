@@ -1,8 +1,8 @@
-"""Compaction: fewer and larger fragments with the same data, without deleted rows.
+"""Compaction: rewrites fragments into fewer, larger ones with the same data, without deleted rows.
 
-Start with ``plan``: ``make_plan`` converts a version and ``options`` (checked by ``option_values``) to tasks;
-``grouping`` decides which fragments are rewritten together, ``checks`` whether the table can be rewritten, and
-``figures`` has the statistics. ``execution`` runs a task and writes its ``output_files``; the outcome is a ``result``.
-``commit_rewrites`` commits results, and ``lost_groups`` handles those that no longer apply. ``rounds`` performs all of
-these steps in one call; ``optimizer`` has the public classes.
+The entry point is ``plan``: its function ``make_plan`` plans tasks for a version, given ``options``, whose values
+``option_values`` checks. ``grouping`` decides which fragments are rewritten together, ``checks`` decides whether the
+table can be rewritten, and ``figures`` computes statistics. ``execution`` runs a task, ``output_files`` writes the new
+files, and ``result`` describes the outcome. ``commit_rewrites`` commits results, and ``lost_groups`` handles results
+that no longer apply. ``rounds`` performs all of these steps in one call, and ``optimizer`` contains the public classes.
 """

@@ -1,4 +1,4 @@
-"""Checks before a table is rewritten, so that errors are raised before anything is written."""
+"""Checks that a table can be rewritten, so that errors are raised before anything is written."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["check_rewritable", "output_version"]
 
 
 def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFileVersion:
-    """Return the format of the new files: the requested format, or that of the table.
+    """Return the format of the new files: the requested format or, by default, the table's format.
 
     Raises:
-        NotSupportedError: files of the requested format cannot be mixed with those of the table.
+        NotSupportedError: files of the requested format cannot be mixed with files of the table's format.
     """
     own = manifest.file_version
     if settings.data_storage_version is None:
@@ -29,8 +29,8 @@ def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFil
     asked = LanceFileVersion.parse(settings.data_storage_version)
     if not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data_storage_version is {asked.value}, but the table has version {own.value}: files of 0.1 cannot be "
-            "mixed with those of other versions",
+            f"data_storage_version is {asked.value}, but the table has version {own.value}; files of version 0.1 "
+            "cannot be mixed with files of other versions",
             expected=own.value,
             found=asked.value,
         )
@@ -51,6 +51,6 @@ def check_rewritable(manifest: Manifest, settings: CompactionSettings) -> None:
     names = {index.name for index in parse_index_section(manifest.index_section)}
     if FRAGMENT_REUSE_INDEX in names and len(names) > 1:
         raise NotSupportedError(
-            f"{where}: the remapping of its indices is deferred ({FRAGMENT_REUSE_INDEX}); complete the remapping "
+            f"{where}: the remapping of the indices is deferred ({FRAGMENT_REUSE_INDEX}); complete the remapping "
             "with pylance first"
         )

@@ -1,29 +1,29 @@
-"""Commit of executed tasks: those that still apply are committed as one version, and the others are reported as lost.
+"""Commits executed tasks: the results that still apply become one version, and the others are reported as lost.
 
 ::
 
     results
-      |     a group is intact when all its old fragments are in the latest version as they were read
+      |     a group is intact if all its old fragments are unchanged in the latest version
       v
     split by the latest version -----------------> lost
-      | intact                                      |  found in a version since: an earlier call committed it
-      v                                             |  else its new files are removed
-    reserve ids (a version of its own, once)        |
+      | intact                                      |  found in a later version: an earlier call committed it
+      v                                             |  otherwise: its new files are removed
+    reserve ids (in a separate version, once)       |
       v                                             |
     Rewrite, read_version = the plan's              |
-      | refused: split again; no group touched ---->+
+      | conflict: split again; if all are intact -->+
       v
     committed
 
 The Rewrite records the version of the plan, so that it is checked against every later change. If rows of a group were
 deleted after planning, the group is lost; its files, which still contain these rows, never become visible.
 
-A lost group stays lost, so its files can be removed. Before that, the versions are checked for whether it was lost or
-already committed: files to which a version refers, or may refer, are kept (:mod:`~lance_core.compaction.lost_groups`).
-Results may come from other processes and are validated first. Once a version has been created, the call succeeds: if
-the lost groups can no longer be checked, their files are kept. Errors other than a conflict leave all files in place,
-and the call can be repeated. Files are removed after such an error only if this process has just written them and no
-other process knows them, unless a version may refer to them.
+A lost group stays lost, so its files can be removed. First, however, the versions are checked to determine whether the
+group was lost or already committed: files to which a version refers, or may refer, are kept
+(:mod:`~lance_core.compaction.lost_groups`). Results may come from other processes and are validated first. Once a
+version has been created, the call succeeds: if the lost groups can no longer be checked, their files are kept. Errors
+other than a conflict leave all files in place, and the call can be repeated. After such an error, files are removed
+only if this process has just written them, no other process knows them, and no version can refer to them.
 
 Source: commit sequence of pylance 14.0.2; committing only some of the groups is specific to this library.
 """
@@ -80,16 +80,16 @@ __all__ = [
 _logger: Final = logging.getLogger(__name__)
 
 _MAX_TRIES: Final = 100
-"""Maximum number of attempts; each retry means that others changed the table during the last one."""
+"""Maximum number of commit attempts; each retry means that other writers changed the table in the meantime."""
 
 
 class _RewritesCommit:
-    """One commit of results.
+    """Commits the results of executed tasks.
 
     Args:
         dataset: the handle, which is moved to the new version.
         rewrites: the results of the tasks of a plan.
-        properties: recorded with the Rewrite.
+        properties: transaction properties to record with the Rewrite.
         checks_files: whether to check the new files first.
     """
 
@@ -131,8 +131,8 @@ class _RewritesCommit:
             ids = [fragment.id for result in lost for fragment in result.original_fragments]
             planned = min(result.read_version for result in self._lost)
             raise RetryableCommitConflictError(
-                f"{self._log.root}: fragments {ids[:20]} were changed since version {planned}, on which their rewrite "
-                "was planned; plan the rewrite again",
+                f"{self._log.root}: other writers have changed fragments {ids[:20]} since version {planned}, on which "
+                "the rewrite is based; plan the rewrite again",
                 path=self._log.root,
                 fragments=ids,
             )
@@ -163,7 +163,7 @@ class _RewritesCommit:
             if may_fail:
                 raise
             _logger.warning(
-                "%s: the files of groups that were not committed are kept, since versions cannot be read: %s",
+                "%s: the files of groups that were not committed are kept, because versions cannot be read: %s",
                 self._log.root,
                 error,
             )
@@ -270,12 +270,12 @@ def _with_id(fragment: Fragment, fragment_id: int) -> Fragment:
 
 
 def _checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
-    """Return the results after checking that each is valid, and that they are consistent with each other.
+    """Check that each result is valid, and that the results are consistent with each other; return them as a list.
 
     Raises:
         InvalidTypeError: an element is not a result, or a value is not a number.
-        InvalidInputError: nothing is rewritten, a fragment is rewritten twice, a new file is not in the dataset's
-            ``data/``, or a new file is listed twice.
+        InvalidInputError: a result has no original fragments, a fragment is rewritten twice, a new file is not in the
+            dataset's ``data/``, or a new file is listed twice.
     """
     results = list(rewrites)
     old: set[int] = set()
@@ -288,11 +288,13 @@ def _checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
             old.add(fragment.id)
         for file in (file for fragment in result.new_fragments for file in fragment.files):
             if file.path in new:
-                raise InvalidInputError(f"data file {file.path} occurs twice in the new fragments", path=file.path)
+                raise InvalidInputError(
+                    f"data file {file.path} occurs more than once in the new fragments", path=file.path
+                )
             if file.base_id is not None:
                 raise InvalidInputError(
-                    f"data file {file.path} of a new fragment is in base path {file.base_id}, expected the dataset's "
-                    "own root",
+                    f"data file {file.path} of a new fragment is in base path {file.base_id}; expected it in the "
+                    "dataset's root",
                     path=file.path,
                 )
             new.add(file.path)
@@ -301,16 +303,16 @@ def _checked_results(rewrites: Iterable[RewriteResult]) -> list[RewriteResult]:
 
 
 def _check_planned_versions(results: Sequence[RewriteResult], latest_version: int) -> None:
-    """Check that results were planned on versions that exist or existed.
+    """Check that the results are based on versions that exist or existed.
 
     Raises:
-        InvalidInputError: a result was planned on a version that never existed.
+        InvalidInputError: a result is based on a version that never existed.
     """
     for result in results:
         if not 1 <= result.read_version <= latest_version:
             raise InvalidInputError(
-                f"a rewrite result was planned on version {result.read_version}, but the latest version is "
-                f"{latest_version}: it belongs to another dataset",
+                f"a rewrite result is based on version {result.read_version}, but the latest version is "
+                f"{latest_version}; the result belongs to another dataset",
                 expected=latest_version,
                 found=result.read_version,
             )
@@ -324,7 +326,7 @@ def _check_types(result: RewriteResult) -> None:
     if not isinstance(result.metrics, CompactionMetrics):
         raise InvalidTypeError(f"metrics of a rewrite result must be CompactionMetrics, found {result.metrics!r:.80}")
     for number in (result.read_version, *astuple(result.metrics)):
-        whole_number("a number of a rewrite result", number)
+        whole_number("a number in a rewrite result", number)
 
 
 def commit_rewrites(
@@ -333,18 +335,19 @@ def commit_rewrites(
     *,
     transaction_properties: Mapping[str, str] | None = None,
 ) -> RewriteCommit:
-    """Commit the groups that no other writer changed since they were planned, and move the handle to the new version.
+    """Commit the groups that other writers have not changed since the plan, and move the handle to the new version.
 
-    Calling it again with the same results is safe: committed groups are not committed again.
+    Repeating a call with the same results is safe: groups that are already committed are not committed again.
 
     Args:
-        dataset: any version of the dataset.
-        rewrites: the results of the tasks of a plan; with results of several plans, the oldest version is used.
-        transaction_properties: recorded with the Rewrite.
+        dataset: a handle on any version of the dataset.
+        rewrites: the results of executed tasks; if they belong to several plans, the oldest of the plans' versions is
+            the read version of the Rewrite.
+        transaction_properties: transaction properties to record with the Rewrite.
 
     Raises:
         InvalidInputError: two results rewrite the same fragment or share a new file, a new file already belongs to the
-            dataset or differs from its record, or a result was planned on a version that never existed.
+            dataset or does not match its metadata, or a result is based on a version that never existed.
         NotFoundError: a new file is missing.
         NotSupportedError: this library cannot rewrite the table.
         TooMuchWriteContentionError: other writers committed first at every attempt.
@@ -357,7 +360,7 @@ def commit_rewrites(
 def commit_own_rewrites(
     dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
 ) -> RewriteCommit:
-    """Commit as :func:`commit_rewrites` does, for results that no other process has.
+    """Commit as :func:`commit_rewrites` does, for results that no other process knows.
 
     The new files are not checked. After a failure or an interrupt, the new files are removed, unless a version may
     refer to them.
@@ -379,10 +382,10 @@ def commit_own_rewrites(
 def commit_all_rewrites(
     dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None = None
 ) -> RewriteCommit:
-    """Commit all groups or none; otherwise as :func:`commit_rewrites`.
+    """Commit all groups or none of them; in other respects, the same as :func:`commit_rewrites`.
 
     Raises:
-        RetryableCommitConflictError: another writer changed a group. The new files of this group are removed, those of
-            the other groups are not.
+        RetryableCommitConflictError: another writer changed a group. The new files of this group are removed; the new
+            files of the other groups are kept.
     """
     return _RewritesCommit(dataset, rewrites, transaction_properties, checks_files=True).run(all_or_none=True)

@@ -1,14 +1,14 @@
-"""Execution of a task: read the live rows of its fragments in order, and write them to new files.
+"""Executes a task: reads the live rows of its fragments in order, and writes them to new files.
 
-Rows are streamed: at any time only a few decoded pages of one fragment and the pages being written are in memory,
-regardless of the size of the fragments. If an execution fails, its finished files are removed; no version refers to
-them.
+Rows are streamed: at any time, only a few decoded pages of one fragment and the pages being written are in memory,
+regardless of the size of the fragments. If the execution fails, the files that it has finished are removed; no version
+refers to them.
 
-Blobs are rewritten: descriptors are replaced by the values, for a bounded number of bytes at a time. References to
-values outside the table remain references.
+Blobs are rewritten: their values are loaded in place of the descriptors, a bounded number of bytes at a time.
+References to values outside the table remain references.
 
-If an index refers to rows by address, the result lists the addresses of the rows that were read, so that the reference
-can remap its indices: the n-th address, ascending, belongs to the n-th row of the new files.
+If an index refers to rows by address, the result lists the addresses of the rows that were read, so that pylance can
+remap its indices: in ascending order, the n-th address belongs to the n-th row of the new files.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -60,14 +60,15 @@ _MAX_BATCH_ROWS: Final = 64 * 1024
 """Maximum number of rows in a batch."""
 
 _PROBES: Final = (1, 64)
-"""Number of rows that are read first: stored sizes are a poor estimate for rows that compress well."""
+"""Numbers of rows after which the first reads of a task stop, to measure the size of rows in memory: stored sizes are a
+poor estimate for rows that compress well."""
 
 _TOO_LARGE: Final = 4
-"""If a batch is larger than its target size by this factor, the rest of its fragment is read in smaller batches."""
+"""If a batch exceeds its target size by this factor, the rest of the fragment is read in smaller batches."""
 
 _BATCHES_AHEAD: Final = 3
 _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
-"""Minimum stored size of a task, in bytes, for which a thread that reads ahead is worthwhile."""
+"""Minimum stored size, in bytes, of a task for which a thread reads ahead."""
 
 
 def execute_task(
@@ -122,7 +123,7 @@ class _Rows:
         self.num_rows = sum(self._reader(fragment).num_live_rows for fragment in fragments)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows; a thread reads ahead when there are many."""
+        """Yield the rows; if there are many, a thread reads ahead."""
         self._deleted = []
         num_bytes = sum(file.file_size_bytes for fragment in self._fragments for file in fragment.message.files)
         if num_bytes < _AHEAD_MIN_BYTES:
@@ -156,7 +157,7 @@ class _Rows:
         return with_values(reader.batches(schema, position, stop, ReadConfig(batch_rows=batch_rows)), reader, schema)
 
     def sources(self) -> list[tuple[Fragment, npt.NDArray[np.uint32]]]:
-        """Return every fragment that was read, with its deleted positions."""
+        """Return every fragment that was read, together with the positions of its deleted rows."""
         return list(zip(self._fragments, self._deleted, strict=True))
 
     def _reader(self, fragment: Fragment) -> FragmentReader:
@@ -201,11 +202,11 @@ def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
     """Yield the items of a source in order, while a thread fetches up to ``depth`` items in advance.
 
     Args:
-        source: the source of the items, used only in that thread.
+        source: the source of the items; used only by that thread.
         depth: maximum number of items fetched in advance; at least 1.
 
     Raises:
-        Exception: an error of the source, raised after the items that precede it.
+        Exception: the source raised this error; it is raised again after the preceding items.
     """
     with ThreadPoolExecutor(max_workers=1) as executor:
         pending: deque[Future[object]] = deque(executor.submit(next, source, _END) for _ in range(depth))
@@ -222,7 +223,7 @@ def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
 
 
 def needs_row_addresses(manifest: Manifest) -> bool:
-    """Return whether there is an index that refers to rows by their addresses."""
+    """Return whether a version has an index that refers to rows by address."""
     if manifest.has_stable_row_ids:
         return False
     return any(not index.is_system for index in parse_index_section(manifest.index_section))
@@ -232,7 +233,7 @@ def serialize_row_addresses(sources: Iterable[tuple[Fragment, npt.NDArray[np.uin
     """Return the addresses of all live rows, as a 64-bit Roaring bitmap.
 
     Args:
-        sources: fragments with their deleted positions.
+        sources: pairs of a fragment and the positions of its deleted rows.
     """
     from pyroaring import BitMap64
 
@@ -247,15 +248,15 @@ def serialize_row_addresses(sources: Iterable[tuple[Fragment, npt.NDArray[np.uin
 
 
 _VALUES_BYTES: Final = 64 * 1024 * 1024
-"""Maximum number of bytes of values loaded at a time, unless a single row is larger."""
+"""Maximum number of bytes of blob values that are loaded at a time, unless a single row is larger."""
 
 
 def with_values(batches: Iterator[pa.RecordBatch], reader: FragmentReader, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with values in place of descriptors; a batch may be split into smaller ones.
+    """Yield the batches with blob values in place of descriptors; a batch may be split into smaller batches.
 
     Args:
         batches: rows of one fragment.
-        reader: reader of the fragment.
+        reader: the reader of that fragment.
         schema: schema of the table; if it has no blob columns, the batches are not changed.
     """
     if not has_blobs(schema):

@@ -1,4 +1,4 @@
-"""PlanFigures: statistics of a planned compaction, known before any data is read."""
+"""PlanFigures: statistics of a planned compaction, computed without reading any data."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ __all__ = ["PlanFigures", "figures_of"]
 class PlanFigures:
     """Statistics of a table before and after a compaction, and of the part of the table that is rewritten.
 
-    Rows are rows that are not deleted, unless noted otherwise. Files are data files and deletion files. Sizes are those
-    of data files; the sizes of new files are estimated from the old files.
+    Numbers of rows do not include deleted rows, unless noted otherwise. Numbers of files include data files and
+    deletion files. Sizes include only data files; the sizes of new files are estimated from the old files.
 
     Attributes:
         tasks: number of tasks.
         fragments_before: number of fragments of the table before the compaction.
-        fragments_after: number of fragments of the table after it; an estimate if there is a byte target.
+        fragments_after: number of fragments of the table after the compaction; an estimate if there is a byte target.
         rows: number of rows of the table, which a compaction does not change.
         deleted_rows: number of deleted rows still stored in the table's files.
         deleted_rows_after: number of deleted rows still stored after the compaction.
         files_before: number of files of the table before the compaction.
-        files_after: number of files of the table after it.
+        files_after: number of files of the table after the compaction.
         bytes_before: size of the table in bytes before the compaction.
-        bytes_after_estimate: estimated size of the table in bytes after it.
+        bytes_after_estimate: estimated size of the table in bytes after the compaction.
         rewritten_fragments: number of fragments that are replaced.
         rewritten_rows: number of rows that are read and written.
         rewritten_deleted_rows: number of deleted rows that are no longer stored after the compaction.
         rewritten_files: number of files to which the new version no longer refers.
         rewritten_bytes: number of bytes that are read.
         new_fragments: number of fragments that replace the rewritten ones.
-        new_bytes_estimate: estimated number of bytes that are written; this space is needed in addition to that of the
-            old files until old versions are removed.
+        new_bytes_estimate: estimated number of bytes that are written; until old versions are removed, this space is
+            needed in addition to the space of the old files.
     """
 
     tasks: int
@@ -69,7 +69,7 @@ class PlanFigures:
         tasks: Sequence[Collection[int]],
         settings: CompactionSettings,
     ) -> Self:
-        """Compute the statistics for tasks, given as lists of fragment ids, on a table."""
+        """Compute the statistics of a table and its tasks, which are given as lists of fragment ids."""
         by_id = {fragment.id: fragment for fragment in table}
         parts = [[by_id[fragment_id] for fragment_id in task] for task in tasks]
         old = [fragment for part in parts for fragment in part]
@@ -109,13 +109,13 @@ class PlanFigures:
 
     @classmethod
     def of_tasks(cls, tasks: Sequence[Sequence[FragmentMetadata]], settings: CompactionSettings) -> Self:
-        """Compute the statistics for tasks alone, as if the table had no other fragments."""
+        """Compute the statistics of the tasks alone, as if the table had no other fragments."""
         table = [figures_of(fragment) for task in tasks for fragment in task]
         return cls.of(table, [[fragment.id for fragment in task] for task in tasks], settings)
 
 
 def figures_of(fragment: FragmentMetadata) -> FragmentFigures:
-    """Return the numbers of a fragment for the planner, without indices."""
+    """Return the statistics of a fragment for the planner, without the indices that cover it."""
     return FragmentFigures(
         id=fragment.id,
         physical_rows=fragment.physical_rows,

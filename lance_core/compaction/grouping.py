@@ -1,28 +1,29 @@
-"""Grouping: which fragments are rewritten together, decided from statistics of the fragments, without I/O.
+"""Grouping: decides which fragments are rewritten together, based on statistics of the fragments, without I/O.
 
 Fragments are processed in id order::
 
-    candidate     itself           its fraction of deleted rows exceeds the threshold, or it has more than ten overlays
+    candidate     itself          its fraction of deleted rows exceeds the threshold, or it has more than ten overlays
                   with neighbors  fewer rows than the row target, and fewer bytes than the byte target if there is one
-                  no               any other fragment, and excluded fragments
+                  no              any other fragment, and excluded fragments
     bin           neighboring candidates that the same indices cover; a single candidate "with neighbors" is dropped
     task          a part of a bin: once it reaches the target, and enough rows remain for another, the next task begins
     budget        the first tasks that together stay within the limits
 
-Two steps go beyond the reference:
+Two steps go beyond the planner of pylance:
 
 * New fragments get the highest ids, so that the results of different tasks become neighbors, and so do the remaining
   fragments around them. Fragments that the next compaction would therefore merge are merged immediately (``_settle``),
   so that a second compaction right after the first has nothing to do.
-* If the first task alone exceeded the budget, nothing would ever be compacted. In this case, the longest part of a task
-  that fits into the budget is used.
+* If the first task alone exceeded the budget, nothing would ever be compacted. In this case, the first useful part of a
+  task that fits into the budget is used instead.
 
-Rows are distributed evenly among ``k = rows // target`` new files (at least one), larger files first: 250 rows with a
-target of 70 become 84, 83, 83. A file is never smaller than the target unless it is the only one, so that the next
-compaction does not rewrite it. A byte target closes a file earlier, and the remaining rows are distributed again. Then
-every file except the last one reaches one of the two targets.
+Rows are distributed evenly among ``k = rows // target`` new files (at least one), with larger files first: with a
+target of 70, 250 rows become files with 84, 83, and 83 rows. A file is never smaller than the target unless it is the
+only one, so that the next compaction does not rewrite it. If there is a byte target, files may be closed earlier; the
+remaining rows are then distributed again. In that case, every file except the last reaches the row target or the byte
+target.
 
-Source: planner and file sizes of pylance 14.0.2; both steps and the byte target are specific to this library.
+Source: planner and file sizes of pylance 14.0.2; the two steps and the byte target are specific to this library.
 """
 
 from __future__ import annotations
@@ -52,22 +53,22 @@ __all__ = [
 ]
 
 _TASK_TARGETS: Final = 4
-"""Size of a task as a multiple of the byte target. The size of rewritten rows is not known in advance: if a task
-produces several full files, only its last file is small, even if the estimate is far too high."""
+"""Size of a task, as a multiple of the byte target. The size of the rewritten rows is not known in advance. A task that
+produces several full files leaves only one small file, the last one, even if the estimate is far too high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentFigures:
-    """The numbers of a fragment for the planner.
+    """The statistics of a fragment that the planner uses.
 
     Attributes:
         id: id of the fragment.
-        physical_rows: number of rows in its files.
-        deleted_rows: number of deleted rows among them.
-        num_bytes: size of its data files and overlays in bytes.
+        physical_rows: number of rows in the fragment's files, including deleted rows.
+        deleted_rows: number of deleted rows in the fragment's files.
+        num_bytes: size of the data files and overlays in bytes.
         num_files: number of data files and deletion files.
         num_overlays: number of overlay files.
-        indices: positions of the indices that cover it.
+        indices: positions of the indices that cover the fragment.
     """
 
     id: int
@@ -85,7 +86,7 @@ class FragmentFigures:
 
     @property
     def live_bytes(self) -> int:
-        """Size in bytes, in proportion to the rows that are not deleted."""
+        """Estimated size in bytes of the rows that are not deleted, in proportion to their number."""
         return self.num_bytes * self.live_rows // max(self.physical_rows, 1)
 
 
@@ -97,7 +98,7 @@ class _Candidacy(Enum):
 
 _Task: TypeAlias = "tuple[FragmentFigures, ...]"
 _Amount: TypeAlias = tuple[int, int, int]
-"""Numbers of fragments, live rows and bytes."""
+"""Number of fragments, number of live rows, and number of bytes."""
 
 
 def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSettings) -> list[tuple[int, ...]]:
@@ -108,7 +109,7 @@ def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSetting
         settings: the settings of the compaction.
 
     Returns:
-        The fragment ids of each task, in ascending order; no fragment is in two tasks.
+        The fragment ids of each task, in ascending order; no fragment belongs to two tasks.
     """
     tasks = plan_bins(fragments, settings)
     settled = _settle(fragments, tasks, settings)
@@ -118,7 +119,7 @@ def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSetting
 
 
 def plan_bins(fragments: Iterable[FragmentFigures], settings: CompactionSettings) -> list[_Task]:
-    """Return the reference's plan without a budget.
+    """Return the tasks that pylance would plan without a budget.
 
     Args:
         fragments: the fragments of the whole table, in ascending order of id.
@@ -203,7 +204,7 @@ def _settle(fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: 
 def _join_once(
     fragments: Sequence[FragmentFigures], tasks: list[_Task], settings: CompactionSettings
 ) -> list[_Task] | None:
-    """Perform one round of :func:`_settle`; return None if nothing is left to merge."""
+    """Perform one round of :func:`_settle`; return None if no fragments remain to be merged."""
     rewritten = {fragment.id for task in tasks for fragment in task}
     after = [fragment for fragment in fragments if fragment.id not in rewritten]
     sources: dict[int, _Task] = {fragment.id: (fragment,) for fragment in after}
@@ -244,12 +245,12 @@ def _disjoint(tasks: list[_Task]) -> list[_Task]:
 
 
 def within_budget(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
-    """Return the tasks before the first one that exceeds a limit, as the reference does."""
+    """Return the first tasks that together stay within the limits, as pylance does."""
     return tasks[: _num_within(map(_amount, tasks), settings)]
 
 
 def _first_part(tasks: list[_Task], settings: CompactionSettings) -> list[_Task]:
-    """Return the first run of fragments of one task that stays within the limits and is worth rewriting."""
+    """Return the first sequence of fragments within one task that stays within the limits and is useful to rewrite."""
     for task in tasks:
         amounts = [_amount((fragment,)) for fragment in task]
         for start in range(len(task)):
@@ -287,7 +288,7 @@ def _live_bytes(task: _Task) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OutputEstimate:
-    """Estimate of a file that a task will write.
+    """The estimated size of a file that a task will write.
 
     Attributes:
         rows: number of rows in the file.
@@ -299,16 +300,16 @@ class OutputEstimate:
 
 
 def next_file_rows(rows_left: int, target_rows: int) -> int:
-    """Return the number of rows of the next file.
+    """Return the number of rows to write to the next file.
 
-    Computing it again for every file gives an even split: with ``k`` files left to write, each takes at least an equal
-    share, after which ``rows_left // target_rows`` is ``k - 1``.
+    Computing this number again for every file gives an even split: if ``k`` files remain to be written, the next file
+    gets at least an equal share, after which ``rows_left // target_rows`` is ``k - 1``.
     """
     return -(-rows_left // max(1, rows_left // target_rows))
 
 
 def estimate_outputs(rows: int, num_bytes: int, settings: CompactionSettings) -> list[OutputEstimate]:
-    """Return estimates of the files to which the given number of rows is written; empty if there are no rows."""
+    """Return estimates of the files to which the given number of rows will be written; empty if there are no rows."""
     max_bytes = settings.byte_target
     outputs = []
     while rows:

@@ -1,9 +1,9 @@
-"""Groups that are no longer intact: lost, or committed by an earlier call.
+"""Separates groups that are no longer intact into lost groups and groups that an earlier call committed.
 
-If a commit is repeated because the process that performed it ended before reporting success, its old fragments no
-longer exist, just as after a lost race. The versions since the plan reveal the difference: data files have unique
-names, so a version that lists one of a group's new files was created with that group. If the latest version has the old
-data files again, an older version was restored, and the group is lost after all.
+If a commit is repeated because the process that performed it ended before it reported success, the old fragments no
+longer exist, just as if another writer had changed them. The versions since the plan reveal the difference: data files
+have unique names, so a version that lists one of a group's new files was created with that group. If the latest version
+contains the old data files again, an older version was restored, and the group is lost after all.
 
 The new files of a lost group are removed only if there is no reason to keep them::
 
@@ -38,14 +38,14 @@ __all__ = ["sort_lost"]
 def sort_lost(
     log: VersionLog, results: Sequence[RewriteResult]
 ) -> tuple[list[tuple[RewriteResult, int]], list[RewriteResult]]:
-    """Separate results that were committed before from lost ones, and remove the new files of the latter.
+    """Separate committed results from lost ones, and remove the new files of the lost ones.
 
     Args:
-        log: the versions of the dataset.
+        log: the version log of the dataset.
         results: groups that cannot be committed.
 
     Returns:
-        (results with the version that committed them, lost results).
+        A list of pairs (result, version that committed it), and a list of lost results.
 
     Raises:
         StorageError: the versions could not be read; no file was removed.
@@ -69,15 +69,15 @@ def sort_lost(
 
 @dataclass(slots=True, kw_only=True)
 class _History:
-    """Information about the files of groups, from the versions since the plan.
+    """Information about the files of groups, collected from the versions since the plan.
 
     Attributes:
-        is_complete: whether no version is missing.
-        new_names: names of the new files.
-        old_ids: ids of the fragments that are rewritten.
+        is_complete: whether every version was read.
+        new_names: names of the groups' new files.
+        old_ids: ids of the fragments that the groups rewrite.
         named: maps each new file to the versions that list it, in ascending order.
-        planned: maps each version to the keys of the rewritten fragments in that version.
-        latest: (id, data files) of the rewritten fragments that are in the latest version.
+        planned: maps each version to the keys of those rewritten fragments that it contains.
+        latest: keys, made of id and data files, of those rewritten fragments that the latest version contains.
     """
 
     is_complete: bool
@@ -121,7 +121,7 @@ class _History:
         return min((version for version in versions if version > result.read_version), default=None)
 
     def is_undone(self, result: RewriteResult) -> bool:
-        """Return whether the latest version refers to old data files again."""
+        """Return whether the latest version refers to the old data files of a group again."""
         return any(_data_key(fragment) in self.latest for fragment in result.original_fragments)
 
     def needs_no_file_of(self, result: RewriteResult) -> bool:
@@ -135,5 +135,5 @@ class _History:
 
 
 def _data_key(fragment: FragmentMetadata) -> Hashable:
-    """Return a key of a fragment that does not depend on its deleted rows."""
+    """Return a key of a fragment that does not depend on which of its rows are deleted."""
     return fragment.id, tuple((file.base_id, file.path) for file in fragment.files)

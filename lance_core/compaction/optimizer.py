@@ -1,6 +1,6 @@
-"""The public API of compaction, in one call or in separate steps (plan, execute, commit), and of automatic cleanup.
+"""The public API for compaction, in one call or in separate steps (plan, execute, commit), and for automatic cleanup.
 
-Source: names, arguments and defaults of pylance 14.0.2.
+Source: names, arguments, and defaults in pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ __all__ = ["Compaction", "DatasetOptimizer"]
 
 
 class Compaction:
-    """The steps of a compaction, for tasks that are executed elsewhere."""
+    """The separate steps of a compaction, for executing its tasks in other threads or processes."""
 
     @staticmethod
     def plan(dataset: Handle, options: CompactionOptions | Mapping[str, Any]) -> CompactionPlan:
-        """Plan a compaction of the version of a handle. No data file is opened.
+        """Plan a compaction of a handle's version. No data file is opened.
 
         Raises:
             InvalidInputError: an option is unknown or out of range.
             InvalidTypeError: an option has the wrong type.
-            NotSupportedError: an option, or the table, is not supported.
+            NotSupportedError: an option or the table is not supported.
         """
         return make_plan(dataset.view, options)
 
     @staticmethod
     def execute(dataset: Handle, options: CompactionOptions | Mapping[str, Any]) -> CompactionMetrics:
-        """Plan, execute and commit; see :meth:`DatasetOptimizer.compact_files`."""
+        """Plan, execute, and commit a compaction in one call; see :meth:`DatasetOptimizer.compact_files`."""
         return compact(dataset, options, None)
 
     @staticmethod
@@ -55,13 +55,13 @@ class Compaction:
         *,
         transaction_properties: Mapping[str, str] | None = None,
     ) -> CompactionMetrics:
-        """Commit executed tasks, all or none, and move the handle to the new version.
+        """Commit all executed tasks, or none of them, and move the handle to the new version.
 
         Args:
-            dataset: any version of the dataset.
+            dataset: a handle on any version of the dataset.
             rewrites: the results of the tasks; if empty, no version is created.
-            options: checked, but otherwise without effect.
-            transaction_properties: recorded with the transaction.
+            options: the compaction options; they are checked, but have no other effect.
+            transaction_properties: properties to record in the transaction.
 
         Raises:
             RetryableCommitConflictError: another writer changed a fragment after the compaction was planned.
@@ -72,7 +72,7 @@ class Compaction:
 
 
 class DatasetOptimizer:
-    """Compaction and automatic cleanup of a dataset, as ``dataset.optimize``.
+    """Compaction and automatic cleanup of a dataset; available as ``dataset.optimize``.
 
     Args:
         dataset: the dataset handle.
@@ -105,41 +105,41 @@ class DatasetOptimizer:
     ) -> CompactionMetrics:
         """Merge small fragments and drop deleted rows, and move the handle to the new version.
 
-        Only groups that another writer changes in the meantime are planned and written again. If there is nothing to
-        do, no version is created.
+        If another writer changes some groups of fragments in the meantime, only these groups are planned and written
+        again. If there is nothing to do, no version is created.
 
         Args:
-            target_rows_per_fragment: fragments with fewer rows are merged. 1024 * 1024 by default.
-            max_rows_per_group: number of rows in a batch of a data file of version 0.1; has no effect for other
+            target_rows_per_fragment: fragments with fewer rows than this are merged. 1024 * 1024 by default.
+            max_rows_per_group: number of rows in each batch of a data file of version 0.1; has no effect for other
                 versions. 1024 by default.
-            max_bytes_per_file: a new file is closed when it has about this many bytes.
+            max_bytes_per_file: approximate size in bytes at which a new file is closed.
             materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
             materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many.
                 0.1 by default.
             defer_index_remap: not supported.
             num_threads: number of tasks that run concurrently; 1 by default.
-            batch_size: number of rows that are read at a time.
+            batch_size: number of rows to read at a time.
             compaction_mode: "reencode", or "try_binary_copy", which has the same effect in this library.
             binary_copy_read_batch_bytes: has no effect.
             max_source_fragments: maximum number of fragments to rewrite.
             max_source_rows: maximum number of live rows to rewrite.
             max_source_bytes: maximum size of the data files to rewrite, in bytes.
             excluded_fragment_ids: ids of fragments that are not rewritten.
-            data_storage_version: version of the new files; by default that of the table. It may differ from that of the
-                existing files, except that 0.1 cannot be mixed with other versions.
+            data_storage_version: version of the new files; by default, the table's version. It may differ from the
+                version of the existing files, except that 0.1 cannot be mixed with other versions.
             target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
-                this size. Not an argument of the reference.
-            transaction_properties: recorded with the transaction. Not an argument of the reference.
+                this size. Not an argument in pylance.
+            transaction_properties: properties to record in the transaction. Not an argument in pylance.
 
         Raises:
             InvalidInputError: an argument is out of range.
             InvalidTypeError: an argument has the wrong type.
-            NotSupportedError: an argument, or the table, is not supported.
-            RetryableCommitConflictError: nothing could be committed because of conflicts.
+            NotSupportedError: an argument or the table is not supported.
+            RetryableCommitConflictError: because of conflicts, nothing could be committed.
             CorruptDataError: a file is damaged.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
-            StorageError: a storage operation failed. Written files are removed, unless a version may refer to them. If
-                a part of the compaction was already committed, a note on the error says so.
+            StorageError: a storage operation failed. Files already written are removed, unless a version may refer to
+                them. If part of the compaction was already committed, the error has a note about this.
         """
         options = {
             "target_rows_per_fragment": target_rows_per_fragment,
@@ -162,22 +162,22 @@ class DatasetOptimizer:
         return compact(self._dataset, options, transaction_properties)
 
     def enable_auto_cleanup(self, auto_cleanup_config: AutoCleanupConfig) -> None:
-        """Let commits remove old versions, and move the handle to the new version.
+        """Enable the removal of old versions after commits, and move the handle to the new version.
 
         Args:
-            auto_cleanup_config: both entries are required. ``interval``: clean up after every version that is a
-                multiple of this number, or 0 for every version; ``older_than_seconds``: remove only versions that are
-                older than this.
+            auto_cleanup_config: the settings; both entries are required. ``interval``: clean up after each version that
+                is a multiple of this number; 0 means after every version. ``older_than_seconds``: remove only versions
+                that are older than this number of seconds.
 
         Raises:
-            InvalidCleanupError: an option is missing, unknown or out of range.
+            InvalidCleanupError: an option is missing, unknown, or out of range.
             InvalidTypeError: an option has the wrong type.
-            LanceError: as for ``update_config``.
+            LanceError: as for :meth:`LanceDataset.update_config`.
         """
         self._change_config(enabling_entries(auto_cleanup_config))
 
     def disable_auto_cleanup(self) -> None:
-        """Remove the settings of :meth:`enable_auto_cleanup`, and move the handle to the new version."""
+        """Remove the settings that :meth:`enable_auto_cleanup` sets, and move the handle to the new version."""
         self._change_config(dict.fromkeys(ENABLING_KEYS))
 
     def _change_config(self, values: Mapping[str, str | None]) -> None:

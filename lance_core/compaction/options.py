@@ -1,13 +1,14 @@
-"""The options of a compaction: those of the caller, the defaults of the table, and the built-in defaults.
+"""The options of a compaction: the caller's options, the table's defaults, and the built-in defaults.
 
-A value comes from the first of these sources that defines it: the option of the call, the table config under
-``lance.compaction.<name>``, the built-in default. One table below defines for every name of the reference how its value
-is checked, spelled in the table config, and used; ``target_bytes_per_fragment`` is an addition.
+The value of an option is taken from the first of these sources that defines it: the caller's options, the key
+``lance.compaction.<name>`` of the table config, and the built-in defaults. For every option of pylance, a table below
+defines how its value is checked and how its text in the table config is parsed; ``target_bytes_per_fragment`` is an
+addition.
 
-Options that only tune how the reference reads data have no effect here. Unsupported options that would change the
-result are refused.
+Options that only tune how pylance reads data have no effect here. Unsupported options that would change the result are
+rejected.
 
-Source: options, config keys and JSON documents of pylance 14.0.2.
+Source: options, config keys, and JSON documents of pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["CONFIG_PREFIX", "MAX_OVERLAYS", "CompactionOptions", "CompactionSettings"]
 
 CONFIG_PREFIX: Final = "lance.compaction."
-"""Prefix of the keys of the table config that contain defaults."""
+"""Prefix of the table config keys that define the table's defaults."""
 
 MAX_OVERLAYS: Final = 10
-"""A fragment with more overlays than this is rewritten for this reason alone."""
+"""Maximum number of overlays of a fragment; a fragment with more overlays is rewritten for this reason alone."""
 
 _FIXED_DOCUMENT: Final = MappingProxyType(
     {
@@ -51,34 +52,35 @@ _FIXED_DOCUMENT: Final = MappingProxyType(
         "has_eager_remappable_index": None,
     }
 )
-"""Constant entries of the reference's options document: written for compatibility, ignored when read."""
+"""Constant entries of pylance's options document: written for compatibility, and ignored when a document is read."""
 
 
 class CompactionOptions(TypedDict, total=False):
-    """Options of a compaction. An option that is missing or None has its default value.
+    """Options of a compaction, as a dictionary. An option that is missing or None has its default value.
 
     Attributes:
-        target_rows_per_fragment: fragments with fewer rows are merged; new fragments have at least this number of rows.
-            1024 * 1024 by default.
+        target_rows_per_fragment: fragments with fewer rows than this are merged; new fragments have at least this
+            number of rows. 1024 * 1024 by default.
         target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
-            this size. By default, only the number of rows counts. Not an option of the reference.
-        max_bytes_per_file: the same, under the reference's name; the smaller of the two values counts. In the
-            reference, this option only closes files, and the next compaction merges them again.
+            this size. By default, only the number of rows is considered. Not an option in pylance.
+        max_bytes_per_file: the same as ``target_bytes_per_fragment``, under pylance's name; if both are given, the
+            smaller value applies. In pylance, this option only determines when files are closed, and the next
+            compaction merges them again.
         materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
         materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many. 0.1 by
             default.
         max_source_fragments: maximum number of fragments to rewrite.
         max_source_rows: maximum number of live rows to rewrite.
         max_source_bytes: maximum size of the data files to rewrite, in bytes.
-        excluded_fragment_ids: ids of fragments that are not rewritten; their neighbors on both sides are not merged
-            with each other.
+        excluded_fragment_ids: ids of fragments that are not rewritten; the fragments before and after an excluded
+            fragment are not merged with each other.
         num_threads: number of tasks that run concurrently.
-        batch_size: number of rows that are read at a time.
+        batch_size: number of rows to read at a time.
         compaction_mode: "reencode", or "try_binary_copy", which has the same effect in this library.
-        data_storage_version: version of the new files; by default that of the table. It may differ from that of the
-            existing files, except that 0.1 cannot be mixed with other versions.
+        data_storage_version: version of the new files; by default, the table's version. It may differ from the version
+            of the existing files, except that 0.1 cannot be mixed with other versions.
         defer_index_remap: not supported.
-        max_rows_per_group: number of rows in a batch of a data file of version 0.1. 1024 by default.
+        max_rows_per_group: number of rows in each batch of a data file of version 0.1. 1024 by default.
         io_buffer_size: has no effect.
         binary_copy_read_batch_bytes: has no effect.
     """
@@ -104,7 +106,7 @@ class CompactionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSettings:
-    """The options with all defaults filled in; see :class:`CompactionOptions`."""
+    """The compaction options with all defaults filled in; see :class:`CompactionOptions`."""
 
     target_rows_per_fragment: int = 1024 * 1024
     target_bytes_per_fragment: int | None = None
@@ -126,36 +128,37 @@ class CompactionSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], config: Mapping[str, str]) -> Self:
-        """Resolve options against the table config.
+        """Fill in missing options from the table config and the built-in defaults.
 
         Raises:
-            InvalidInputError: an option is unknown, or a value is out of range; the message contains its name.
+            InvalidInputError: an option is unknown, or its value is out of range; the message contains the option's
+                name.
             InvalidTypeError: a value has the wrong type.
             NotSupportedError: an option is not supported.
         """
         if not isinstance(options, Mapping):
-            raise InvalidTypeError(f"compaction options must be a dict, found {options!r}")
+            raise InvalidTypeError(f"compaction options must be a dictionary, found {options!r}")
         for name in options:
             if not isinstance(name, str):
-                raise InvalidTypeError(f"the name of a compaction option must be a str, found {name!r}")
+                raise InvalidTypeError(f"the name of a compaction option must be a string, found {name!r}")
             if name not in _OPTIONS:
-                raise InvalidInputError(f"unknown compaction option {name!r}: expected one of {sorted(_OPTIONS)}")
+                raise InvalidInputError(f"unknown compaction option {name!r}; expected one of {sorted(_OPTIONS)}")
         values = _configured(config)
         values.update((name, (name, value)) for name, value in options.items() if value is not None)
         return cls(**{name: _OPTIONS[name].check(where, value) for name, (where, value) in values.items()})
 
     @property
     def byte_target(self) -> int | None:
-        """Size in bytes at which a fragment is large enough and a new file is closed; None if only rows count."""
+        """Size in bytes at which a fragment is large enough and new files are closed; None if there is no limit."""
         return min(filter(None, (self.target_bytes_per_fragment, self.max_bytes_per_file)), default=None)
 
     @property
     def has_budget(self) -> bool:
-        """Whether the amount of work is limited."""
+        """Whether an option limits the amount of data to rewrite."""
         return (self.max_source_fragments, self.max_source_rows, self.max_source_bytes) != (None, None, None)
 
     def to_document(self) -> dict[str, Any]:
-        """Return the JSON document, in the form of the reference."""
+        """Return the options as a JSON document in pylance's format."""
         document = asdict(self) | _FIXED_DOCUMENT
         document["excluded_fragment_ids"] = list(self.excluded_fragment_ids)
         document["compaction_mode"] = None if self.compaction_mode is None else MODES[self.compaction_mode]
@@ -178,12 +181,13 @@ class CompactionSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """How values of one option are checked.
+    """Defines how the values of one option are checked and parsed.
 
     Attributes:
-        check: takes the origin of a value and the value; returns the checked value, or raises an error for the caller.
-        parse: converts a text of the table config to a value; None if the option is not allowed in the table config.
-        expected: description of a valid text in the table config, for messages.
+        check: takes a description of the value's origin, and the value; returns the checked value, or raises an error
+            for the caller.
+        parse: converts text in the table config to a value; None if the option is not allowed in the table config.
+        expected: description of valid text in the table config, for error messages.
     """
 
     check: Callable[[str, Any], Any]
@@ -192,7 +196,7 @@ class _Option:
 
 
 def _configured(config: Mapping[str, str]) -> dict[str, tuple[str, Any]]:
-    """Map each option that the table config contains to its (config key, value)."""
+    """Return the config key and the value of each option that the table config contains, keyed by option name."""
     values: dict[str, tuple[str, Any]] = {}
     for name, option in _OPTIONS.items():
         key = f"{CONFIG_PREFIX}{name}"
@@ -202,7 +206,8 @@ def _configured(config: Mapping[str, str]) -> dict[str, tuple[str, Any]]:
             values[name] = key, option.parse(config[key])
         except (ValueError, KeyError) as error:
             raise InvalidInputError(
-                f"table config {key}: expected {option.expected}, found {config[key]!r}", key=key
+                f"invalid value of {key} in the table config: expected {option.expected}, found {config[key]!r}",
+                key=key,
             ) from error
     return values
 
@@ -220,14 +225,14 @@ _OPTIONS: Final[Mapping[str, _Option]] = MappingProxyType(
         "num_threads": _Option(positive),
         "batch_size": _NUMBER,
         "io_buffer_size": _NUMBER,
-        "compaction_mode": _Option(mode, str, "a mode"),
+        "compaction_mode": _Option(mode, str, "a compaction mode"),
         "binary_copy_read_batch_bytes": _NUMBER,
         "defer_index_remap": _Option(not_deferred, parse_boolean, "'true' or 'false'"),
         "max_source_fragments": _NUMBER,
         "max_source_rows": _NUMBER,
         "max_source_bytes": _NUMBER,
         "excluded_fragment_ids": _Option(fragment_ids),
-        "data_storage_version": _Option(file_version, str, "a version"),
+        "data_storage_version": _Option(file_version, str, "a data file version"),
     }
 )
-"""All options by name."""
+"""All options, keyed by name."""

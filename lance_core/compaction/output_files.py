@@ -1,4 +1,4 @@
-"""OutputFiles: the files that one task writes, with row counts chosen by :mod:`~lance_core.compaction.grouping`."""
+"""OutputFiles: writes the new files of one task, with row counts chosen by :mod:`~lance_core.compaction.grouping`."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 __all__ = ["OutputFiles"]
 
 _MAX_CACHE_BYTES: Final = 128 * 1024 * 1024
-"""Maximum number of bytes that all columns of a file buffer together."""
+"""Maximum number of bytes to buffer for all columns of a file together."""
 
 _PAGES_PER_TARGET: Final = 8
-"""Minimum number of pages per column of a file with a byte limit, since only written pages count toward the limit."""
+"""Minimum number of pages per column of a file with a byte limit, because only written pages count toward the limit."""
 
 
 class OutputFiles:
     """Writes the rows of a task to new fragments.
 
     Args:
-        place: the directory of the files.
+        place: the directory for the new files.
         schema: the columns, with the table's field ids.
-        file_version: format of the files.
-        settings: targets and limits.
-        num_rows: number of rows of the task.
-        dictionaries: in format 0.1, maps the field ids of dictionary columns to the table's dictionary values.
-        file_token: 16 hexadecimal digits with which the stem of every file name ends.
-        external: handles references to blob values outside the table.
+        file_version: format version of the files.
+        settings: the compaction settings, which contain the targets and limits.
+        num_rows: number of rows that the task writes.
+        dictionaries: maps the field ids of dictionary columns to the table's dictionary values; only for format 0.1.
+        file_token: 16 hexadecimal digits that end the stem of every file name.
+        external: an object that handles references to blob values outside the table.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class OutputFiles:
         self._room = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows.
+        """Write a batch of rows.
 
         Raises:
-            CorruptDataError: there are more rows than the task has.
+            CorruptDataError: there are more rows than the manifest records.
             StorageError: a storage operation failed.
         """
         if batch.num_rows > self._rows_left:
@@ -95,10 +95,10 @@ class OutputFiles:
                 self._close()
 
     def finish(self) -> list[Fragment]:
-        """Complete the last file; returns one fragment per file, with id 0.
+        """Complete the last file, and return one fragment per file, each with id 0.
 
         Raises:
-            CorruptDataError: there are fewer rows than the task has.
+            CorruptDataError: there are fewer rows than the manifest records.
             StorageError: a storage operation failed.
         """
         if self._rows_left:
@@ -107,7 +107,7 @@ class OutputFiles:
         return self._finished
 
     def abort(self) -> None:
-        """Remove every file."""
+        """Remove every file that was written."""
         try:
             if self._current is not None:
                 self._current.abort()

@@ -1,11 +1,11 @@
-"""CompactionPlan and CompactionTask: the planned work, as records that can be sent between processes; and planning.
+"""CompactionPlan and CompactionTask: records of planned work that can be sent between processes, and planning itself.
 
 A plan is made once, its tasks are executed anywhere and in any order, and their results are committed together. Plans,
-tasks and results are plain values: they can be compared, pickled, and converted to JSON in the form of the reference,
-so that either implementation can execute or commit what the other has planned.
+tasks, and results are plain values: they can be compared, pickled, and converted to JSON in pylance's format, so that
+either library can execute or commit what the other has planned.
 
 ``make_plan`` plans the compaction of a version; :mod:`~lance_core.compaction.grouping` decides which fragments are
-rewritten together. Only numbers that are missing from the manifest are read from files.
+rewritten together. Files are read only to determine numbers that the manifest does not contain.
 
 Source: JSON of pylance 14.0.2 (``CompactionPlan.json``, ``CompactionTask.json``); the statistics are an addition.
 """
@@ -49,11 +49,11 @@ __all__ = ["CompactionPlan", "CompactionTask", "make_plan", "survey"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionTask:
-    """Fragments that are rewritten together.
+    """One task of a compaction: fragments that are rewritten together.
 
     Attributes:
-        read_version: the version of the plan.
-        fragments: the fragments as they are in that version.
+        read_version: the version on which the plan is based.
+        fragments: the fragments as recorded in that version.
         options: the options of the compaction.
     """
 
@@ -62,16 +62,15 @@ class CompactionTask:
     options: CompactionSettings
 
     def execute(self, dataset: Handle, *, file_token: str | None = None) -> RewriteResult:
-        """Write the rows of the fragments into new files. No version is created.
+        """Write the rows of the fragments to new files. No version is created.
 
         Args:
-            dataset: any version of the dataset; ``read_version`` is the version that is read.
-            file_token: 16 hexadecimal digits with which the stem of every new file name ends, to identify the files of
-                a job.
+            dataset: a handle on any version of the dataset; the task always reads ``read_version``.
+            file_token: 16 hexadecimal digits that end the stem of every new file name, to identify the files of a job.
 
         Raises:
-            VersionNotFoundError: ``read_version`` was removed.
-            InvalidInputError: the fragments are not those of that version.
+            VersionNotFoundError: ``read_version`` has been removed.
+            InvalidInputError: the fragments do not match that version.
             NotSupportedError: this library cannot rewrite the table.
             CorruptDataError: a file is damaged.
             StorageError: a storage operation failed; the written files were removed.
@@ -79,11 +78,11 @@ class CompactionTask:
         return self.run(dataset.view, file_token=file_token)
 
     def run(self, view: TableView, *, file_token: str | None = None) -> RewriteResult:
-        """Execute the task as :meth:`execute` does, given a view of any version."""
+        """Execute the task as :meth:`execute` does, with a view of any version in place of a handle."""
         return execute_task(view, self.read_version, self.fragments, self.options, file_token)
 
     def json(self) -> str:
-        """Return the JSON document."""
+        """Return this object as a JSON document in pylance's format."""
         return json_text.dumps(
             {
                 "task": _fragments_document(self.fragments),
@@ -94,11 +93,11 @@ class CompactionTask:
 
     @staticmethod
     def from_json(json: str) -> CompactionTask:
-        """Parse the JSON document; the inverse of :meth:`json`. Documents of the reference can also be read.
+        """Parse a JSON document; the inverse of :meth:`json`. Documents written by pylance can also be read.
 
         Raises:
             InvalidInputError: the document is invalid.
-            NotSupportedError: the document requires something that is not supported.
+            NotSupportedError: the document requires a feature that is not supported.
         """
         document = parse_document("compaction task", json)
         return CompactionTask(
@@ -113,8 +112,8 @@ class CompactionPlan:
     """The planned work of a compaction.
 
     Attributes:
-        read_version: the version of the plan.
-        tasks: independent tasks; empty if there is nothing to do.
+        read_version: the version on which the plan is based.
+        tasks: the tasks, which are independent of each other; empty if there is nothing to do.
         options: the options of the compaction.
         figures: statistics of the table before and after the compaction.
     """
@@ -129,7 +128,7 @@ class CompactionPlan:
         return len(self.tasks)
 
     def json(self) -> str:
-        """Return the JSON document."""
+        """Return this object as a JSON document in pylance's format."""
         return json_text.dumps(
             {
                 "tasks": [_fragments_document(task.fragments) for task in self.tasks],
@@ -141,13 +140,14 @@ class CompactionPlan:
 
     @staticmethod
     def from_json(json: str) -> CompactionPlan:
-        """Parse the JSON document; the inverse of :meth:`json`. Documents of the reference can also be read.
+        """Parse a JSON document; the inverse of :meth:`json`. Documents written by pylance can also be read.
 
-        The reference's documents contain only the fragments that are rewritten, so the statistics cover only those.
+        Documents written by pylance contain only the fragments that are rewritten, so the statistics cover only these
+        fragments.
 
         Raises:
             InvalidInputError: the document is invalid.
-            NotSupportedError: the document requires something that is not supported.
+            NotSupportedError: the document requires a feature that is not supported.
         """
         document = parse_document("compaction plan", json)
         read_version = document.take("read_version", VERSION)
@@ -182,13 +182,13 @@ def make_plan(view: TableView, options: Mapping[str, Any], *, only: Collection[i
     """Plan a compaction of a version. No data file is opened.
 
     Args:
-        view: the version.
+        view: the version to compact.
         options: see :class:`~lance_core.compaction.options.CompactionOptions`.
-        only: fragments that may be rewritten; None for all.
+        only: ids of the fragments that may be rewritten; if None, all fragments.
 
     Raises:
         InvalidInputError: an option is unknown or out of range.
-        NotSupportedError: an option, or the table, is not supported.
+        NotSupportedError: an option or the table is not supported.
     """
     manifest = view.counted_manifest
     settings = CompactionSettings.of(options, manifest.message.config)
@@ -218,7 +218,7 @@ def make_plan(view: TableView, options: Mapping[str, Any], *, only: Collection[i
 
 
 def survey(manifest: Manifest, locator: FileLocator) -> list[FragmentFigures]:
-    """Return the statistics of every fragment, in ascending order of id.
+    """Return the statistics of every fragment, in ascending order of fragment id.
 
     Raises:
         NotSupportedError: an index does not record the fragments that it covers.

@@ -1,6 +1,6 @@
-"""The result of a task: new fragments that are not yet part of any version, and statistics of the changes.
+"""Results of tasks: new fragments that are not yet part of any version, and statistics of the changes.
 
-Results are passed as JSON, in the form of the reference, from the process that ran the task to the one that commits.
+Results are passed as JSON, in pylance's format, from the process that ran the task to the process that commits.
 
 Source: JSON of pylance 14.0.2 (``RewriteResult.json``).
 """
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["VERSION", "CompactionMetrics", "RewriteCommit", "RewriteResult", "content_key"]
 
 VERSION: Final = whole(1, 2**63)
-"""Reads a version number."""
+"""A reader for version numbers in JSON documents."""
 
 _COUNT: Final = whole(0, 2**63)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionMetrics:
-    """Statistics of the changes by a compaction.
+    """Statistics of the changes that a compaction makes.
 
     Attributes:
         fragments_removed: number of replaced fragments.
@@ -65,15 +65,16 @@ class CompactionMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """One executed task.
+    """The result of one executed task.
 
     Attributes:
-        read_version: the version that was planned on and read.
-        original_fragments: the rewritten fragments, as they were in that version.
-        new_fragments: the fragments that contain the rows now, with id 0; empty if every row was deleted.
+        read_version: the version on which the plan was based and from which the rows were read.
+        original_fragments: the rewritten fragments, as recorded in that version.
+        new_fragments: the new fragments that contain the rows, with id 0; empty if every row was deleted.
         metrics: statistics of the changes that a commit of the result makes.
-        row_addrs: serialized 64-bit Roaring bitmap of the addresses of the rewritten rows, which the reference uses to
-            rewrite its indices; None if there is no index. This library does not need it to commit.
+        row_addrs: serialized 64-bit Roaring bitmap of the addresses of the rewritten rows, which pylance uses to
+            rewrite its indices; None if no index refers to rows by address. This library does not need the bitmap to
+            commit.
     """
 
     read_version: int
@@ -92,7 +93,7 @@ class RewriteResult:
         return [file.path for fragment in self.new_fragments for file in fragment.files]
 
     def json(self) -> str:
-        """Return the JSON document."""
+        """Return this result as a JSON document in pylance's format."""
         return json_text.dumps(
             {
                 "metrics": asdict(self.metrics),
@@ -105,7 +106,7 @@ class RewriteResult:
 
     @staticmethod
     def from_json(json: str) -> RewriteResult:
-        """Parse the JSON document; the inverse of :meth:`json`. Documents of the reference can also be read.
+        """Parse a JSON document; the inverse of :meth:`json`. Documents written by pylance can also be read.
 
         Raises:
             InvalidInputError: the document is invalid.
@@ -127,10 +128,10 @@ class RewriteCommit:
     Attributes:
         version: the last version that committed any of the tasks; None if none was committed.
         metrics: metrics of the committed tasks.
-        committed: results that were committed by this call, or by an earlier call with the same results. In the latter
-            case, later versions may have changed or rewritten these rows again.
-        lost: results whose fragments were changed in the meantime, or that were invalidated by the restore of an older
-            version; plan these groups again.
+        committed: the results that this call committed, or that an earlier call with the same results committed. In the
+            latter case, later versions may have changed or rewritten these rows again.
+        lost: the results that can no longer be committed, because their fragments were changed in the meantime or
+            because an older version was restored; plan these groups again.
         attempts: number of commit attempts.
     """
 
@@ -146,7 +147,7 @@ def _metrics(document: JsonObject) -> CompactionMetrics:
 
 
 def content_key(fragment: FragmentMetadata) -> Hashable:
-    """Return a key made of the id, the data files and the deletion file of a fragment.
+    """Return a key made of the id, the data files, and the deletion file of a fragment.
 
     Two fragments with equal keys contain the same rows at the same addresses.
     """

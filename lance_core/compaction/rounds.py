@@ -1,11 +1,11 @@
-"""Compaction in one call: plan, execute, commit, and repeat these steps for groups with conflicts.
+"""Performs a compaction in one call: plans, executes, and commits, and repeats these steps for groups with conflicts.
 
-Every round commits the intact groups. Only groups that another writer changed are planned again, on the latest version;
-fragments that others have appended in the meantime are left to the next compaction. The number of rounds is limited:
-with a writer that never pauses, some groups may stay unchanged.
+Every round commits the intact groups. Only groups that another writer changed are planned again, based on the latest
+version; fragments that others have appended in the meantime are left to the next compaction. The number of rounds is
+limited: if another writer never pauses, some groups may remain uncompacted.
 
-Committed groups stay committed. If a later round fails while groups remain, the error has a note about this; if none
-remain, the compaction has succeeded.
+Committed groups stay committed. If a later round fails while groups remain to be compacted, the error has a note about
+the committed groups; if no groups remain, the compaction has succeeded.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = ["compact", "plan_again"]
 _logger: Final = logging.getLogger(__name__)
 
 _MAX_ROUNDS: Final = 10
-"""Maximum number of rounds before groups that other writers keep changing are left to the next compaction."""
+"""Maximum number of rounds; groups that other writers still change are then left to the next compaction."""
 
 
 def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
-    """Plan groups that had conflicts again, on the latest version.
+    """Plan groups that had conflicts again, based on the latest version.
 
     Args:
-        dataset: any version of the dataset.
-        lost: the groups; only their remaining fragments are planned.
+        dataset: a handle on any version of the dataset.
+        lost: the groups that had conflicts; only those of their fragments that still exist are planned.
         options: the options of the first plan.
 
     Raises:
@@ -56,13 +56,13 @@ def _plan_on_latest(view: TableView, options: Mapping[str, Any], only: set[int] 
 
 
 def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str, str] | None) -> CompactionMetrics:
-    """Compact; see :meth:`~lance_core.compaction.optimizer.DatasetOptimizer.compact_files`."""
+    """Compact a dataset; see :meth:`~lance_core.compaction.optimizer.DatasetOptimizer.compact_files`."""
     done: list[RewriteResult] = []
     lost: list[RewriteResult] = []
     outdated: NotFoundError | None = None
     # The view is obtained before anything is read: a cleanup may remove the version in the meantime.
     view = dataset.view
-    _logger.debug("%s: compacting version %d of line %s", view.uri, view.version, view.line)
+    _logger.debug("%s: compacting version %d (branch identity: %s)", view.uri, view.version, view.line)
     plan = make_plan(view, options)
     ours = {fragment.id for fragment in view.manifest.message.fragments}
     for _ in range(_MAX_ROUNDS):
@@ -101,21 +101,22 @@ def compact(dataset: Handle, options: Mapping[str, Any], properties: Mapping[str
 
 
 def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost: list[RewriteResult]) -> None:
-    """Raise the error of a round, unless everything that was requested was committed before."""
+    """Raise the error of a round, unless everything that was requested has already been committed."""
     if not done:
         raise error
     if lost or isinstance(error, CommitOutcomeUnknownError):
         ids = [fragment.id for result in done for fragment in result.original_fragments]
         error.add_note(
-            f"before the failure, {len(ids)} fragments were compacted, up to version {view.version}; {len(lost)} "
-            "groups that other writers changed were not compacted"
+            "part of the compaction was committed before the failure "
+            f"(compacted fragments: {len(ids)}, latest version: {view.version}); "
+            f"groups that were not compacted because other writers changed them: {len(lost)}"
         )
         raise error
-    _logger.warning("%s: merging the compacted fragments further failed: %s", view.uri, error)
+    _logger.warning("%s: the compaction was committed, but merging its results failed: %s", view.uri, error)
 
 
 def _ids_of_new(view: TableView, outcome: RewriteCommit) -> set[int]:
-    """Return the ids that the new fragments of a commit received."""
+    """Return the ids that were assigned to the new fragments of a commit."""
     names = {name for result in outcome.committed for name in result.new_file_names()}
     return {
         fragment.id
@@ -130,7 +131,7 @@ def _execute_and_commit(dataset: Handle, plan: CompactionPlan, properties: Mappi
 
 
 def _execute(view: TableView, plan: CompactionPlan) -> list[RewriteResult]:
-    """Execute all tasks, several at a time; if a task fails, the files of all tasks are removed."""
+    """Execute all tasks, several at a time if requested; if a task fails, remove the files of all tasks."""
     results: list[RewriteResult] = []
     num_threads = plan.options.num_threads or 1
     try:

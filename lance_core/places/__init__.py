@@ -1,1 +1,1 @@
-"""The location of a dataset, and the resolution of references to its versions."""
+"""Resolves the location of a dataset, and references to its versions."""

@@ -1,4 +1,4 @@
-"""Resolves the URI or path that a user gives for a dataset to the versions of the dataset."""
+"""Resolves the URI or path of a dataset to the dataset's version log."""
 
 from __future__ import annotations
 
@@ -23,32 +23,33 @@ __all__ = ["CommitLock", "locked", "open_log", "uri_text"]
 
 
 CommitLock: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
-"""Takes the number of the version to create, and returns a context manager that one process at a time can enter."""
+"""A callable that takes the number of the version to create and returns a context manager, used as a lock."""
 
 
 def uri_text(uri: str | Path) -> str:
-    """Return the URI as a string.
+    """Return a dataset URI or path as a string.
 
     Raises:
         InvalidTypeError: the argument is neither a string nor a path.
     """
     if not isinstance(uri, (str, Path)):
-        raise InvalidTypeError(f"a dataset URI must be a str or a Path, got {type(uri)}")
+        raise InvalidTypeError(f"a dataset URI must be a str or a Path, found {type(uri).__name__}")
     return os.fspath(uri)
 
 
 def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: CommitLock | None = None) -> VersionLog:
-    """Return the version log of the dataset at a URI; nothing is read yet.
+    """Return the version log of the dataset at a URI; nothing is read.
 
     Args:
         uri: location of the dataset.
         storage_options: credentials and settings of the store.
-        commit_lock: held by each commit while it creates its version; None to use the store's own commit protocol.
+        commit_lock: a lock that each commit holds while it creates its version; if None, the store's own commit
+            protocol is used.
 
     Raises:
-        InvalidInputError: the URI is malformed, or specifies an external manifest store although a lock is given.
+        InvalidInputError: the URI is malformed, or a lock is given for a URI that specifies an external manifest store.
         InvalidTypeError: the lock is not callable.
-        UnsupportedSchemeError: there is no store for the URI's scheme.
+        UnsupportedSchemeError: no store supports the URI's scheme.
         NotSupportedError: a package that the scheme requires is not installed.
     """
     store, root = resolve(uri, storage_options)
@@ -58,11 +59,11 @@ def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: C
 
 
 def locked(log: VersionLog, commit_lock: CommitLock | None) -> VersionLog:
-    """Return the version log, set to use the lock for commits if one is given."""
+    """Return a version log that uses the lock for commits; if no lock is given, return the log itself."""
     if commit_lock is None:
         return log
     if isinstance(log.protocol, ExternalCommit):
         raise InvalidInputError(
-            "commit_lock cannot be used with an external manifest store: other writers would not use the lock"
+            "commit_lock cannot be used with an external manifest store, because other writers would not use the lock"
         )
     return VersionLog(log.store, log.root, LockedCreate(commit_lock))

@@ -1,7 +1,7 @@
 """References to versions: numbers, tags, versions of branches, and points in time.
 
-A number means a version of the branch (or main branch) of the handle. A tag, or a pair of branch and number, can refer
-to a version of any branch. In this package, *line* means the main branch or a branch.
+A number refers to a version of the branch that the handle is on. A tag, or a pair (branch, number), can refer to a
+version of any branch. In this package, *line* means the main branch or another branch.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -46,20 +46,21 @@ _PAIR = 2
 
 
 def read_manifest(log: VersionLog, reference: Reference) -> Manifest:
-    """Return the manifest of a reference; raises as :func:`open_version`."""
+    """Return the manifest of the version that a reference denotes. Raises the same errors as :func:`open_version`."""
     return open_version(log, reference)[1]
 
 
 def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, Manifest]:
-    """Return the branch and the manifest of a reference.
+    """Return the line and the manifest of the version that a reference denotes.
 
     Args:
         log: the version log of one line.
-        reference: a version number on that line, the name of a tag, or (branch, number); None for the latest version.
-        branch: name of the branch, as recorded in its manifests; empty for the main branch, or if unknown.
+        reference: a version number on that line, the name of a tag, or a pair (branch, number); if None, the latest
+            version.
+        branch: name of that line, as recorded in its manifests; empty if it is the main branch or unknown.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
+        DatasetNotFoundError: the dataset does not exist.
         VersionNotFoundError: there is no such version.
         RefNotFoundError: there is no such tag or branch.
         InvalidTypeError: the argument is not a valid reference.
@@ -71,14 +72,14 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
         if error.errno != errno.ENOTDIR:
             raise
         raise DatasetNotFoundError(
-            f"there is no dataset at {log.root}: a part of this path is a file, not a directory", path=log.root
+            f"there is no dataset at {log.root}: part of this path is a file, not a directory", path=log.root
         ) from error
 
 
 def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[VersionLog, int | None]:
-    """Return the line and the version number of a reference (None for the latest); see :func:`open_version`.
+    """Return the line and the version number that a reference denotes; see :func:`open_version`.
 
-    Does not check whether the version exists.
+    The version number is None for the latest version. Whether the version exists is not checked.
 
     Raises:
         InvalidTypeError: the argument is not a valid reference.
@@ -90,25 +91,27 @@ def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[
         return _tagged(log, reference, branch)
     if isinstance(reference, tuple):
         if len(reference) != _PAIR:
-            raise InvalidTypeError(f"version must be a number, a tag or (branch, number), found {reference!r}")
+            raise InvalidTypeError(
+                f"version must be a number, the name of a tag, or a tuple (branch, number), found {reference!r}"
+            )
         name, version = reference
         return line_of(main_line(log, branch), name), None if version is None else whole_number("version", version)
     return log, whole_number("version", reference)
 
 
 def to_moment(asof: datetime | str) -> datetime:
-    """Convert a time to local time without a time zone, as used for the timestamps of versions.
+    """Convert a time to local time without a time zone, which is the form of version timestamps.
 
     Raises:
-        InvalidInputError: the text is not an ISO date.
-        InvalidTypeError: the argument is neither text nor a ``datetime``.
+        InvalidInputError: the string is not an ISO 8601 date or time.
+        InvalidTypeError: the argument is neither a string nor a ``datetime``.
     """
     try:
         moment = datetime.fromisoformat(asof) if isinstance(asof, str) else asof
     except ValueError as error:
-        raise InvalidInputError(f"asof {asof!r} is not an ISO date: {error}", argument="asof") from error
+        raise InvalidInputError(f"asof {asof!r} is not an ISO 8601 date or time: {error}", argument="asof") from error
     if not isinstance(moment, datetime):
-        raise InvalidTypeError(f"asof must be a datetime or an ISO date, found {asof!r}", argument="asof")
+        raise InvalidTypeError(f"asof must be a datetime or an ISO 8601 string, found {asof!r}", argument="asof")
     return moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
 
 

@@ -1,10 +1,10 @@
-"""URIs of related datasets: the branches of one dataset, and table roots as recorded in manifests.
+"""Determines URIs of related tables: branches of a dataset, and table roots in the form that manifests record.
 
-Both are derived from the location that a URI resolves to, never from its text, because the text can be ambiguous: it
-may be relative to the working directory, or contain ``.`` or a double slash.
+Both are derived from the location to which a URI resolves, never from the text of the URI, because the text can be
+ambiguous: it may be relative to the working directory, or contain ``.`` or a double slash.
 
-Source: paths that pylance 14.0.2 writes. It records a relative path as given, which resolves to a different location
-from another working directory; the paths that this library records are absolute.
+Source: paths that pylance 14.0.2 writes. pylance records a relative path as given, which resolves to a different
+location if the working directory changes; the paths that this library records are absolute.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ __all__ = ["branch_uri", "line_uri", "recorded_root"]
 
 
 def line_uri(uri: str, *, of: VersionLog, to: VersionLog) -> str:
-    """Return the URI of another line (main branch or branch) of the same dataset.
+    """Return the URI of another line (the main branch or another branch) of the same dataset.
 
     Args:
         uri: URI of the first line.
-        of: the first line.
-        to: the line whose URI is returned.
+        of: version log of the first line.
+        to: version log of the line whose URI is returned.
     """
     return uri if of.root == to.root else place_of(uri).uri(to.root)
 
 
 def recorded_root(uri: str, line: VersionLog | None = None) -> str:
-    """Return a root in the form in which manifests of other tables record it: an absolute path, or a URI.
+    """Return a table root in the form that manifests of other tables record: an absolute path, or a URI.
 
     Args:
         uri: URI of a root of the dataset.
-        line: the line whose root to return; None for the root at the URI itself.
+        line: the line whose root is returned; if None, the root at the URI itself.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or contains a part that may be secret.
+        InvalidInputError: the URI is empty or malformed, or part of it may be secret.
     """
     return recorded_uri(uri, None if line is None else line.root)
 
 
 def branch_uri(root: str, branch: str) -> str:
-    """Return the root of a branch in the form in which manifests record it, given the root of the main branch."""
+    """Return the root of a branch in the form that manifests record, given the root of the main branch in that form."""
     return f"{root.rstrip('/')}/{BRANCH_ROOTS_DIRECTORY}/{branch}"

@@ -1,1 +1,1 @@
-"""Tags, branches and clones: creating, changing and removing them."""
+"""Creates, changes, and removes tags, branches, and clones."""

@@ -1,17 +1,18 @@
-"""Removal of the root of a branch, but not the roots of branches below it.
+"""Removes the root of a branch, but not the roots of branches below that root.
 
 ``tree/a`` and ``tree/a/b`` may both be roots. Versions are removed first, so that an interrupted removal leaves no
 table. If an external manifest store records the versions, its rows are removed last: as long as a row exists, no other
-branch with that name can be created, and repeating the removal continues it. The reference keeps the rows, so the name
-cannot be reused.
+branch with the same name can be created, and an interrupted removal can be continued by repeating it. pylance keeps the
+rows, so the name cannot be reused.
 
-Meanwhile, other writers may create the branch, a tag on it, or a branch from it. Therefore, the root is marked first::
+During a removal, other writers may create the same branch, a tag for one of its versions, or a branch from it.
+Therefore, the root is marked first::
 
-    tree/{branch}/_versions/.tmp_removal    a line with the identity of the removal, then the content of the record
+    tree/{branch}/_versions/.tmp_removal    a line that identifies the removal, and then the content of the record
 
 The mark is written before the last check for uses of the branch; a writer that uses the branch publishes its reference
-before it checks for the mark. So at least one of the two sees the other and gives up. A removal stops if another
-removal has replaced its mark.
+before it checks for the mark. So either the removal sees the reference or the writer sees the mark, and gives up. A
+removal stops if another removal has replaced the mark.
 """
 
 from __future__ import annotations
@@ -83,9 +84,9 @@ def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:
-    """Return the paths below the root of a branch, except those that belong to a branch below or above it.
+    """Return the paths below the root of a branch, except paths that belong to a branch below or above that root.
 
-    The arguments are those of :func:`remove_branch_root`.
+    For the arguments, see :func:`remove_branch_root`.
     """
     root = branch_root(main.store, main.root, branch)
     paths = [info.path[len(root) :].lstrip("/") for info in main.store.list_recursive(root)]
@@ -101,7 +102,7 @@ def _is_own(branch: str, path: str, known: frozenset[str], below: tuple[str, ...
 
 
 def has_rows(main: VersionLog, branch: str) -> bool:
-    """Return whether a manifest store has versions of a branch; arguments as for :func:`remove_branch_root`."""
+    """Return whether a manifest store contains versions of a branch; for arguments, see :func:`remove_branch_root`."""
     protocol = main.protocol
     return isinstance(protocol, ExternalCommit) and protocol.knows(main.at(branch_root(main.store, main.root, branch)))
 
@@ -109,17 +110,19 @@ def has_rows(main: VersionLog, branch: str) -> bool:
 def remove_branch_root(
     main: VersionLog, branch: str, *, record: bytes | None = None, only: Callable[[str], bool] | None = None
 ) -> None:
-    """Remove the files of a branch without a record, unless it is needed.
+    """Remove the files of a branch without a record, unless the branch is needed.
 
     Args:
-        main: the versions of the main branch.
+        main: the version log of the main branch.
         branch: name of the branch.
-        record: content of the branch's record, which the caller has removed; restored if the branch must be kept.
-        only: returns whether to remove the file with a given path below the root; None to remove all.
+        record: content of the branch's record, which the caller has removed; if the branch must be kept, the record
+            is restored.
+        only: takes the path of a file below the root and returns whether to remove the file; if None, all files are
+            removed.
 
     Raises:
         RefConflictError: the branch is needed, was recreated, or is being removed by another writer.
-        CorruptDataError: the manifest of another branch is damaged, so that it is unknown whether the branch is needed.
+        CorruptDataError: whether the branch is needed is unknown, because the manifest of another branch is damaged.
         StorageError: a storage operation failed; calling the function again continues the removal.
     """
     removal = _Removal.begin(main, branch, record)
@@ -152,7 +155,7 @@ class _Removal:
     """One removal of a root, identified by its mark.
 
     Args:
-        main: the versions of the main branch.
+        main: the version log of the main branch.
         branch: name of the branch.
         record: content of the branch's record; None if unknown.
     """
@@ -165,7 +168,7 @@ class _Removal:
 
     @classmethod
     def begin(cls, main: VersionLog, branch: str, record: bytes | None) -> Self:
-        """Mark the root. If a crashed removal left a mark, take the record from it."""
+        """Mark the root. If a crashed removal left a mark behind, take the record from that mark."""
         if record is None:
             record = (_read_mark(main, branch) or b"").partition(b"\n")[2] or None
         removal = cls(main, branch, record)

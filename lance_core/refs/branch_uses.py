@@ -1,8 +1,8 @@
-"""Uses of a branch: tags, branches created from it, and versions of other branches with files in its root.
+"""Finds the uses of a branch: tags, branches created from it, and versions of other branches with files in its root.
 
-If the branch has a record, its uses are found from records and tags, and from the manifests of branches without a
-record, which are being created or deleted. If it has no record, the branches created from it may be unknown as well, so
-the manifests of all other branches are read.
+If the branch has a record, its uses are determined from records and tags, and from the manifests of branches without a
+record, which are being created or deleted. If the branch has no record, records may not reveal which branches were
+created from it, so the manifests of all other branches are read.
 
 Source: ``RefConflictError`` of pylance 14.0.2; reading the manifests is specific to this library.
 """
@@ -28,16 +28,16 @@ __all__ = ["refuse_when_used"]
 
 
 def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, BranchRecord]) -> None:
-    """Check that a branch may be removed.
+    """Check that a branch is not in use, so that it may be removed.
 
     Args:
-        main: the versions of the main branch.
+        main: the version log of the main branch.
         branch: name of the branch.
         records: the records of all branches.
 
     Raises:
         RefConflictError: the branch is needed.
-        CorruptDataError: a manifest of a branch that may use it is damaged.
+        CorruptDataError: a manifest of another branch, which may use this branch, is damaged.
     """
     tags = [name for name, tag in list_tags(main.store, main.root).items() if tag.branch == branch]
     own = records[branch].forks if branch in records else ()
@@ -49,7 +49,8 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
     children |= _borrowers(main, branch, told=frozenset(records if branch in records else ()))
     if tags or children:
         raise RefConflictError(
-            f"branch {branch!r} is used by tags {sorted(tags)} and branches {sorted(children)}; delete these first",
+            f"cannot delete branch {branch!r}: it is used by tags {sorted(tags)} and branches {sorted(children)}; "
+            "delete these first",
             branch=branch,
         )
 

@@ -1,12 +1,12 @@
-"""Branches: sequences of versions besides the main branch, which share its files until they write their own.
+"""Branches: sequences of versions besides the main branch that share files with their source until they rewrite them.
 
-A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record; the record,
-which only one writer can create, decides between two writers. A writer that crashes between the two steps leaves behind
-versions without a record; creating the same branch from the same version again adds the record, and deleting the branch
-removes the versions. After publishing a record, the writer checks whether the branch, or the branch from which it was
-created, is being deleted.
+A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record; if two writers
+create the same branch, the one that creates the record succeeds. A writer that crashes between these steps leaves
+behind versions without a record; creating the same branch from the same version again adds the record, and deleting the
+branch removes the versions. After publishing a record, the writer checks whether the branch, or the branch from which
+it was created, is being deleted.
 
-Names, arguments and results follow the reference, which has neither of these safeguards.
+Names, arguments, and results are the same as in pylance, which has neither of these safeguards.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Branch(TypedDict):
     """One branch.
 
     Attributes:
-        parent_branch: the branch from which it was created; None for the main branch.
-        branch_identifier: the path from the main branch: the version and the identity of each fork.
-        parent_version: the version from which it was created.
+        parent_branch: the branch from which this branch was created; None means the main branch.
+        branch_identifier: the path from the main branch to this branch, as the version and the identity of each fork.
+        parent_version: the version from which this branch was created.
         create_at: creation time, in seconds since the epoch.
-        manifest_size: size of its first manifest in bytes.
+        manifest_size: size of the first manifest of this branch in bytes.
         metadata: metadata set by the user.
     """
 
@@ -92,8 +92,8 @@ class Branches:
     """The branches of a dataset.
 
     Args:
-        log: the versions of one line of the dataset (the main branch or a branch).
-        manifest: a version of that line.
+        log: the version log of one line of the dataset (the main branch or another branch).
+        manifest: the manifest of a version of that line.
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:
@@ -103,7 +103,7 @@ class Branches:
         self._main = main_line(log, manifest.message.branch)
 
     def list(self) -> dict[str, Branch]:
-        """Return all branches by name.
+        """Return all branches, keyed by name.
 
         Raises:
             CorruptDataError: a file among the branches is not a branch record.
@@ -114,7 +114,7 @@ class Branches:
         """Return all branches ordered by their source version, then by name.
 
         Args:
-            order: "asc" or "desc"; None for "desc".
+            order: "asc" or "desc"; None means "desc".
 
         Raises:
             InvalidInputError: the order is unknown.
@@ -131,7 +131,7 @@ class Branches:
 
         Args:
             branch: name of the branch.
-            reference: the version to create it from; None for the version of this handle.
+            reference: the version to create the branch from; if None, the version of this handle.
             root_uri: root of the main branch, in the form that manifests record.
             storage_options: credentials and settings of the store.
 
@@ -192,18 +192,18 @@ class Branches:
         return target, manifest, identity_of(record)
 
     def delete(self, branch: str) -> None:
-        """Remove a branch: its record, its files, its rows in an external manifest store.
+        """Remove a branch: its record, its files, and its rows in an external manifest store.
 
-        It also removes leftovers of an interrupted create or delete.
+        Leftovers of an interrupted creation or deletion of the branch are also removed.
 
         Raises:
             InvalidRefError: the name is invalid.
             RefNotFoundError: there is no such branch, and there are no leftovers of one.
-            RefConflictError: a tag refers to a version of the branch, another branch was created from it, or other
-                writers create, change or delete it at the same time. If this is found after the record was removed, the
-                record is restored.
-            CorruptDataError: a record is damaged, or a manifest of a branch without a record is damaged. If the branch
-                itself has no record: a manifest of any other branch is damaged.
+            RefConflictError: a tag refers to a version of the branch, another branch was created from it, or another
+                writer is creating, changing, or deleting it. If this is found after the record was removed, the record
+                is restored.
+            CorruptDataError: a record is damaged, or the manifest of a branch without a record is damaged. If the
+                branch itself has no record, a damaged manifest of any other branch raises this error too.
         """
         check_branch_name(branch)
         records = self._records()
@@ -250,7 +250,7 @@ class Branches:
         return open_version(self._line, reference, branch=self._manifest.message.branch)
 
     def _left_behind(self, target: VersionLog, clone: Clone, error: AlreadyExistsError) -> Manifest:
-        """Return the first version of a branch that was created from the same version, but not recorded."""
+        """Return the first version of a branch that was created from the same version, but has no record."""
         names = target.newer_than(0)
         if len(names) == 1:
             with suppress(VersionNotFoundError):
@@ -259,8 +259,8 @@ class Branches:
                 if made_by is not None and made_by.operation == clone:
                     return manifest
         raise RefAlreadyExistsError(
-            f"{target.root} has versions of a branch {clone.branch_name!r} without a record; remove them with "
-            "branches.delete",
+            f"{target.root} contains versions of branch {clone.branch_name!r}, which has no record; remove them "
+            "with branches.delete",
             branch=clone.branch_name,
         ) from error
 
@@ -280,7 +280,7 @@ class Branches:
             raise
 
     def _confirm_parent(self, line: VersionLog, parent: BranchRecord, record: BranchRecord) -> None:
-        """Withdraw a branch if the one from which it was created is being deleted."""
+        """Withdraw a branch if the branch from which it was created is being deleted."""
         try:
             require_same_branch(self._main, parent)
             line.manifest_bytes(record.parent_version)
@@ -296,7 +296,7 @@ class Branches:
 
 
 def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
-    """Return whether this was the first version of a branch; a cleanup may have removed it since."""
+    """Return whether the versions of a branch start with this one, which a cleanup may have removed since."""
     names = target.newer_than(0)
     if names and names[0].version > first.version:
         # A version of another writer starts a different branch, unless it was built on an existing version.
@@ -308,10 +308,10 @@ def _goes_on_from(target: VersionLog, first: Manifest) -> bool:
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
     if not isinstance(metadata, Mapping):
-        raise InvalidTypeError(f"metadata of a branch must be a mapping, found {metadata!r}", argument="metadata")
+        raise InvalidTypeError(f"branch metadata must be a mapping, found {metadata!r}", argument="metadata")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidTypeError(f"metadata of a branch must be strings, found {key!r}: {value!r}")
+            raise InvalidTypeError(f"keys and values of branch metadata must be strings, found {key!r}: {value!r}")
     return dict(metadata)
 
 

@@ -1,13 +1,13 @@
 """Clones: independent tables that start from a version of another table.
 
-A shallow clone contains no files and depends on its source; a deep clone contains copies of all files and has no
-dependency: every data file is copied to ``data/`` with its sidecars, and every deletion file and index to its
-directory, with unchanged names. No version refers to the copies yet. They are kept if a later step fails: another
-process may be writing the same files, and a retry replaces them.
+A shallow clone contains no data files and depends on its source. A deep clone contains copies of all files and is
+independent: every data file is copied to ``data/`` with its sidecars, and every deletion file and index is copied to
+the directory for its kind, with unchanged names. If a later step fails, no version refers to the copies, but they are
+kept: another process may be writing the same files, and a retry replaces them.
 
-A descriptor of a blob may refer to a file below a base path, or to a managed file below the root of its data file.
-These files belong to no data file, and a deep clone has no base paths through which they could be found. Therefore,
-versions with such descriptors are refused.
+A blob descriptor may refer to a file below a base path, or to a managed file below the root of its data file. Such
+files do not belong to any data file, and a deep clone has no base paths through which they could be found. Therefore,
+versions with such descriptors are rejected.
 
 Source: clones of pylance 14.0.2.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["deep_clone", "shallow_clone"]
 
 _EXTERNAL: Final = 3
-"""Descriptors of this kind refer to a base path, or to 0; those of higher kinds refer to managed files."""
+"""Kind of descriptors that refer to a base path (by its id, or 0 for none); higher kinds refer to managed files."""
 
 _CONFIG: Final = ReadConfig(batch_rows=65536)
 _CHUNK_BYTES: Final = 16 * 1024 * 1024
@@ -59,11 +59,11 @@ def shallow_clone(
     Args:
         target: version log of the new table, which must be empty.
         source: the version to clone.
-        source_uri: root of that version, in the form that manifests record.
+        source_uri: root of the line that contains this version, in the form that manifests record.
         storage_options: options for the stores of the new table and of base paths.
 
     Raises:
-        AlreadyExistsError: there is already a dataset.
+        AlreadyExistsError: a dataset already exists at the target.
     """
     return clone_version(target, _clone(source, source_uri, is_shallow=True), source, storage_options)
 
@@ -80,29 +80,31 @@ def deep_clone(
 
     Args:
         target: version log of the new table, which must be empty.
-        log: the versions of the source.
+        log: the version log of the source.
         source: the version to clone.
-        source_uri: root of that version, in the form that manifests record.
+        source_uri: root of the line that contains this version, in the form that manifests record.
         storage_options: options for the store of the new table.
         source_options: options for the stores of the source's base paths.
 
     Raises:
-        AlreadyExistsError: there is already a dataset.
-        NotSupportedError: two files of different bases have the same name, values refer to files below a base path, or
-            the version is detached or needs a feature that this library does not support.
+        AlreadyExistsError: a dataset already exists at the target.
+        NotSupportedError: two files in different base paths have the same name, values refer to files below a base
+            path, or the version is detached or needs a feature that this library does not support.
         NotFoundError: a file is missing.
         StorageError: a storage operation failed; a retry replaces the copied files.
     """
     check_cloneable(source)
     latest = target.latest()
     if latest is not None:
-        raise AlreadyExistsError(f"a dataset exists at {target.root}, at version {latest.version}", path=target.root)
+        raise AlreadyExistsError(
+            f"a dataset already exists at {target.root}; its latest version is {latest.version}", path=target.root
+        )
     locator = FileLocator(log.store, log.root, source.base_paths, source_options)
     field = _field_with_references(source, locator) if source.base_paths else None
     if field is not None:
         raise NotSupportedError(
-            f"version {source.version} has base paths, and values of blob column {field.name!r} refer to files "
-            "there, which a deep clone does not copy",
+            f"version {source.version} cannot be deep-cloned: values of blob column {field.name!r} refer, or may "
+            "refer, to files in base paths, which a deep clone does not copy",
             field=field.name,
         )
     target.require_commits()
@@ -121,9 +123,9 @@ def _clone(source: Manifest, source_uri: str, *, is_shallow: bool) -> Clone:
 
 
 def _field_with_references(manifest: Manifest, locator: FileLocator) -> Field | None:
-    """Return the first blob column that has, or may have, a value below a base path; None if there is none.
+    """Return the first blob column that contains, or may contain, a value below a base path; None if there is none.
 
-    Nested columns are not read; they are assumed to have such values.
+    Nested columns are not read; they are assumed to contain such values.
 
     Args:
         manifest: the version.
@@ -169,7 +171,7 @@ def _copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) ->
         target: version log of the root to which the files are copied.
 
     Raises:
-        NotSupportedError: two files of different bases have the same name.
+        NotSupportedError: two files in different base paths have the same name.
         NotFoundError: a file is missing.
         StorageError: a storage operation failed.
     """
@@ -177,7 +179,7 @@ def _copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) ->
     for copy in _copies(manifest, locator):
         if copies.setdefault(copy.path, copy.source).path != copy.source.path:
             raise NotSupportedError(
-                f"two files would be copied to {copy.path}: {copies[copy.path].path} and {copy.source.path}",
+                f"cannot copy two files to {copy.path}: {copies[copy.path].path} and {copy.source.path}",
                 path=copy.path,
             )
     for path, source in copies.items():

@@ -1,8 +1,8 @@
 """Cloning: creates the first version of a root from a version of another root.
 
-A shallow clone refers to the files of its source and depends on them: the source does not take the clone into account,
-so a cleanup of the source may break the clone. A branch is a shallow clone that is recorded in the source, so that
-cleanups take it into account. A deep clone has its own copies of the files.
+A shallow clone refers to the files of its source and depends on them: cleanups of the source do not take the clone into
+account, and may therefore break it. A branch is a shallow clone that is recorded in the source, so cleanups take it
+into account. A deep clone has its own copies of the files.
 
 Source: clones and branches of pylance 14.0.2.
 """
@@ -56,7 +56,7 @@ def clone_version(
     Args:
         target: version log of the new root, which must be empty.
         clone: the clone operation.
-        source: the version that is cloned.
+        source: the manifest of the version to clone.
         storage_options: credentials and settings of the stores.
 
     Raises:
@@ -83,10 +83,10 @@ def clone_version(
 
 
 def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
-    """Return a version of a new root that was not built on its first version.
+    """Return a version of a new root that another writer created independently; None if there is none.
 
     Raises:
-        CommitOutcomeUnknownError: versions were removed in the meantime, so that this cannot be determined.
+        CommitOutcomeUnknownError: this cannot be determined, because versions were removed in the meantime.
     """
     # A directory listing may miss a file that was created while it ran, and a rival that gives up removes its version.
     following = ManifestName(made.version + 1, made.naming)
@@ -103,5 +103,5 @@ def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
                     return name
                 if name == following:
                     return None
-                reason = f"version {following.version} of {target.root}, the first after the clone, was removed"
+                reason = f"version {following.version} of {target.root}, the first version after the clone, was removed"
                 raise CommitOutcomeUnknownError(reason, path=target.root, version=following.version)

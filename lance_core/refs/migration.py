@@ -1,4 +1,4 @@
-"""migrate_manifest_paths_v2 by URI, also for a dataset that cannot be opened after an interrupted migration."""
+"""migrate_manifest_paths_v2: migrates by URI, even if the dataset cannot be opened after an interrupted migration."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["migrate_manifest_paths_v2"]
 
 
 def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] | None = None) -> None:
-    """Rename every manifest of a dataset to its V2 name; does nothing if all manifests already have V2 names.
+    """Rename all manifests of a dataset to their V2 names; does nothing if they already have V2 names.
 
     No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset cannot
-    be opened until the migration is run again. In the reference, this requires an open dataset handle.
+    be opened until the migration is run again. In pylance, this requires an open dataset handle.
 
     Args:
         uri: the location of the dataset.
         storage_options: credentials and settings of the store.
 
     Raises:
-        DatasetNotFoundError: there is no dataset.
+        DatasetNotFoundError: the dataset does not exist.
         NotSupportedError: the dataset uses an external manifest store.
-        CorruptDataError: a version has different manifests under its two names.
+        CorruptDataError: a version has a manifest under each of its two names, and the two manifests differ.
         StorageError: a storage operation failed.
     """
     log = open_log(uri_text(uri), storage_options)

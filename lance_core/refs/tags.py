@@ -1,8 +1,9 @@
 """Tags: names for versions of any branch. A tagged version is never cleaned up.
 
-Names, arguments and errors follow the reference: if several writers create a tag, exactly one succeeds; if several move
-a tag, the last one wins. Unlike the reference, this library also checks that the version and the branch of the tag
-still exist *after* the tag was set, because a concurrent cleanup or delete that has not seen the tag may remove them.
+Names, arguments, and errors are the same as in pylance: if several writers create a tag, exactly one succeeds; if
+several writers move a tag, the last one wins. Unlike pylance, this library also checks that the version and the branch
+of the tag still exist *after* the tag is set, because a concurrent cleanup or deletion that has not seen the tag may
+remove them.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Tag(TypedDict):
     """One tag.
 
     Attributes:
-        branch: the branch of the version; None for the main branch.
+        branch: the branch of the version; None means the main branch.
         version: the version number.
         created_at: creation time; None if it is not recorded.
         updated_at: time when the tag was last set or moved.
@@ -68,8 +69,8 @@ class Tags:
     """The tags of a dataset.
 
     Args:
-        log: the versions of the line (main branch or branch) to which version numbers refer.
-        manifest: the version to use for a reference of None.
+        log: the version log of the line (the main branch or another branch) to which version numbers refer.
+        manifest: the manifest of the version to use if a reference is None.
     """
 
     def __init__(self, log: VersionLog, manifest: Manifest) -> None:
@@ -80,7 +81,7 @@ class Tags:
         self._log = main_line(log, self._branch)
 
     def list(self) -> dict[str, Tag]:
-        """Return all tags by name.
+        """Return all tags, keyed by name.
 
         Raises:
             CorruptDataError: a file among the tags is not a tag record.
@@ -91,7 +92,7 @@ class Tags:
         """Return all tags ordered by version, then by name.
 
         Args:
-            order: "asc" or "desc"; None for "desc".
+            order: "asc" or "desc"; None means "desc".
 
         Raises:
             InvalidInputError: the order is unknown.
@@ -102,23 +103,28 @@ class Tags:
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
 
     def get_version(self, tag: str) -> int:
-        """Return the version of a tag. Raises ``RefNotFoundError``, or ``InvalidRefError`` for an invalid name."""
+        """Return the version number of a tag.
+
+        Raises:
+            InvalidRefError: the name is invalid.
+            RefNotFoundError: there is no such tag.
+        """
         return self._read(tag).version
 
     def create(self, tag: str, reference: Reference = None) -> None:
         """Create a tag for a version.
 
         Args:
-            tag: the name of the tag: ASCII letters, digits, '.', '-' and '_'.
-            reference: a version number on the branch of this handle, another tag, or a tuple (branch, number); None or
-                "main" as the branch means the main branch, and None as the number means the latest version. None for
-                the version of this handle.
+            tag: the name of the tag, which consists of ASCII letters, digits, '.', '-', and '_'.
+            reference: a version number on the branch of this handle, the name of another tag, or a tuple (branch,
+                number). If None, the version of this handle. In a tuple, None or "main" as the branch means the main
+                branch, and None as the number means the latest version.
 
         Raises:
             InvalidRefError: the tag name is invalid.
-            RefAlreadyExistsError: a tag of the same name already exists; use ``update`` to move it.
-            VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was set; in this
-                case the tag is removed again.
+            RefAlreadyExistsError: a tag with this name already exists; use :meth:`update` to move it.
+            VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was set; in the
+                latter case, the tag is removed again.
             RefConflictError: the branch of the version is being deleted; the tag is removed again.
             RefNotFoundError: there is no such tag or branch.
             CommitOutcomeUnknownError: it could not be determined whether the tag was created, or whether it is valid.
@@ -134,13 +140,13 @@ class Tags:
             self._confirm(tag, record, source, before=None)
 
     def update(self, tag: str, reference: Reference = None) -> None:
-        """Move a tag to another version. ``reference`` is as for :meth:`create`.
+        """Move a tag to another version. For ``reference``, see :meth:`create`.
 
         Raises:
             InvalidRefError: the tag name is invalid.
-            RefNotFoundError: there is no such tag, or the reference is to a tag or branch that does not exist.
-            VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was moved; in this
-                case the tag is moved back.
+            RefNotFoundError: there is no such tag, or ``reference`` refers to a tag or branch that does not exist.
+            VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was moved; in the
+                latter case, the tag is moved back.
             RefConflictError: the branch of the version is being deleted; the tag is moved back.
         """
         record = self._read(tag)
@@ -148,11 +154,16 @@ class Tags:
         source = self._source(branch)
         moved = replace(record, branch=branch, version=version, manifest_size=size, updated_at_ns=time.time_ns())
         self._log.store.put(self._path(tag), moved.to_json())
-        with known_to_exist(f"the move of tag {tag!r}"):
+        with known_to_exist(f"a new record of tag {tag!r}"):
             self._confirm(tag, moved, source, before=record)
 
     def delete(self, tag: str) -> None:
-        """Remove a tag; the version is kept. Raises ``RefNotFoundError`` and ``InvalidRefError``."""
+        """Remove a tag; its version is kept.
+
+        Raises:
+            InvalidRefError: the name is invalid.
+            RefNotFoundError: there is no such tag.
+        """
         check_tag_name(tag)
         path = self._path(tag)
         try:
@@ -163,7 +174,7 @@ class Tags:
         self._log.store.delete(path)
 
     def replace_metadata(self, tag: str, metadata: Mapping[str, str]) -> None:
-        """Replace all metadata of a tag; neither its version nor ``updated_at`` changes.
+        """Replace all metadata of a tag; the tag's version and ``updated_at`` do not change.
 
         Raises:
             InvalidRefError: the tag name is invalid.
@@ -208,7 +219,7 @@ class Tags:
         return None if branch is None else read_record(self._log, branch)
 
     def _target(self, reference: Reference) -> tuple[str | None, int, int]:
-        """Return branch, version and manifest size of a reference; raises an error if it does not exist."""
+        """Return the branch, version number, and manifest size for a reference; raise an error if it does not exist."""
         if reference is None:
             line, version = self._line, self._manifest.version
         else:
@@ -226,10 +237,10 @@ def _latest_version(log: VersionLog) -> int:
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
     if not isinstance(metadata, Mapping):
-        raise InvalidTypeError(f"metadata of a tag must be a mapping, found {metadata!r}", argument="metadata")
+        raise InvalidTypeError(f"tag metadata must be a mapping, found {metadata!r}", argument="metadata")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidTypeError(f"metadata of a tag must be strings, found {key!r}: {value!r}")
+            raise InvalidTypeError(f"keys and values of tag metadata must be strings, found {key!r}: {value!r}")
     return dict(metadata)
 
 

@@ -1,7 +1,7 @@
-"""The doctor: finds problems left in a table by crashed writers and old releases; repairs those of crashed writers.
+"""The doctor: finds problems that crashed writers and old releases left behind, and repairs those of crashed writers.
 
-It also works on a table that cannot be opened. It does not remove files that no version refers to, such as those of
-uncommitted writes; that is the task of a cleanup (:mod:`lance_core.cleanup`).
+It also works on a table that cannot be opened. It does not remove files that no version refers to, such as files of
+uncommitted writes; a cleanup (:mod:`lance_core.cleanup`) removes them.
 
 ========================  ============================================================================================
 ``problems``              records of the problems that can be found

@@ -1,7 +1,7 @@
-"""Problems of the newest version of a branch: defects left by an old release, and missing data files.
+"""Finds problems of the newest version of a branch: defects caused by old releases, and missing data files.
 
-Except for mixed formats, they do not prevent opening the table. The doctor only reports them; a commit, a rebuilt
-index or restored files repair them.
+Except for mixed formats, these problems do not prevent opening the table. The doctor only reports them; a commit, a
+rebuilt index, or restored files repair them.
 
 Source: :mod:`lance_core.table.old_writers`; behavior of pylance 14.0.2.
 """
@@ -33,10 +33,10 @@ def content_problems(log: VersionLog, branch: str, name: ManifestName, files: Co
     """Find the problems of a version.
 
     Args:
-        log: the versions of the branch.
+        log: the version log of the branch.
         branch: the name of the branch; empty for the main branch.
         name: the name of the version's manifest.
-        files: every path below the root of the branch.
+        files: paths of all files below the root of the branch.
 
     Raises:
         StorageError: a storage operation failed.
@@ -74,7 +74,7 @@ def _mixed_formats(manifest: Manifest) -> Iterator[tuple[ProblemKind, str]]:
 
 
 def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple[ProblemKind, str]]:
-    """Yield the missing data files below the root; files in base paths are not checked."""
+    """Yield a problem if data files below the root are missing; files in base paths are not checked."""
     missing = sorted(
         path
         for fragment in manifest.message.fragments

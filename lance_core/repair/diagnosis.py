@@ -1,9 +1,9 @@
-"""Diagnosis: finds problems by the names and ages of files and by the rows of a manifest store.
+"""Diagnosis: finds problems based on the names and ages of files and the rows of a manifest store.
 
-Only two kinds of manifests are read: the newest one of each branch, to find defects of old releases, and those that
-reveal whether a branch without a record is needed by another branch. A table that cannot be opened is examined like any
-other, with all its branches. An active writer briefly creates the same files, so only problems that are old enough are
-repairable.
+Only two kinds of manifests are read: the newest manifest of each branch, to find defects caused by old releases, and
+manifests that reveal whether a branch without a record is needed by another branch. A table that cannot be opened is
+examined like any other, with all its branches. Active writers briefly create the same kinds of files, so only problems
+that are old enough can be repaired.
 
 Source: the crash table of the format's reference; leftovers that pylance 14.0.2 never removes.
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MIN_AGE", "diagnose"]
 
 DEFAULT_MIN_AGE: Final = timedelta(days=7)
-"""The age at which a cleanup removes orphaned files."""
+"""Default minimum age of the problems to repair: the age at which a cleanup removes orphaned files."""
 
 _TEMPORARY: Final = ".tmp"
 _WITH_TEMPORARIES: Final = (VERSIONS_DIRECTORY, TRANSACTIONS_DIRECTORY, DELETIONS_DIRECTORY)
@@ -55,12 +55,12 @@ def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: floa
     """Find the problems of a table. Changes nothing.
 
     Args:
-        log: the versions of the table's main branch.
-        min_age: newer problems are reported, but are not repairable, because they may belong to an active writer.
-        now: the current time in seconds since the epoch; None to use the system clock.
+        log: the version log of the table's main branch.
+        min_age: newer problems are reported but cannot be repaired, because they may belong to an active writer.
+        now: current time, in seconds since the epoch; if None, the system clock is used.
 
     Raises:
-        DatasetNotFoundError: there is no table: no manifest and no row of the manifest store was found.
+        DatasetNotFoundError: there is no table, because neither a manifest nor a row in a manifest store was found.
         StorageError: a storage operation failed.
     """
     files = list_files(log)
@@ -82,7 +82,7 @@ def _require_table(log: VersionLog, files: Sequence[StoredFile]) -> None:
     if isinstance(log.protocol, ExternalCommit) and log.protocol.knows(log):
         return
     raise DatasetNotFoundError(
-        f"there is no dataset at {log.root}: no manifest was found below {VERSIONS_DIRECTORY}/", path=log.root
+        f"there is no dataset at {log.root}: no manifests were found in {VERSIONS_DIRECTORY}/", path=log.root
     )
 
 
@@ -96,14 +96,14 @@ class _Ages:
     def found(
         self, kind: ProblemKind, branch: str, place: str, traces: Sequence[StoredFile], reason: str = ""
     ) -> Problem:
-        """Return a problem with the age of its newest file. If a reason is given, the problem is not repairable."""
+        """Return a problem with the age of its newest file. If a reason is given, the problem cannot be repaired."""
         age = max(0.0, self._now - max(file.modified_at for file in traces))
         is_repairable = not reason and age >= self._min_seconds
         return Problem(kind, branch, place, age, is_repairable, reason, tuple(traces))
 
 
 class _Line:
-    """The files of the main branch or of a branch, as listed once."""
+    """The files of one line (the main branch or another branch), as found by a single listing."""
 
     def __init__(self, branch: str, log: VersionLog, files: Sequence[StoredFile], ages: _Ages) -> None:
         self._branch = branch
@@ -113,7 +113,7 @@ class _Line:
         self._external = log.protocol if isinstance(log.protocol, ExternalCommit) else None
 
     def problems(self) -> Iterator[Problem]:
-        """Yield all problems of the branch."""
+        """Yield all problems of the line."""
         for file in self._files:
             directory, _, name = file.path.rpartition("/")
             is_temporary = directory in _WITH_TEMPORARIES and name.startswith(_TEMPORARY)
@@ -167,7 +167,7 @@ class _Line:
         names = self._log.store.list_names(self._log.store.join(self._log.root, VERSIONS_DIRECTORY))
         found = {name for name in names if parse_manifest_name(name) is not None}
         same = found == {file.path.partition("/")[2] for file in files}
-        return "" if same else "the names are changing: a migration is in progress"
+        return "" if same else "file names are changing, which means that a migration is in progress"
 
     def _rows(self) -> Iterator[Problem]:
         lost = None if self._external is None else self._external.lost_version(self._log)
@@ -187,7 +187,7 @@ def _unrecorded(
 
 
 def _why_used(log: VersionLog, branch: str) -> str:
-    """Return the reason to keep a branch without a record, also if its use cannot be determined; empty for none."""
+    """Return a reason to keep a branch without a record, possibly that its uses are unknown; empty if there is none."""
     try:
         refuse_when_used(log, branch, list_branches(log.store, log.root))
     except LanceError as error:

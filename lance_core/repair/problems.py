@@ -1,4 +1,4 @@
-"""The problems that the doctor can find: leftovers of crashed writers, defects of old releases, missing data files."""
+"""Defines the problems that the doctor can find, such as leftovers of crashed writers and missing data files."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class ProblemKind(StrEnum):
     MISSING_DATA_FILE = "missing data file"
 
 
-_BY_COMMIT: Final = "reads return correct results; the next commit repairs it"
+_BY_COMMIT: Final = "reads return correct results; the next commit repairs the defect"
 
 _NAMED_ONLY: Final = frozenset({*map(ProblemKind, OldDefect), ProblemKind.MIXED_FORMATS, ProblemKind.MISSING_DATA_FILE})
 
 ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
     {
-        ProblemKind.TEMPORARY_FILE: "remove it",
-        ProblemKind.STAGED_MANIFEST: "remove it",
-        ProblemKind.ABANDONED_MANIFEST: "remove it; no row of the manifest store refers to it",
-        ProblemKind.UNRECORDED_BRANCH: "remove it, or complete the branch with create_branch",
+        ProblemKind.TEMPORARY_FILE: "remove the file",
+        ProblemKind.STAGED_MANIFEST: "remove the manifest",
+        ProblemKind.ABANDONED_MANIFEST: "remove the manifest; no row of the manifest store refers to it",
+        ProblemKind.UNRECORDED_BRANCH: "remove the branch, or complete it with create_branch",
         ProblemKind.MIXED_NAMES: "complete the migration to V2 names",
-        ProblemKind.EMPTY_MANIFEST: "remove it; nothing was committed",
-        ProblemKind.LOST_VERSION: "remove its row from the manifest store; the staged manifest is missing",
+        ProblemKind.EMPTY_MANIFEST: "remove the manifest; nothing was committed",
+        ProblemKind.LOST_VERSION: "remove the version's row from the manifest store; the staged manifest is missing",
         ProblemKind.ROW_COUNTS: _BY_COMMIT,
         ProblemKind.SHARED_FIELD_IDS: _BY_COMMIT,
         ProblemKind.UNDERSTATED_FORMAT: _BY_COMMIT,
@@ -58,7 +58,7 @@ ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
         ProblemKind.MISSING_DATA_FILE: "restore the file, or restore a version that does not need it",
     }
 )
-"""Advice for each kind of problem."""
+"""Maps each kind of problem to advice on how to solve it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -68,7 +68,8 @@ class Problem:
     Attributes:
         kind: the kind of problem.
         branch: the branch in which it was found; empty for the main branch.
-        place: a path below the root of the main branch or branch, the name of a branch, or a version number.
+        place: where the problem is: for example, a path below the root of the branch, the name of a branch, or a
+            version number.
         age_seconds: time since the newest file of the problem was written; None if unknown.
         is_repairable: whether the doctor can repair the problem: it is old enough, and repairing it is safe.
         reason: the reason why repairing the problem is not safe; empty if it is safe.
@@ -85,7 +86,7 @@ class Problem:
 
     @property
     def is_named_only(self) -> bool:
-        """Whether the doctor only reports the problem and cannot repair it."""
+        """Whether the doctor only reports problems of this kind and cannot repair them."""
         return self.kind in _NAMED_ONLY
 
     @property
@@ -94,7 +95,7 @@ class Problem:
         return ADVICE[self.kind]
 
     def is_same(self, other: Problem) -> bool:
-        """Return whether another diagnosis found the same problem, unchanged."""
+        """Return whether a problem from another diagnosis is the same, and unchanged."""
         return (self.kind, self.branch, self.place, self.reason) == (
             other.kind,
             other.branch,

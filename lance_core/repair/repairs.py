@@ -1,4 +1,4 @@
-"""Repairs: one for each kind of problem. A repair can be repeated; it does nothing if nothing is left to repair."""
+"""Repairs the problems that the doctor found. Repairs can be repeated; they do nothing if nothing remains to repair."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def repair(log: VersionLog, problem: Problem) -> bool:
     """Repair a problem, after checking that it still exists and is unchanged.
 
     Args:
-        log: the versions of the table's main branch.
+        log: the version log of the table's main branch.
         problem: a repairable problem that :func:`diagnose` returned.
 
     Returns:
@@ -38,7 +38,7 @@ def repair(log: VersionLog, problem: Problem) -> bool:
         StorageError: a storage operation failed; calling this again continues the repair.
     """
     if not problem.is_repairable:
-        why = problem.reason or "it is not old enough, or the doctor only reports it"
+        why = problem.reason or "the problem is not old enough, or the doctor only reports problems of this kind"
         raise InvalidInputError(f"{problem.kind} {problem.place} cannot be repaired: {why}")
     if not any(map(problem.is_same, diagnose(log))):
         return False

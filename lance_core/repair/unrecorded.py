@@ -1,4 +1,4 @@
-"""Unrecorded branches: leftovers of an interrupted ``create_branch`` or ``branches.delete`` below ``tree/``.
+"""Finds unrecorded branches: leftovers of an interrupted ``create_branch`` or ``branches.delete`` below ``tree/``.
 
 A directory below ``tree/`` counts as an unrecorded branch only if it contains a file with the name of a manifest, or if
 it contains only files that a deletion removes after the manifests. Other directories do not belong to the table.
@@ -40,7 +40,7 @@ _BY_IDENTITY: Final = frozenset({INDICES_DIRECTORY, MEM_WAL_DIRECTORY, REUSE_MAP
 
 
 def unrecorded_branches(files: Iterable[StoredFile], recorded: frozenset[str]) -> dict[str, list[StoredFile]]:
-    """Return the files of each unrecorded branch, by the name of the branch.
+    """Return the files of each unrecorded branch, keyed by branch name.
 
     Args:
         files: the files below the main root.
@@ -57,7 +57,7 @@ def unrecorded_branches(files: Iterable[StoredFile], recorded: frozenset[str]) -
 
 
 def is_known_file(path: str) -> bool:
-    """Return whether a path below the root of a branch can be that of a file of a table."""
+    """Return whether a path below the root of a branch can be the path of a table file."""
     directory, _, rest = path.partition("/")
     if directory == VERSIONS_DIRECTORY:
         return rest == VERSION_HINT_NAME or _is_manifest(rest) or rest.startswith(".tmp")
@@ -82,7 +82,7 @@ def _is_manifest(name: str) -> bool:
 
 
 def is_branch_name(branch: str) -> bool:
-    """Return whether a branch may have this name."""
+    """Return whether a name is valid for a branch."""
     try:
         check_branch_name(branch)
     except InvalidRefError:

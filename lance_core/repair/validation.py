@@ -33,10 +33,10 @@ __all__ = ["validate_fragment", "validate_version"]
 
 
 def validate_version(manifest: Manifest, locator: FileLocator) -> None:
-    """Check a version.
+    """Check a version and all of its files.
 
     Raises:
-        CorruptDataError: the version is inconsistent; the message describes the first violation.
+        CorruptDataError: the version is inconsistent; the message describes the first violation found.
         NotFoundError: a file is missing.
     """
     manifest.check_readable()
@@ -44,11 +44,13 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
     ids = [fragment.id for fragment in manifest.fragments]
     for left, right in pairwise(ids):
         if left >= right:
-            raise CorruptDataError(f"version {manifest.version}: fragment {right} is listed after fragment {left}")
+            raise CorruptDataError(
+                f"version {manifest.version}: fragment {right} is listed after fragment {left}; expected ascending ids"
+            )
     highest = manifest.message.max_fragment_id if manifest.message.HasField("max_fragment_id") else None
     if ids and highest is not None and highest < ids[-1]:
         raise CorruptDataError(
-            f"version {manifest.version}: max_fragment_id is {highest}, but fragment {ids[-1]} exists"
+            f"version {manifest.version}: max_fragment_id is {highest}, but the highest fragment id is {ids[-1]}"
         )
     # Parsing the schema checks that ids are unique and that parents precede their children.
     schema = manifest.schema
@@ -59,7 +61,7 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
 
 
 def _check_record(manifest: Manifest) -> None:
-    """Check that the manifest has no defects of an old release."""
+    """Check that the manifest has no defects caused by an old release."""
     if manifest.as_written is None:
         return
     rows = {fragment.id: fragment.physical_rows for fragment in manifest.fragments}
@@ -73,7 +75,7 @@ def _check_record(manifest: Manifest) -> None:
 
 
 def validate_fragment(fragment: Fragment, schema: Schema, locator: FileLocator) -> None:
-    """Check a fragment; see :func:`validate_version`."""
+    """Check a fragment and its files; see :func:`validate_version`."""
     # A struct whose fields are stored in two files occurs in both files.
     shared = {field.id for field in schema.walk() if not field.is_leaf}
     seen: set[int] = set()
@@ -99,8 +101,8 @@ def _check_row_ids(manifest: Manifest, locator: FileLocator) -> None:
         ids = BitMap64(RowLineage(fragment.message, hidden).row_ids().at(live))
         if len(ids) != len(live) or not seen.isdisjoint(ids):
             where = f"version {manifest.version}: fragment {fragment.id}"
-            repeated = f" {(seen & ids).min()}" if not seen.isdisjoint(ids) else ""
-            raise CorruptDataError(f"{where} has a row id that also belongs to another row:{repeated}")
+            repeated = f": {(seen & ids).min()}" if not seen.isdisjoint(ids) else ""
+            raise CorruptDataError(f"{where} has a row id that also belongs to another row{repeated}")
         seen |= ids
     if seen and seen.max() >= manifest.message.next_row_id:
         raise CorruptDataError(

@@ -195,9 +195,9 @@ def test_the_command_tells_first_and_mends_when_told(uri: str, capsys: pytest.Ca
     _empty_manifest(uri)
     path = Path(uri) / "_versions" / manifest_name(3)
     place = f"empty manifest _versions/{path.name}, 0.0 days old:"
-    assert shown("--apply") == f"{place} not old enough to repair (remove it; nothing was committed)\n"
+    assert shown("--apply") == f"{place} not old enough to repair (remove the manifest; nothing was committed)\n"
     os.utime(path, (0, 0))
-    assert shown().endswith("days old: remove it; nothing was committed\n")
+    assert shown().endswith("days old: remove the manifest; nothing was committed\n")
     assert path.exists()
     assert shown("--apply").endswith("days old: repaired\n")
     assert not path.exists()

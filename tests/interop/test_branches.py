@@ -327,7 +327,7 @@ def test_what_is_refused(uri: str) -> None:
     with pytest.raises(RefNotFoundError):
         ours.branches.replace_metadata("nope", {})
     for metadata in ({1: "x"}, {"x": 1}, ["x"]):
-        with pytest.raises(InvalidTypeError, match="metadata of a branch"):
+        with pytest.raises(InvalidTypeError, match="branch metadata"):
             ours.branches.replace_metadata("b", metadata)
     assert list(ours.branches.list()) == ["b"]
     assert sorted(path.name for path in (Path(uri) / "tree").iterdir()) == ["b"]

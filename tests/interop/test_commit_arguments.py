@@ -127,7 +127,7 @@ def test_transactions_of_the_line_and_of_a_detached_version(uri: str, wanted: in
             library.dataset(uri, version=version).get_transactions(wanted) for library in (lance, lance_core)
         )
         assert [each.uuid for each in ours] == [each.uuid for each in theirs]
-    with pytest.raises(InvalidInputError, match="recent_transactions is -1"):
+    with pytest.raises(InvalidInputError, match="recent_transactions must not be negative, found -1"):
         lance_core.dataset(uri).get_transactions(-1)
 
 

@@ -257,7 +257,7 @@ def test_committing_all_or_none(uri: str) -> None:
     plan = Compaction.plan(dataset, {"target_rows_per_fragment": 20})
     results = [task.execute(dataset) for task in plan.tasks]
     lance.dataset(uri).delete("a = 1")
-    with pytest.raises(RetryableCommitConflictError, match=r"\[0, 1\] were changed since version 4"):
+    with pytest.raises(RetryableCommitConflictError, match=r"changed fragments \[0, 1\] since version 4"):
         Compaction.commit(dataset, results)
     assert lance.dataset(uri).version == 5
     # The other group can still be committed; it is not when its files are not there any more.
@@ -364,9 +364,9 @@ def test_results_that_make_no_sense_are_refused(uri: str, tmp_path, commit: Call
         return replace(first, new_fragments=[replace(new, files=[replace(file, **changes)])])
 
     refused = {
-        "is 4: it belongs to another dataset": [replace(first, read_version=5)],
+        "is 4; the result belongs to another dataset": [replace(first, read_version=5)],
         "is already part of version 4": [replace(first, new_fragments=second.original_fragments)],
-        "occurs twice": [first, replace(second, new_fragments=first.new_fragments)],
+        "occurs more than once": [first, replace(second, new_fragments=first.new_fragments)],
         "found '../../victim'|'../../victim'": [with_file(path="../../victim")],
         "'/victim'": [with_file(path="/victim")],
         "in base path 1": [with_file(base_id=1)],

@@ -299,7 +299,7 @@ def test_moments_choose_versions(versions: str) -> None:
     assert lance_core.dataset(versions, asof=just_after.isoformat()).version == 2
     assert lance_core.dataset(versions, asof=just_after.astimezone()).version == 2
     assert lance_core.dataset(versions, version=3, asof=first["timestamp"]).version == third["version"]
-    with pytest.raises(ValueError, match="earlier than the first version"):
+    with pytest.raises(ValueError, match="no version committed before"):
         lance_core.dataset(versions, asof=first["timestamp"])
 
 

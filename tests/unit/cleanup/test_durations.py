@@ -42,7 +42,7 @@ def test_t42_texts_that_are_durations(text: str, duration: timedelta) -> None:
     ],
 )
 def test_t42_texts_that_are_not(text: str) -> None:
-    with pytest.raises(InvalidCleanupError, match="is not a duration"):
+    with pytest.raises(InvalidCleanupError, match="is not a valid duration"):
         parse_duration(text)
 
 
