@@ -176,7 +176,7 @@ def test_conflicts_become_exceptions(table: str) -> None:
         ({"column_indices": []}, "2 fields and 0 column indices"),
         ({"column_indices": [0, 5]}, "column 5"),
         ({"fields": [0, 0]}, "twice"),
-        ({"fields": [0, 9]}, r"fields \[9\]"),
+        ({"fields": [0, 9]}, r"field ids \[9\]"),
         ({"fields": [1, 0]}, "field 1 is 'a'"),
         ({"base_id": 3}, "base path 3"),
         (

@@ -68,7 +68,7 @@ def test_document_that_is_not_an_object_is_refused(document: str) -> None:
 
 
 def test_only_text_is_parsed() -> None:
-    with pytest.raises(InvalidTypeError, match="must be a str, found bytes"):
+    with pytest.raises(InvalidTypeError, match="must be a string, found bytes"):
         parse_document("thing", b"{}")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="expected an object"):
         JsonObject([], "here")

@@ -182,7 +182,7 @@ def test_t49_a_merge_drops_no_fragment() -> None:
         (
             Merge(fragments=(part(0), part(1)), schema=_schema(REQUIRED), preserves_nullability=True),
             InvalidInputError,
-            "'c' .id 2. is new and not nullable",
+            "'c' .id 2. is new and non-nullable",
         ),
         (Merge(fragments=(part(0), part(1)), schema=_schema(REQUIRED)), SchemaMismatchError, "does not store field"),
         (
@@ -293,7 +293,7 @@ def test_a_fragment_keeps_its_last_file() -> None:
                 schema=replace(SCHEMA, fields=(replace(SCHEMA.fields[0], nullable=False),)), preserves_nullability=True
             ),
             InvalidInputError,
-            "becomes not nullable",
+            "becomes non-nullable",
         ),
     ],
 )

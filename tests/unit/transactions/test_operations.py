@@ -145,7 +145,7 @@ def test_a_delete_changes_deletion_files_only() -> None:
         (_group((_part(1),), (_part(0),)), "in version 3 differ from those that were read"),
         (_group((_part(0),), (_part(0, 9),)), "the old fragments have 10 rows, but the new fragments have 9"),
         (_group((_part(0),), ()), "the old fragments have 10 rows, but the new fragments have 0"),
-        (_group((_part(0),), (_part(1),)), "in use"),
+        (_group((_part(0),), (_part(1),)), "must be unused"),
         (_group((_part(0),), (_part(0, 12, deleted=2),)), "has a deletion file"),
     ],
 )

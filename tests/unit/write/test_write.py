@@ -346,7 +346,7 @@ def test_files_of_0_1_do_not_mix_with_others(uri: str, store: CountingStore) -> 
     assert len(_data_files(store)) == len(before) + 1
     mixed = lance_core.write_dataset(ROWS, uri, mode="overwrite", data_storage_version="2.0")
     lance_core.write_dataset(ROWS, mixed, mode="append", data_storage_version="2.2")
-    with pytest.raises(NotSupportedError, match="several versions"):
+    with pytest.raises(NotSupportedError, match="several formats"):
         lance_core.write_dataset(ROWS, uri, mode="overwrite", data_storage_version="0.1")
 
 

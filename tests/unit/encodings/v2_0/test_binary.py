@@ -108,7 +108,7 @@ def test_a_compressed_page_of_nulls() -> None:
         ([u64(3, 2, 3), b"abc"], "invalid bytes"),
         ([u64(2, 3, 1), b"abc"], "invalid bytes"),
         ([u64(1 << 63, 1), b"abc"], "is larger than any file"),
-        ([u64(1, 2)[:9], b"abc"], "it has 9"),
+        ([u64(1, 2)[:9], b"abc"], "buffer has 9"),
         ([u64(1, 2), b"\xff\xff"], "invalid bytes"),
     ],
 )

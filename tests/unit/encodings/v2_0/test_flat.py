@@ -83,7 +83,7 @@ def test_column_buffers_are_read() -> None:
     ("encoding", "buffers", "dtype", "error", "message"),
     [
         (flat(12), [b"\0" * 9], pa.int16(), CorruptDataError, "12 bits"),
-        (flat(16), [b"\0" * 5], pa.int16(), CorruptDataError, "it has 5"),
+        (flat(16), [b"\0" * 5], pa.int16(), CorruptDataError, "buffer has 5"),
         (flat(16, 1), [b"\0" * 6], pa.int16(), CorruptDataError, "buffer 1 does not exist; number of buffers: 1"),
         (flat(32), [b"\0" * 12], pa.int16(), CorruptDataError, "32 bits"),
         (flat(16), [b"\0" * 6], pa.string(), CorruptDataError, "flat"),
