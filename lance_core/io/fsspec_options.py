@@ -1,7 +1,7 @@
-"""Storage options of Google Cloud Storage and Azure, converted to the arguments of gcsfs and adlfs.
+"""Converts storage options for Google Cloud Storage and Azure to the arguments of gcsfs and adlfs.
 
-Options have the names of the reference; names are case-insensitive, and unknown names are ignored.
-Both packages read settings from the environment themselves.
+Option names are those of pylance; they are case-insensitive, and unknown names are ignored. Both packages read settings
+from the environment themselves.
 
 Source: storage options of pylance 14.0.2; arguments of ``GCSFileSystem`` and ``AzureBlobFileSystem``.
 """
@@ -55,14 +55,15 @@ _AZURE_SECRETS: Final = ("account_key", "sas_token", "client_secret", "connectio
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package for one kind of store.
+    """An fsspec package that provides access to one kind of store.
 
     Attributes:
         package: name of the package to install.
         module: module of the package's file system class.
         file_system: name of the package's file system class.
-        arguments: (storage options, container as written in the URI) → (arguments, secrets).
-        exclusive: arguments of ``pipe_file`` for an exclusive create.
+        arguments: converts the storage options and the container, as written in the URI, to the arguments of the file
+            system and the secrets among them.
+        exclusive: arguments with which ``pipe_file`` performs an exclusive create.
     """
 
     package: str
@@ -139,4 +140,4 @@ BACKENDS: Final[Mapping[str, Backend]] = {
     "abfs": _AZURE,
     "abfss": _AZURE,
 }
-"""Maps each scheme to the package that supports it."""
+"""Maps each URI scheme to the package that supports it."""

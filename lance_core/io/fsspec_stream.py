@@ -38,7 +38,7 @@ class FsspecWriteStream(WriteStream):
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes written so far."""
         return self._position
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:

@@ -142,4 +142,4 @@ def test_names_that_the_output_cannot_hold_are_escaped(data_file: str) -> None:
 @pytest.mark.parametrize("command", ["describe", "inspect"])
 def test_an_empty_path_is_named(command: str) -> None:
     done = run(command, "")
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "lance-core: the path or URI '' is empty\n")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "lance-core: the path or URI is empty\n")
