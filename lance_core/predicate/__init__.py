@@ -1,4 +1,4 @@
-"""Predicates: SQL text or an Arrow expression, converted to a mask over batches.
+"""Predicates: SQL text and Arrow expressions that select the rows of a batch.
 
 ``tokenizer`` and ``parser`` define the rules of the dialect for sqlglot; ``reading`` converts sqlglot's expressions to
 the records of ``syntax``; ``arrow_expressions`` converts Arrow expressions to the same records; ``binding`` assigns
