@@ -151,7 +151,7 @@ def _inspected(uri: str, version: int | None) -> Iterator[str]:
     fragments = table.get_fragments()
     yield f"dataset {uri}"
     yield (
-        f"version {table.version} of {table.latest_version}, format {table.data_storage_version}, "
+        f"version {table.version} (latest: {table.latest_version}), format {table.data_storage_version}, "
         f"{table.count_rows()} rows, {len(fragments)} fragments"
     )
     yield "schema"

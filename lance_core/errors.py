@@ -151,7 +151,7 @@ def _rebuild(cls: type[LanceError], message: str, context: dict[str, object]) ->
 
 
 class InvalidInputError(LanceError, ValueError):
-    """An argument is wrong; nothing was changed."""
+    """An argument is invalid; nothing was changed."""
 
     kind = ErrorKind.INVALID_INPUT
 
@@ -275,7 +275,7 @@ class UnsupportedSchemeError(NotSupportedError, ValueError):
 
 
 class UnsafeStoreError(NotSupportedError):
-    """The store ignores the condition "create only if absent": two writers could both commit the same version."""
+    """The store ignores the condition "create only if absent", so two writers could both commit the same version."""
 
     kind = ErrorKind.UNSAFE_STORE
 
@@ -309,7 +309,7 @@ class CommitOvertakenError(RetryableCommitConflictError):
 
 
 class IncompatibleTransactionError(CommitConflictError):
-    """The operation is no longer valid on the new version."""
+    """A newer version makes the operation invalid."""
 
     kind = ErrorKind.INCOMPATIBLE_TRANSACTION
 

@@ -48,7 +48,7 @@ class ConditionalPuts(Protocol):
 
 @runtime_checkable
 class ProbedStore(Protocol):
-    """A store that tests the condition before it relies on it."""
+    """A store that can test whether the condition is honored."""
 
     def require_condition(self, path: str) -> None:
         """Test the condition with an object next to ``path``; raises the errors of :func:`require_condition`."""

@@ -95,7 +95,7 @@ def _google(options: Mapping[str, str], container: str) -> tuple[dict[str, Any],
             arguments["token"] = json.loads(key)
         except ValueError as error:
             # The error would include the text, which is secret.
-            raise InvalidInputError("storage option 'google_service_account_key' is not a JSON document") from (
+            raise InvalidInputError("storage option 'google_service_account_key' must be a JSON document") from (
                 ValueError(type(error).__name__)
             )
     elif file is not None:
@@ -123,7 +123,7 @@ def _azure(options: Mapping[str, str], container: str) -> tuple[dict[str, Any], 
             arguments["account_host"] = urlsplit(endpoint).netloc
         except ValueError:
             # The URL contains an unclosed bracket.
-            raise InvalidInputError("storage option 'azure_storage_endpoint' is not a URL") from None
+            raise InvalidInputError("storage option 'azure_storage_endpoint' must be a URL") from None
     if (_pick(found, "azure_skip_signature", "skip_signature") or "").lower() in _TRUE:
         arguments["anon"] = True
     return arguments, tuple(str(arguments[name]) for name in _AZURE_SECRETS if name in arguments)

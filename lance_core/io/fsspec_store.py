@@ -58,7 +58,7 @@ def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str,
         kind = getattr(import_module(backend.module), backend.file_system)
     except ImportError as error:
         raise NotSupportedError(
-            f"{scheme}:// needs the package {backend.package}: install it with 'pip install {backend.package}'",
+            f"{scheme}:// URIs require the package {backend.package}; install it with 'pip install {backend.package}'",
             scheme=scheme,
             package=backend.package,
         ) from error
@@ -146,7 +146,7 @@ class FsspecStore:
         require_condition(self, (self._place, ""), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Perform one exclusive create, without checking that the store honors the condition."""
+        """Send one exclusive create, without checking that the store honors the condition."""
         try:
             with self._translated(EXCLUSIVE_VERB, path):
                 self._files().pipe_file(path, bytes(memoryview(data).cast("B")), **self._exclusive)

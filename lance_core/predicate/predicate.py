@@ -1,7 +1,7 @@
 """Predicate: selects the rows of a batch for which a condition is true.
 
-A row for which the condition is null is not selected. How nulls propagate through comparisons, AND and OR is defined
-in ``kernels.py``.
+A row for which the condition is null is not selected. For the propagation of nulls through comparisons, AND, and OR,
+see :mod:`lance_core.predicate.kernels`.
 """
 
 from __future__ import annotations

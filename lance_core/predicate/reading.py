@@ -205,7 +205,7 @@ class _Reader:
         return _NEGATABLE[type(tree)](self, tree, self.text(tree), negated=False)
 
     def cast(self, tree: exp.Cast) -> Node:
-        """Convert CAST, ``::`` or a typed literal."""
+        """Convert CAST, ``::``, or a typed literal."""
         # The reference parses function arguments with a different parser, which has different defaults.
         target = type_of(tree.to, default_unit="ns" if self._calls else "us")
         if target is None:

@@ -1,4 +1,4 @@
-"""BlobRows: selected rows of a blob column, and the locations of their values."""
+"""BlobRows: selects rows of a version, and finds the locations of their values in a blob column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
 
 
 class BlobRows:
-    """Selected rows, as fragments and physical positions."""
+    """The selected rows of a version, stored as fragments and physical positions."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ class ColumnSources:
 
     Attributes:
         wanted: the projected schema.
-        files: maps each data file to the part of the schema to read from it; files without any part are omitted.
+        files: each data file with the part of the schema to read from it; files without such a part are omitted.
     """
 
     wanted: Schema
@@ -104,7 +104,8 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
         return with_items(array, item, arrow_type(field))
     if not field.is_struct or field.is_packed:
         raise NotSupportedError(
-            f"field {field.name!r} of type {field.logical_type!r} is split across several data files or partly missing"
+            f"field {field.name!r} of type {field.logical_type!r} is split across several data files or partly "
+            "missing, which is not supported for this type"
         )
     children = []
     for child in field.children:

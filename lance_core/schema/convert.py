@@ -2,7 +2,7 @@
 
 The messages are written as pylance writes them, byte for byte: ``type`` is always 0, ``parent_id`` is -1 at the top
 level, and ``encoding`` repeats information from the logical type. The members of a blob v2 descriptor, which occur only
-in the schemas of data files, have neither id nor parent: they directly follow the field of their blob.
+in the schemas of data files, have neither an id nor a parent; they directly follow the field of their blob.
 
 **Source:** ``lance.file.Field``, ``lance.file.Schema``; behavior of pylance 14.0.2.
 """

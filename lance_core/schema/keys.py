@@ -1,4 +1,4 @@
-"""Keys that a schema declares but no writer enforces: the primary key and the clustering key.
+"""Keys that are declared in a schema but not enforced: the primary key and the clustering key.
 
 Both are declared in field metadata, from which the attributes of a field are derived::
 
