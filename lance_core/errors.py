@@ -199,7 +199,7 @@ class SchemaMismatchError(InvalidInputError, OSError):
 
 
 class NotFoundError(LanceError, FileNotFoundError):
-    """An object does not exist. ``errno`` is ENOENT, and ``filename`` is the path, if there is one."""
+    """The requested object does not exist. ``errno`` is ENOENT, and ``filename`` is the path, if there is one."""
 
     kind = ErrorKind.NOT_FOUND
 
@@ -302,7 +302,7 @@ class CommitOvertakenError(RetryableCommitConflictError):
     """Before the commit, a cleanup removed a version with the same number, or the version to be restored.
 
     The content of the table is unchanged: the new version was removed again, or a newer version reverts it. Repeat the
-    operation and write its files again: a cleanup may have read the version and may remove its files.
+    operation and write its files again, because a cleanup may still remove the files of this commit.
     """
 
     kind = ErrorKind.COMMIT_OVERTAKEN

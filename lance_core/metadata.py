@@ -14,7 +14,8 @@
 * *Stores*: :func:`open_store` gives access to the files below a URI.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
 
-Use :class:`~lance_core.LanceDataset` for rows and :mod:`lance_core.optimize` for compaction.
+Use :class:`~lance_core.LanceDataset` for rows and :mod:`lance_core.optimize` for compaction. For the extent of the
+public API, see :mod:`lance_core`.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def commit_transaction(
     data_storage_version: LanceFileVersion | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Commit a transaction and return the new version; if the transaction is already committed, return its version.
+    """Commit a transaction and return its version; if its uuid was committed before, return the version of that commit.
 
     Args:
         base: location of the table, or an open dataset; the manifest of an open dataset is not read again.

@@ -31,7 +31,7 @@ def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str,
 
     Args:
         error: the error raised by the package.
-        verb: the attempted operation, for the message.
+        verb: the attempted operation.
         path: path of the object.
         secrets: values that must not appear in messages.
     """

@@ -1,9 +1,9 @@
 """FsspecStore: objects in Google Cloud Storage or Azure, accessed through an fsspec package.
 
 The package is imported when a URI requires it. ``put_if_absent`` uses the package's exclusive create, which sends
-``ifGenerationMatch=0`` to Google and ``If-None-Match: *`` to Azure. Before its first use, the store is tested for
-honoring the condition (:mod:`~lance_core.io.condition_probe`). An object that is written in parts is collected in a
-local temporary file, which ``commit`` uploads.
+``ifGenerationMatch=0`` to Google and ``If-None-Match: *`` to Azure. Before the first exclusive create, a test checks
+whether the store honors the condition (:mod:`~lance_core.io.condition_probe`). An object that is written in parts is
+collected in a local temporary file, which ``commit`` uploads.
 
 Source: API of fsspec, gcsfs and adlfs.
 """

@@ -162,7 +162,7 @@ class ObjectStore(Protocol):
         ...
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and its content, including links, but not their targets.
+        """Remove a directory and its content, including links but not their targets.
 
         This has no effect in stores without directories, where callers must first remove the objects one by one.
         """

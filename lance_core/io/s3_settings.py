@@ -234,7 +234,7 @@ class _Options:
         key, secret = source.text(_ACCESS_KEY), source.text(_SECRET_KEY)
         if bool(key) is not bool(secret):
             missing, present = (_SECRET_KEY, _ACCESS_KEY) if key else (_ACCESS_KEY, _SECRET_KEY)
-            raise InvalidInputError(f"storage option {present[0]!r} is set, but {missing[0]!r} is not; set both")
+            raise InvalidInputError(f"{present[0]} is set, but {missing[0]} is not; set both")
         return (key, secret, source.text(_TOKEN)) if key else (None, None, None)
 
     def flag(self, names: tuple[str, ...]) -> bool:

@@ -3,10 +3,10 @@
 Column names are matched exactly; if there is no exact match and the name is not quoted, case is ignored. The names of
 struct members are always matched exactly.
 
-Whether a literal adopts the type of the column that it is compared with depends on the position of the comparison. In
-comparisons joined by the outermost AND and OR of the predicate, it does. In comparisons inside a NOT, an IS, or another
-comparison, it does not; there, both sides are converted to their common type. For example, if ``g`` is a
-single-precision column, ``g = 0.1`` finds the value nearest to 0.1, but ``NOT (g <> 0.1)`` does not.
+Whether a literal adopts the type of the column with which it is compared depends on the position of the comparison. In
+comparisons that are joined only by the outermost AND and OR of the predicate, the literal adopts the column's type.
+Inside a NOT, an IS, or another comparison, both sides are converted to their common type instead. For example, if ``g``
+is a single-precision column, ``g = 0.1`` finds the value nearest to 0.1, but ``NOT (g <> 0.1)`` does not.
 
 Source: predicates tested with pylance 14.0.2, which adapts literals only in these positions.
 """

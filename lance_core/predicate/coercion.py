@@ -154,7 +154,9 @@ def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
 
 
 def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.Scalar:
-    """Convert values to the common type; finer time units are truncated, and timestamps may get a time zone.
+    """Convert values to the common type.
+
+    Finer time units are truncated. Timestamps without a time zone are interpreted in the time zone of the common type.
 
     Raises:
         pyarrow.ArrowInvalid: a value is out of range, or a local time does not exist in the time zone.
@@ -261,4 +263,4 @@ _ADAPTS: Final = (
     (is_string, is_string),
     (is_binary, is_binary),
 )
-"""Pairs of predicates on types: a kind of literal, and the kinds of columns whose type it can adopt."""
+"""Pairs of type tests: a kind of literal, and the kinds of columns whose type it can adopt."""

@@ -100,8 +100,7 @@ class Infix(_Base):
     """A comparison, an arithmetic operation, or ``||``.
 
     Attributes:
-        operator: "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "DISTINCT", or
-            "NOT DISTINCT".
+        operator: "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "DISTINCT", or "NOT DISTINCT".
     """
 
     operator: str

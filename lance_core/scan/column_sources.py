@@ -46,8 +46,8 @@ class ColumnSources:
         Args:
             wanted: the projected schema.
             files: the data files of the fragment.
-            table: the whole schema. It is needed to read a struct or list if none of its wanted leaves is stored: then,
-                another leaf of it is read, which records its nulls and lengths. If None, its values are read as null.
+            table: the whole schema, or None. If given, a struct or list none of whose wanted leaves is stored is read
+                through another of its leaves, which records the nulls and lengths. If None, it is read as null.
 
         Raises:
             CorruptDataError: a field is stored in two files, or a non-nullable field is missing from all files.

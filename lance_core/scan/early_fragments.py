@@ -59,7 +59,7 @@ def uncounted_fragments(message: pb_table.Manifest) -> list[pb_table.DataFragmen
 
 
 def rows_in_files(fragments: Sequence[pb_table.DataFragment], locator: FileLocator) -> dict[int, int]:
-    """Return the number of rows in the data files, including deleted rows, of each fragment by its id.
+    """Return a map from the id of each fragment to the number of rows in its data files, including deleted rows.
 
     This opens one file of each fragment.
 

@@ -34,7 +34,7 @@ _FEW: Final = 16
 """Rows are read individually if fewer than one in this many rows is requested."""
 
 _MOST_HELD: Final = 2**19
-"""Number of collected positions at which the columns of their rows are read."""
+"""Once this many positions have been collected, the columns of their rows are read."""
 
 
 class RowCut:
@@ -46,7 +46,7 @@ class RowCut:
     """
 
     def __init__(self, offset: int | None, limit: int | None) -> None:
-        """Initialize the position to the start of the stream."""
+        """Start at the beginning of the stream."""
         self._skip = offset or 0
         self._left = limit
 

@@ -87,7 +87,7 @@ _MAX_SHOWN: Final = 200
 
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
-    """Return the type as which values are stored: extension types become storage types, view types plain types."""
+    """Return the type in which values are stored, without extension types and views."""
     if isinstance(dtype, pa.BaseExtensionType):
         return plain_type(dtype.storage_type)
     if dtype == pa.string_view():
