@@ -112,7 +112,7 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     if not text:
         raise InvalidInputError("the path or URI is empty")
     if "\0" in unquote(text):
-        raise InvalidInputError(f"the dataset URI {text!r} contains a NUL character")
+        raise InvalidInputError(f"the path or URI {text!r} must not contain a NUL character")
     require_no_credentials(text)
     scheme, suffix, query = split_external_scheme(text)
     if scheme == "":
@@ -120,13 +120,13 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     authority, path = _authority_and_path(trimmed(text), scheme, suffix)
     if scheme == "file":
         if authority not in ("", "localhost"):
-            raise InvalidInputError(f"file URI {text!r} has a host; expected file:///path")
+            raise InvalidInputError(f"the URI {text!r} must not have a host; expected file:///path")
         path, authority = os.path.abspath(decoded(path)), ""
     elif scheme == "memory":
         path = path.strip("/") or _MEMORY_ROOT
     elif scheme in _S3_SCHEMES or scheme in FSSPEC_SCHEMES:
         if not authority:
-            raise InvalidInputError(f"the URI {text!r} has no bucket")
+            raise InvalidInputError(f"the URI {text!r} has no bucket; expected {scheme}://bucket/path")
         # abfss://container@account…/path: the store handles the account.
         path = f"{authority.partition('@')[0]}/{key_of(path)}".rstrip("/")
     else:
@@ -203,7 +203,7 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
         # Another implementation may support the scheme.
         if "?" in uri or "#" in uri:
             raise InvalidInputError(
-                f"the URI {uri.partition('?')[0].partition('#')[0]} has a query or a fragment"
+                f"the URI {uri.partition('?')[0].partition('#')[0]} must not have a query or a fragment"
             ) from None
         return uri.rstrip("/")
     return place.recorded(place.path if path is None else path)
@@ -256,7 +256,7 @@ def _authority_and_path(text: str, scheme: str, suffix: str) -> tuple[str, str]:
     if scheme in ("file", "memory"):
         return authority, re.split("[?#]", path, maxsplit=1)[0]
     if "?" in rest or "#" in rest:
-        raise InvalidInputError(f"the URI {scheme}:{rest.partition('?')[0]} has a query or a fragment")
+        raise InvalidInputError(f"the URI {scheme}:{rest.partition('?')[0]} must not have a query or a fragment")
     return authority, path
 
 

@@ -333,9 +333,7 @@ def test_dictionaries_of_floats_are_refused(tmp_path: Path, value_type: pa.DataT
     arrow = pa.schema([("d", pa.dictionary(pa.int8(), value_type))])
     with pytest.raises(UnsupportedVersionError, match=r"2\.0"):
         LegacyFileWriter(store.create("file"), schema_from_arrow(arrow))
-    with pytest.raises(
-        UnsupportedVersionError, match=r"2\.0" if value_type == pa.bool_() else "pylance cannot open"
-    ):
+    with pytest.raises(UnsupportedVersionError, match=r"2\.0" if value_type == pa.bool_() else "pylance cannot open"):
         lance_core.write_dataset(arrow.empty_table(), str(tmp_path / "t"), data_storage_version="0.1")
 
 
