@@ -7,10 +7,10 @@
     lance_core.write_dataset(table, "/data/points")
     lance_core.dataset("/data/points").to_table(columns=["x", "y"])
 
-Names, arguments and defaults follow pylance. The public API consists of the names in this module, the modules
-``errors``, ``metadata`` and ``optimize``, and the names that ``blob``, ``commit``, ``dataset``, ``file``, ``fragment``
-and ``types`` export, which correspond to the pylance modules of the same names. Everything else is internal. Each name
-is imported on first use, so that a program that needs only the errors does not load the readers.
+Names, arguments, and defaults follow pylance. The public API consists of the names in this module, the modules
+``errors``, ``metadata``, and ``optimize``, and the names exported by ``blob``, ``commit``, ``dataset``, ``file``,
+``fragment``, and ``types``, which correspond to the pylance modules with the same names. Everything else is internal.
+Each name is imported on first use, so a program that needs only the errors does not load the readers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Blob columns: values to write, file objects to read, and writers of sidecar files.
+"""Blob columns: values to write, file objects for reading values, and writers for sidecar files.
 
-Names follow ``lance.blob``.
+The names follow ``lance.blob``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The command ``lance-core``: inspect data files and datasets.
 
-``lance-core describe FILE`` prints the structure of a data file, ``lance-core inspect DATASET`` the versions, fragments
-and files of a dataset. Both only read. ``lance-core doctor DATASET`` reports problems left behind by crashed writers
-and, on request, repairs them. A failure prints one line on standard error and exits with code 2.
+``lance-core describe FILE`` prints the structure of a data file, and ``lance-core inspect DATASET`` prints the
+versions, fragments, and files of a dataset. Neither command changes anything. ``lance-core doctor DATASET`` reports
+problems left behind by crashed writers and, on request, repairs them. A command that fails prints one line to standard
+error and exits with code 2.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: the command-line arguments; by default those of the process.
+        arguments: the command-line arguments; if None, those of the process.
 
     Returns:
-        The exit code: 0, or 2 after an error. The error is printed on standard error.
+        The exit code: 0 on success, 2 on error. Errors are printed to standard error.
     """
     from lance_core.errors import LanceError
 
@@ -90,14 +91,17 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     describe = commands.add_parser("describe", help="print the structure of one data file")
     describe.add_argument("file", metavar="FILE", help="path or URI of a .lance data file")
-    inspect = commands.add_parser("inspect", help="print the versions, fragments and files of a dataset")
+    inspect = commands.add_parser("inspect", help="print the versions, fragments, and files of a dataset")
     inspect.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset")
-    inspect.add_argument("--version", type=int, help="version to print; the latest by default")
+    inspect.add_argument("--version", type=int, help="version to print; by default, the latest version")
     doctor = commands.add_parser("doctor", help="report and repair problems left behind by crashed writers")
     doctor.add_argument("dataset", metavar="DATASET", help="path or URI of a dataset, even one that cannot be opened")
     doctor.add_argument("--apply", action="store_true", help="repair the problems that are old enough (see --min-age)")
     doctor.add_argument(
-        "--min-age", metavar="AGE", default="7days", help="minimum age of the problems to repair; 7days by default"
+        "--min-age",
+        metavar="AGE",
+        default="7days",
+        help="repair only problems that are at least this old; 7days by default",
     )
     return parser
 
@@ -147,7 +151,7 @@ def _inspected(uri: str, version: int | None) -> Iterator[str]:
     fragments = table.get_fragments()
     yield f"dataset {uri}"
     yield (
-        f"version {table.version} of {table.latest_version}, format {table.data_storage_version}, "
+        f"version {table.version} (latest: {table.latest_version}), format {table.data_storage_version}, "
         f"{table.count_rows()} rows, {len(fragments)} fragments"
     )
     yield "schema"

@@ -1,8 +1,8 @@
-"""Datasets, scans, transactions, and related types. The names of ``lance.dataset``.
+"""Datasets, scans, transactions, and related types; the names follow ``lance.dataset``.
 
-As in the reference, ``lance_core.dataset(uri)`` is a function, and ``from lance_core.dataset import LanceDataset`` also
-works: the top level imports this module and then binds its name to the function. Therefore, nothing is loaded here
-until a name is used.
+As in pylance, ``lance_core.dataset(uri)`` is a function, and ``from lance_core.dataset import LanceDataset`` also
+works: the package imports this module and then binds the name ``dataset`` to the function. Therefore, this module loads
+nothing until one of its names is used.
 """
 
 from __future__ import annotations

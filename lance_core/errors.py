@@ -8,16 +8,16 @@ Group                           What the caller does next
 ``AlreadyExistsError``          use a different mode or name
 ``NotSupportedError``           upgrade, or convert the data
 ``CorruptDataError``            stop: the data violates the format; retrying never helps
-``CommitConflictError``         read the new version and repeat the operation, or stop (see the subclasses)
+``CommitConflictError``         read the new version and repeat the operation, or give up (see the subclasses)
 ``CommitOutcomeUnknownError``   read the versions first: the commit may have succeeded
-``StorageError``                retry when ``.retryable``
+``StorageError``                retry if ``.retryable`` is True
 ``OutOfMemoryError``            request fewer rows or columns at once
 ``InternalError``               report a bug
 ==============================  ==================================================================
 
-Where the reference library raises a built-in exception for the same mistake, the class here also inherits from that
-exception, so that existing ``except`` clauses keep working. Every error can be pickled: Spark workers and Dagster's
-multiprocess executor send errors between processes.
+If pylance raises a built-in exception in the same situation, the class here also inherits from that exception, so that
+existing ``except`` clauses keep working. Every error can be pickled, because Spark workers and Dagster's multiprocess
+executor send errors between processes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ __all__ = [
 
 
 class ErrorKind(StrEnum):
-    """Stable machine-readable code of an error. Append-only: logs and alerts match on the values."""
+    """Machine-readable error codes. Existing values never change, because logs and alerts match on them."""
 
     INVALID_INPUT = "invalid_input"
     SCHEMA_MISMATCH = "schema_mismatch"
@@ -107,15 +107,15 @@ class ErrorKind(StrEnum):
 
 
 class LanceError(Exception):
-    """Root of every error that ``lance_core`` raises on purpose.
+    """Base class of all errors that ``lance_core`` raises on purpose.
 
     Args:
-        message: what went wrong, where, what was expected and what was found.
-        context: facts for programs (path, version, offset, encoding arm …); values must pickle.
+        message: what went wrong and where, what was expected, and what was found.
+        context: details for programs, such as path, version, offset, or encoding; the values must be picklable.
 
     Attributes:
-        kind: the stable code of the class.
-        context: the facts, read-only.
+        kind: the error code of the class.
+        context: details for programs, read-only.
     """
 
     kind: ClassVar[ErrorKind] = ErrorKind.INTERNAL
@@ -127,7 +127,7 @@ class LanceError(Exception):
 
     @property
     def context(self) -> Mapping[str, object]:
-        """Facts for programs (path, version, offset …), read-only."""
+        """Details for programs, such as path, version, or offset; read-only."""
         return MappingProxyType(self._context)
 
     def __str__(self) -> str:
@@ -151,7 +151,7 @@ def _rebuild(cls: type[LanceError], message: str, context: dict[str, object]) ->
 
 
 class InvalidInputError(LanceError, ValueError):
-    """An argument is wrong; nothing was changed."""
+    """An argument is invalid; nothing was changed."""
 
     kind = ErrorKind.INVALID_INPUT
 
@@ -163,7 +163,7 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 
 class InvalidSchemaError(InvalidInputError, OSError):
-    """The table schema is invalid: a column name is reserved, contains a dot, or occurs twice."""
+    """The table schema is invalid; for example, a column name is reserved, contains a dot, or occurs twice."""
 
     kind = ErrorKind.INVALID_SCHEMA
 
@@ -193,13 +193,13 @@ class RowOutOfRangeError(InvalidInputError, OSError):
 
 
 class SchemaMismatchError(InvalidInputError, OSError):
-    """The schema of the data does not match that of the dataset."""
+    """The schema of the data does not match the schema of the dataset."""
 
     kind = ErrorKind.SCHEMA_MISMATCH
 
 
 class NotFoundError(LanceError, FileNotFoundError):
-    """Something does not exist. The attributes of ``OSError`` are set: ENOENT, and the path if there is one."""
+    """The requested object does not exist. ``errno`` is ENOENT, and ``filename`` is the path, if there is one."""
 
     kind = ErrorKind.NOT_FOUND
 
@@ -209,7 +209,7 @@ class NotFoundError(LanceError, FileNotFoundError):
 
 
 class DatasetNotFoundError(NotFoundError, ValueError):
-    """There is no dataset at this location. Also a ``ValueError``, as in the reference."""
+    """There is no dataset at this location. Also a ``ValueError``, as in pylance."""
 
     kind = ErrorKind.DATASET_NOT_FOUND
 
@@ -227,19 +227,19 @@ class RefNotFoundError(NotFoundError, ValueError):
 
 
 class IndexNotFoundError(NotFoundError, RuntimeError):
-    """The dataset has no such index. Also a ``RuntimeError``, as in the reference."""
+    """The dataset has no such index. Also a ``RuntimeError``, as in pylance."""
 
     kind = ErrorKind.INDEX_NOT_FOUND
 
 
 class AlreadyExistsError(LanceError, FileExistsError):
-    """A dataset, tag or file of the same name already exists."""
+    """A dataset, tag, or file with the same name already exists."""
 
     kind = ErrorKind.ALREADY_EXISTS
 
 
 class RefAlreadyExistsError(AlreadyExistsError, ValueError):
-    """A tag or branch of the same name already exists. Also a ``ValueError``, as in the reference."""
+    """A tag or branch with the same name already exists. Also a ``ValueError``, as in pylance."""
 
     kind = ErrorKind.REF_ALREADY_EXISTS
 
@@ -251,31 +251,31 @@ class NotSupportedError(LanceError, NotImplementedError, OSError):
 
 
 class UnsupportedVersionError(NotSupportedError):
-    """This library does not read or write this file format version."""
+    """This library cannot read or write this file format version."""
 
     kind = ErrorKind.UNSUPPORTED_VERSION
 
 
 class UnsupportedFeatureFlagError(NotSupportedError):
-    """A table has a feature flag that this library does not support."""
+    """The table uses a feature flag that this library does not support."""
 
     kind = ErrorKind.UNSUPPORTED_FEATURE_FLAG
 
 
 class UnsupportedEncodingError(NotSupportedError):
-    """This library does not decode or encode this page encoding."""
+    """This library does not support this page encoding."""
 
     kind = ErrorKind.UNSUPPORTED_ENCODING
 
 
 class UnsupportedSchemeError(NotSupportedError, ValueError):
-    """There is no store for this URI scheme."""
+    """This library does not support this URI scheme."""
 
     kind = ErrorKind.UNSUPPORTED_SCHEME
 
 
 class UnsafeStoreError(NotSupportedError):
-    """The store ignores the condition "create only if absent": two writers could both commit the same version."""
+    """The store ignores the condition "create only if absent", so two writers could both commit the same version."""
 
     kind = ErrorKind.UNSAFE_STORE
 
@@ -299,23 +299,23 @@ class RetryableCommitConflictError(CommitConflictError):
 
 
 class CommitOvertakenError(RetryableCommitConflictError):
-    """Before the commit, a cleanup had removed a version of the same number, or the version to restore.
+    """Before the commit, a cleanup removed a version with the same number, or the version to be restored.
 
     The content of the table is unchanged: the new version was removed again, or a newer version reverts it. Repeat the
-    operation and write its files again: a cleanup may have read the version and may remove its files.
+    operation and write its files again, because a cleanup may still remove the files of this commit.
     """
 
     kind = ErrorKind.COMMIT_OVERTAKEN
 
 
 class IncompatibleTransactionError(CommitConflictError):
-    """The operation is no longer valid on the new version."""
+    """A newer version makes the operation invalid."""
 
     kind = ErrorKind.INCOMPATIBLE_TRANSACTION
 
 
 class TooMuchWriteContentionError(CommitConflictError):
-    """Other writers committed first at every attempt; nothing was committed."""
+    """In every attempt, another writer committed first; nothing was committed."""
 
     kind = ErrorKind.TOO_MUCH_WRITE_CONTENTION
 
@@ -327,13 +327,13 @@ class CommitOutcomeUnknownError(LanceError, OSError):
 
 
 class StorageError(LanceError, OSError):
-    """A storage operation failed: disk full, permission, network.
+    """A storage operation failed, for example because the disk is full, a permission is missing, or the network failed.
 
-    The attributes of ``OSError`` are set from the context entries ``errno`` and ``path``, if present.
+    The context entries ``errno`` and ``path``, if present, set the attributes of ``OSError``.
 
     Attributes:
         retryable: True if the same call may succeed later without any change.
-        in_flight: True if the store may still execute the call: it was sent, and no final response arrived.
+        in_flight: True if the store may still execute the call, because it was sent and no final response arrived.
     """
 
     kind = ErrorKind.STORAGE
@@ -349,7 +349,7 @@ class StorageError(LanceError, OSError):
 
     @property
     def in_flight(self) -> bool:
-        """True if the store may still execute the call: it was sent, and no final response arrived."""
+        """True if the store may still execute the call, because it was sent and no final response arrived."""
         return bool(self._context.get("in_flight", False))
 
 

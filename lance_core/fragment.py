@@ -1,4 +1,4 @@
-"""Fragments: metadata, reading a single fragment, and writing new fragments. The names of ``lance.fragment``."""
+"""Fragments: metadata, reading a single fragment, and writing new fragments; the names follow ``lance.fragment``."""
 
 from __future__ import annotations
 

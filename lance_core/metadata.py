@@ -1,4 +1,4 @@
-"""The parts of a table that a pipeline needs besides its rows: versions, fragments, stores, and planned changes.
+"""Everything that a pipeline needs besides a table's rows: versions, fragments, stores, and planned changes.
 
 ::
 
@@ -12,10 +12,10 @@
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
 * *Fragments and schemas*: the requirements that a data file must meet to become part of a table.
 * *Stores*: :func:`open_store` gives access to the files below a URI.
-* *Maintenance*: deletes and cleanups that are first planned, then reviewed, and executed later.
+* *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
 
-:class:`~lance_core.LanceDataset` is for rows, :mod:`lance_core.optimize` for compaction. These modules,
-:mod:`lance_core.errors` and the top level are the public surface; everything else is internal.
+Use :class:`~lance_core.LanceDataset` for rows and :mod:`lance_core.optimize` for compaction. For the extent of the
+public API, see :mod:`lance_core`.
 """
 
 from __future__ import annotations
@@ -102,19 +102,19 @@ CommittedDelete: TypeAlias = delete.Deleted
 MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
     {arm: operation.may_change_rows for arm, operation in EXECUTABLE.items()}
 )
-"""Maps each operation (by its field name in the transaction message) to whether it may change what readers see."""
+"""Maps each operation, named as in the transaction message, to whether it may change what readers see."""
 
 
 def open_version_log(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> VersionLog:
-    """Return the version log of the table at a URI. Nothing is read yet, and the table need not exist.
+    """Return the version log of the table at a URI. This reads nothing, and the table need not exist.
 
     Args:
         uri: location of the table.
-        storage_options: credentials and settings of the store.
+        storage_options: credentials and settings for the store.
 
     Raises:
         InvalidInputError: the URI is malformed.
-        UnsupportedSchemeError: there is no store for the URI's scheme.
+        UnsupportedSchemeError: the scheme of the URI is not supported.
         NotSupportedError: a package that the scheme requires is not installed.
     """
     return open_log(uri_text(uri), storage_options)
@@ -125,17 +125,17 @@ def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None
 
     Args:
         uri: location of the table.
-        storage_options: credentials and settings of the store.
+        storage_options: credentials and settings for the store.
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or contains credentials.
-        UnsupportedSchemeError: there is no store for the URI's scheme.
+        UnsupportedSchemeError: the scheme of the URI is not supported.
     """
     return resolve(uri, storage_options)
 
 
 def named_versions(log: VersionLog) -> frozenset[int]:
-    """Return the versions of the main branch that a tag or a branch refers to; no cleanup may remove these versions.
+    """Return the versions of the main branch to which tags or branches refer. Cleanup must not remove these versions.
 
     Raises:
         CorruptDataError: the file of a tag or a branch is damaged.
@@ -152,11 +152,11 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
     Args:
         schema: the Arrow schema.
-        version: version of the data files; None checks only that the format has a type for every column.
+        version: version of the data files; if None, this checks only that the format has a type for every column.
 
     Raises:
-        UnsupportedVersionError: files of this version cannot store a column.
-        NotSupportedError: no version can store a column.
+        UnsupportedVersionError: data files of this version cannot store one of the columns.
+        NotSupportedError: no version can store one of the columns.
     """
     fields = schema_from_arrow(schema)
     if version is not None:
@@ -164,11 +164,11 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
 
 def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:
-    """Return the field ids that a data file with the given columns lists, in order.
+    """Return the field ids that the record of a data file with the given columns must list, in order.
 
     Args:
         schema: schema of the table.
-        columns: names of top-level columns, in the order of the file.
+        columns: names of the top-level columns, in file order.
         version: version of the data file.
     """
     return [field.id for field in stored_fields([schema.field(name) for name in columns], version)]
@@ -182,14 +182,14 @@ def commit_transaction(
     data_storage_version: LanceFileVersion | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Commit a transaction and return its version. If its uuid was committed before, return the version of that commit.
+    """Commit a transaction and return its version; if its uuid was committed before, return the version of that commit.
 
     Args:
         base: location of the table, or an open dataset; the manifest of an open dataset is not read again.
         transaction: the transaction to commit.
         create_only: fail if the table already exists.
-        data_storage_version: data file version for an Overwrite without data files; None for that of the table.
-        storage_options: credentials and settings of the store; an open dataset keeps its own.
+        data_storage_version: data file version for an Overwrite without data files; if None, that of the table.
+        storage_options: credentials and settings for the store; ignored for an open dataset, which keeps its own.
 
     Raises:
         AlreadyExistsError: the table already exists, and ``create_only`` is set.
@@ -214,17 +214,17 @@ def delete_rows(
 ) -> CommittedDelete:
     """Delete the rows that match a predicate.
 
-    After a conflict the delete is planned again, as many times as by ``LanceDataset.delete``.
+    After a conflict, the delete is planned again, with the same number of attempts as ``LanceDataset.delete``.
 
     Args:
-        dataset: the version on which the delete is planned first.
-        predicate: the rows to delete, as SQL text.
+        dataset: the version on which the first attempt is based.
+        predicate: SQL condition that selects the rows to delete.
         properties: properties of the transaction.
-        only_if_found: do not create a version if no row matches.
+        only_if_found: if no row matches, do not create a version.
 
     Raises:
         InvalidInputError: the predicate is not valid for the table.
-        TooMuchWriteContentionError: every attempt had a conflict.
+        TooMuchWriteContentionError: every attempt failed because of a conflict.
         CommitOutcomeUnknownError: it could not be determined whether the rows were deleted.
         StorageError: a storage operation failed.
     """

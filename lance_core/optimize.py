@@ -1,18 +1,18 @@
-"""Compaction: fewer and larger fragments without deleted rows.
+"""Compaction: rewrites fragments into fewer, larger ones without deleted rows.
 
 In one process::
 
     dataset.optimize.compact_files(target_rows_per_fragment=1_000_000)
 
-In several processes, with tasks and results passed as JSON or pickled::
+In several processes, with tasks and results passed between them as JSON or pickled objects::
 
     plan = Compaction.plan(dataset, {"target_bytes_per_fragment": 2 * 1024**3})
     results = [task.execute(dataset) for task in plan.tasks]
     outcome = commit_rewrites(dataset, results)
     again = plan_again(dataset, outcome.lost, {"target_bytes_per_fragment": 2 * 1024**3})
 
-Names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again`` and the statistics of a plan are additions of this
-library.
+The names follow ``lance.optimize``; ``commit_rewrites``, ``plan_again``, and the statistics of a plan exist only in
+this library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Argument types. The names of ``lance.types``."""
+"""Types of arguments; the names follow ``lance.types``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Versions of the ``.lance`` file format: names, aliases, and the number pairs found on disk.
 
-The pair in a file's footer and the pair in a manifest's ``DataFile`` differ for old versions: format 2.0 writes
-(0, 3) in the footer and (2, 0) in the manifest; format 0.1 has been recorded as (0, 0), (0, 1) and (0, 2).
+For old versions, the pair in a file's footer differs from the pair in a manifest's ``DataFile``: format 2.0 writes
+(0, 3) in the footer and (2, 0) in the manifest; format 0.1 has been recorded as (0, 0), (0, 1), and (0, 2).
 
 Source: format notes ``docs/format-notes/versions.md``; behavior of pylance 14.0.2.
 """
@@ -18,7 +18,7 @@ __all__ = ["DEFAULT_VERSION", "LanceFileVersion"]
 
 
 class LanceFileVersion(Enum):
-    """One version of the data file format. Members compare by age: ``V2_1 < V2_2``."""
+    """Versions of the data file format, ordered from oldest to newest: ``V2_1 < V2_2``."""
 
     V0_1 = "0.1"
     V2_0 = "2.0"
@@ -28,28 +28,28 @@ class LanceFileVersion(Enum):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Resolve a user's version string, which may be an alias. Case is ignored; "2" is not a known version.
+        """Convert a version string or an alias, ignoring case, to a version. "2" is not a valid version string.
 
         Raises:
             InvalidInputError: the string is not a known version.
             InvalidTypeError: the value is not a string.
         """
         if not isinstance(text, str):
-            raise InvalidTypeError(f"data_storage_version must be a str such as '2.2', found {text!r}")
+            raise InvalidTypeError(f"data_storage_version must be a string such as '2.2', found {text!r}")
         name = _ALIASES.get(text.lower(), text)
         for version in cls:
             if version.value == name:
                 return version
         known = ", ".join([version.value for version in cls] + sorted(_ALIASES))
-        raise InvalidInputError(f"unknown data storage version {text!r}: expected one of {known}", version=text)
+        raise InvalidInputError(f"unknown data storage version {text!r}; expected one of {known}", version=text)
 
     @classmethod
     def from_pair(cls, major: int, minor: int) -> Self:
-        """Resolve a (major, minor) pair found in a file footer or a manifest.
+        """Convert a (major, minor) pair from a file footer or a manifest to a version.
 
         Raises:
-            UnsupportedVersionError: the pair is newer than any that this library knows.
-            CorruptDataError: no writer has ever used the pair.
+            UnsupportedVersionError: the pair is newer than all pairs that this library knows.
+            CorruptDataError: no release has ever written the pair.
         """
         name = _PAIRS.get((major, minor))
         if name is not None:
@@ -59,30 +59,30 @@ class LanceFileVersion(Enum):
                 f"data file version {major}.{minor} is newer than the newest known version, {max(cls, key=_age).value}",
                 version=f"{major}.{minor}",
             )
-        raise CorruptDataError(f"data file version pair ({major}, {minor}) was never written by any release")
+        raise CorruptDataError(f"invalid data file version pair ({major}, {minor}): no release has ever written it")
 
     @property
     def footer_pair(self) -> tuple[int, int]:
-        """The pair (major, minor) that is written in the footer of a data file."""
+        """The pair (major, minor) that writers store in the footer of a data file."""
         return _FOOTER_PAIRS[self.value]
 
     @property
     def manifest_pair(self) -> tuple[int, int]:
-        """The pair (major, minor) that is written in a manifest's ``DataFile``."""
+        """The pair (major, minor) that writers store in the ``DataFile`` of a manifest."""
         return _MANIFEST_PAIRS[self.value]
 
     @property
     def is_legacy(self) -> bool:
-        """True for 0.1, which stores rows in batches, without columns and validity, and cannot be mixed with others."""
+        """True for 0.1, which stores rows in batches and no validity, and cannot be mixed with other versions."""
         return self is LanceFileVersion.V0_1
 
     def mixes_with(self, other: LanceFileVersion) -> bool:
-        """Return whether files of both versions may belong to one table. Version 0.1 mixes only with itself."""
+        """Return whether one table may contain files of both versions. Version 0.1 cannot be mixed with other ones."""
         return self.is_legacy == other.is_legacy
 
     @property
     def is_structural(self) -> bool:
-        """True for 2.1 and later: pages contain repetition and definition levels."""
+        """True for 2.1 and later, whose pages contain repetition and definition levels."""
         return self not in _WITHOUT_LEVELS
 
     @property
@@ -155,4 +155,4 @@ _READABLE: Final = (LanceFileVersion.V0_1, LanceFileVersion.V2_0, LanceFileVersi
 _WRITABLE: Final = _READABLE
 
 DEFAULT_VERSION: Final = LanceFileVersion.V2_2
-"""The version that pylance 14.0.2 writes when none is requested ("stable")."""
+"""The version that pylance 14.0.2 writes by default; its alias is "stable"."""

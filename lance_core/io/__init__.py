@@ -1,1 +1,1 @@
-"""Stores: local files, memory, S3, Google Cloud Storage and Azure, behind one protocol."""
+"""Stores for local files, memory, S3, Google Cloud Storage, and Azure, with a common protocol."""

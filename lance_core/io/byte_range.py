@@ -1,4 +1,4 @@
-"""Byte ranges and the planning of reads. Pure arithmetic; this module reads nothing."""
+"""Byte ranges, and planning of reads. This module only computes ranges; it does not read any data."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class CoalescedRead:
-    """One request and the requested ranges that it covers.
+    """One read request, and the caller's ranges that it covers.
 
     Attributes:
-        extent: the range to fetch.
+        extent: the range to read.
         members: indices into the caller's list of ranges, ordered by the start of the range.
     """
 
@@ -47,12 +47,12 @@ def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_exte
     """Merge nearby ranges into few requests.
 
     Args:
-        ranges: ranges in any order, which may overlap; empty ranges do not need a request of their own.
-        max_gap_bytes: neighboring ranges that are at most this far apart share a request.
-        max_extent_bytes: maximum size of a merged request (a single larger range is not split).
+        ranges: ranges in any order, which may overlap; empty ranges do not cause requests of their own.
+        max_gap_bytes: maximum number of bytes between neighboring ranges in the same request.
+        max_extent_bytes: maximum size of a merged request in bytes; a single larger range is not split.
 
     Returns:
-        Requests ordered by start; every index of ``ranges`` is a member of exactly one request.
+        Requests ordered by start; each index into ``ranges`` is a member of exactly one request.
     """
     order = sorted(range(len(ranges)), key=lambda index: ranges[index])
     reads: list[CoalescedRead] = []

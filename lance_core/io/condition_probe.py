@@ -1,12 +1,12 @@
-"""Checks whether a store honors the condition "create only if absent": once for each bucket and process.
+"""Checks, once for each bucket and process, whether a store honors the condition "create only if absent".
 
-A server that does not know ``If-None-Match`` may ignore it and answer that the object was created. Two writers could
-then both create the same version, and the rows of one would be lost. Before the first such write, an object with a
-unique name is therefore created, and created again under the condition: a store that answers "created" both times is
-rejected.
+A server that does not support ``If-None-Match`` may ignore it and respond that the object was created. Two writers
+could then both create the same version, and the rows of one of them would be lost. Therefore, before the first
+conditional write, a test object with a unique name is created unconditionally, and then created again with the
+condition. A store that responds "created" both times is rejected.
 
-The object is next to the one to be created and is named like a leftover of an interrupted local commit, so that it is
-not mistaken for a version and cleanup removes it. It is deleted immediately.
+The test object is stored next to the object to be created. Its name is like that of a leftover of an interrupted local
+commit, so that it cannot be mistaken for a version, and cleanup removes it. It is deleted immediately.
 
 Source: behavior of rclone's ``serve s3``, which ignores conditions.
 """
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalPuts", "ProbedStore", "require_condition"]
 
 _NOT_IMPLEMENTED: Final = (400, 405, 501)
-_ADVICE: Final = "commits to it are not safe without a commit_lock or an external manifest store (s3+ddb://, s3+sql://)"
+_ADVICE: Final = "to commit safely, use a commit_lock or an external manifest store (s3+ddb://, s3+sql://)"
 _found: dict[tuple[str, str], bool] = {}
 
 
 class ConditionalPuts(Protocol):
-    """A store that might not honor the condition."""
+    """A store with conditional writes that may not honor the condition."""
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
         """Create or replace an object."""
@@ -48,10 +48,10 @@ class ConditionalPuts(Protocol):
 
 @runtime_checkable
 class ProbedStore(Protocol):
-    """A store that tests the condition before it relies on it."""
+    """A store that can test whether the condition is honored."""
 
     def require_condition(self, path: str) -> None:
-        """Test the condition with an object next to ``path``. Errors: see :func:`require_condition`."""
+        """Test the condition with an object next to ``path``; raises the errors of :func:`require_condition`."""
         ...
 
 
@@ -60,11 +60,11 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
 
     Args:
         store: the store.
-        place: endpoint and bucket; the key of the cached result.
+        place: endpoint and bucket, the key under which the result is cached.
         path: path of the object to be created.
 
     Raises:
-        UnsafeStoreError: the store ignores or does not know the condition.
+        UnsafeStoreError: the store ignores or does not support the condition.
         StorageError: the result could not be determined.
     """
     keeps = _found.get(place)
@@ -73,7 +73,7 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
     if not keeps:
         endpoint, bucket = place
         raise UnsafeStoreError(
-            f"bucket {bucket} at {endpoint} ignores the condition If-None-Match; {_ADVICE}",
+            f"bucket {bucket} at {endpoint} does not honor the condition If-None-Match; {_ADVICE}",
             path=path,
             bucket=bucket,
             endpoint=endpoint,

@@ -1,9 +1,10 @@
-"""Reading ranges of a local file: small ranges are copied, others are views of a mapping that lives as long as they do.
+"""Reads ranges of a local file: small ranges are copied; larger ranges are views of a memory mapping.
 
-Every call creates a new mapping that spans only the requested ranges, so that its memory is released with
-the last buffer that refers to it, regardless of the size of the file.
+Every call creates a new mapping that spans only the requested ranges, so that its memory is released with the last
+buffer that refers to it, regardless of the size of the file.
 
-Source: our measurements: a ``pread`` of 4 KiB takes 0.5 µs, a mapping 4 µs plus a page fault for every first access.
+Source: our measurements: a ``pread`` of 4 KiB takes 0.5 µs; a mapping takes 4 µs, plus a page fault at the first access
+to each page.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["read_file_ranges", "read_whole_file"]
 
 _COPIED_BYTES: Final = 128 * 1024
-"""Ranges of at most this many bytes are copied, because a process can have only about 65,000 mappings."""
+"""Maximum size in bytes of a range that is copied. A process can have only about 65,000 mappings."""
 
 _COPIED_RANGES: Final = 16
 _SPARSE: Final = 4
-"""Ranges are copied if their span is more than this many times their total size: page faults would cost more."""
+"""Ranges are copied if their span exceeds their total size by more than this factor: page faults would cost more."""
 
 
 def read_whole_file(path: str) -> pa.Buffer:

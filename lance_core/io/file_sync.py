@@ -1,8 +1,8 @@
-"""Making files durable: one at a time, or several together.
+"""Makes files durable, one at a time or several together.
 
-A sync waits for the file system's journal, and syncs that wait at the same time share the same journal commit: three
-together take little longer than one. The waiting threads are one pool for the whole process, created on first use. A
-forked process has none of its parent's threads and creates its own pool.
+A sync waits for a commit of the file system's journal, and concurrent syncs share the same journal commit: three
+concurrent syncs take little longer than one. All threads that wait for syncs belong to one pool per process, which is
+created on first use. A forked process does not have its parent's threads and creates its own pool.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def sync(path: str) -> None:
-    """Make the content of a file, or the names in a directory, durable.
+    """Make the content of a file or the entries of a directory durable.
 
     Raises:
         OSError: the operating system reports an error.
@@ -38,14 +38,14 @@ def sync(path: str) -> None:
 
 
 def sync_together(path: str, depends_on: Collection[str]) -> None:
-    """Make the content of a file durable, together with other files and their names.
+    """Make the content of a file durable, together with other files and their directory entries.
 
     Args:
-        path: the file.
+        path: path of the file.
         depends_on: paths of the other files.
 
     Raises:
-        OSError: the operating system reports an error; all syncs have completed.
+        OSError: the operating system reports an error; it is raised after all syncs have completed.
     """
     others = [*depends_on, *{os.path.dirname(other) for other in depends_on}]
     futures = [_threads().submit(sync, other) for other in others] if others else []

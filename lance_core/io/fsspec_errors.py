@@ -1,4 +1,6 @@
-"""Converts errors of fsspec packages to ours, by status codes and built-in types, since their own classes differ.
+"""Converts errors of fsspec packages to errors of this library.
+
+The conversion uses status codes and built-in exception types, because every package has its own exception classes.
 
 Source: errors of gcsfs, adlfs and azure-core.
 """
@@ -13,7 +15,7 @@ from lance_core.io.s3_errors import redacted
 __all__ = ["EXCLUSIVE_VERB", "ObjectExistsError", "translate_fsspec"]
 
 EXCLUSIVE_VERB: Final = "create"
-"""The operation that fails if the object exists."""
+"""Verb of the operation that fails if the object already exists."""
 
 _PAST_THE_END: Final = 416
 _FIRST_SERVER_FAILURE: Final = 500
@@ -21,14 +23,14 @@ _THROTTLED: Final = 429
 
 
 class ObjectExistsError(LanceError):
-    """An exclusive create found an existing object; never raised outside the store."""
+    """An exclusive create found an existing object. Stores handle this error internally."""
 
 
 def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str, ...]) -> LanceError:
     """Convert an error raised by an fsspec package.
 
     Args:
-        error: the error of the package.
+        error: the error raised by the package.
         verb: the attempted operation.
         path: path of the object.
         secrets: values that must not appear in messages.

@@ -1,7 +1,7 @@
-"""Storage options of Google Cloud Storage and Azure, converted to the arguments of gcsfs and adlfs.
+"""Converts storage options for Google Cloud Storage and Azure to the arguments of gcsfs and adlfs.
 
-Options have the names of the reference; names are case-insensitive, and unknown names are ignored.
-Both packages read settings from the environment themselves.
+Option names are those of pylance; they are case-insensitive, and unknown names are ignored. Both packages read settings
+from the environment themselves.
 
 Source: storage options of pylance 14.0.2; arguments of ``GCSFileSystem`` and ``AzureBlobFileSystem``.
 """
@@ -55,14 +55,15 @@ _AZURE_SECRETS: Final = ("account_key", "sas_token", "client_secret", "connectio
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A package for one kind of store.
+    """An fsspec package that provides access to one kind of store.
 
     Attributes:
         package: name of the package to install.
         module: module of the package's file system class.
         file_system: name of the package's file system class.
-        arguments: (storage options, container as written in the URI) → (arguments, secrets).
-        exclusive: arguments of ``pipe_file`` for an exclusive create.
+        arguments: converts the storage options and the container, as written in the URI, to the arguments of the file
+            system and the secrets among them.
+        exclusive: arguments with which ``pipe_file`` performs an exclusive create.
     """
 
     package: str
@@ -94,7 +95,7 @@ def _google(options: Mapping[str, str], container: str) -> tuple[dict[str, Any],
             arguments["token"] = json.loads(key)
         except ValueError as error:
             # The error would include the text, which is secret.
-            raise InvalidInputError("storage option 'google_service_account_key' is not a JSON document") from (
+            raise InvalidInputError("storage option 'google_service_account_key' must be a JSON document") from (
                 ValueError(type(error).__name__)
             )
     elif file is not None:
@@ -122,7 +123,7 @@ def _azure(options: Mapping[str, str], container: str) -> tuple[dict[str, Any], 
             arguments["account_host"] = urlsplit(endpoint).netloc
         except ValueError:
             # The URL contains an unclosed bracket.
-            raise InvalidInputError("storage option 'azure_storage_endpoint' is not a URL") from None
+            raise InvalidInputError("storage option 'azure_storage_endpoint' must be a URL") from None
     if (_pick(found, "azure_skip_signature", "skip_signature") or "").lower() in _TRUE:
         arguments["anon"] = True
     return arguments, tuple(str(arguments[name]) for name in _AZURE_SECRETS if name in arguments)
@@ -139,4 +140,4 @@ BACKENDS: Final[Mapping[str, Backend]] = {
     "abfs": _AZURE,
     "abfss": _AZURE,
 }
-"""Maps each scheme to the package that supports it."""
+"""Maps each URI scheme to the package that supports it."""

@@ -1,9 +1,9 @@
-"""FsspecStore: objects in a store that an fsspec package supports: Google Cloud Storage and Azure.
+"""FsspecStore: objects in Google Cloud Storage or Azure, accessed through an fsspec package.
 
-The package is imported when a URI requires it. ``put_if_absent`` is the package's own exclusive create, which sends
-``ifGenerationMatch=0`` to Google and ``If-None-Match: *`` to Azure; it is tested before it is relied on
-(:mod:`~lance_core.io.condition_probe`). An object that is written in parts is collected in a local temporary file,
-which ``commit`` sends.
+The package is imported when a URI requires it. ``put_if_absent`` uses the package's exclusive create, which sends
+``ifGenerationMatch=0`` to Google and ``If-None-Match: *`` to Azure. Before the first exclusive create, a test checks
+whether the store honors the condition (:mod:`~lance_core.io.condition_probe`). An object that is written in parts is
+collected in a local temporary file, which ``commit`` uploads.
 
 Source: API of fsspec, gcsfs and adlfs.
 """
@@ -49,7 +49,7 @@ def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str,
     """Open the store of a container.
 
     Raises:
-        NotSupportedError: the package for the scheme is not installed; the message contains its name.
+        NotSupportedError: the package for the scheme is not installed; the message contains the package's name.
         InvalidInputError: an option is invalid.
     """
     backend = BACKENDS[scheme]
@@ -58,7 +58,7 @@ def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str,
         kind = getattr(import_module(backend.module), backend.file_system)
     except ImportError as error:
         raise NotSupportedError(
-            f"{scheme}:// needs the package {backend.package}: install it with 'pip install {backend.package}'",
+            f"{scheme}:// URIs require the package {backend.package}; install it with 'pip install {backend.package}'",
             scheme=scheme,
             package=backend.package,
         ) from error
@@ -74,9 +74,9 @@ class FsspecStore:
     """Objects of one container.
 
     Args:
-        connect: creates the file system; called once in each process.
-        place: the container, for messages.
-        exclusive: arguments of ``pipe_file`` for an exclusive create.
+        connect: creates the fsspec file system; called once in each process.
+        place: name of the container, for messages.
+        exclusive: arguments with which ``pipe_file`` performs an exclusive create.
         secrets: values that must not appear in messages.
     """
 
@@ -146,7 +146,7 @@ class FsspecStore:
         require_condition(self, (self._place, ""), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:
-        """Perform one exclusive create, without checking that the store honors the condition."""
+        """Send one exclusive create, without checking that the store honors the condition."""
         try:
             with self._translated(EXCLUSIVE_VERB, path):
                 self._files().pipe_file(path, bytes(memoryview(data).cast("B")), **self._exclusive)
@@ -212,7 +212,7 @@ class FsspecStore:
             return self._connect()
         except (TypeError, ValueError) as error:
             text = redacted(str(error), self._secrets)
-            raise InvalidInputError(f"{self._place}: the storage options are incomplete: {text}") from None
+            raise InvalidInputError(f"{self._place}: invalid or incomplete storage options: {text}") from None
 
     @contextmanager
     def _translated(self, verb: str, path: str) -> Iterator[None]:

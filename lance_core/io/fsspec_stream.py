@@ -17,7 +17,7 @@ _KEPT_IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
 class _Target(Protocol):
-    """The store that the object is written to."""
+    """The store to which the object is written."""
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None: ...
 
@@ -25,7 +25,7 @@ class _Target(Protocol):
 
 
 class FsspecWriteStream(WriteStream):
-    """Parts collected in a temporary file until ``commit`` sends it."""
+    """Collects the parts of an object in a temporary file until ``commit`` sends the file."""
 
     def __init__(self, store: _Target, path: str) -> None:
         """Create the stream without sending anything."""
@@ -38,7 +38,7 @@ class FsspecWriteStream(WriteStream):
 
     @property
     def position(self) -> int:
-        """Bytes written so far."""
+        """Number of bytes written so far."""
         return self._position
 
     def write(self, data: pa.Buffer | bytes | memoryview) -> None:

@@ -1,30 +1,30 @@
-"""LocalStore: files of the local file system.
+"""LocalStore: files in the local file system.
 
 Every object appears completely or not at all:
 
 ===================  =====================================================================================
 ``put``, ``create``  write ``.tmp…`` in the same directory, fsync, ``rename`` over the final name, fsync the
-                     directory; no fsync for a ``put`` that need not be durable
+                     directory; a ``put`` that need not be durable does not fsync
 ``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … if it exists), fsync, ``link`` to the final
                      name, fsync the directory, unlink the staging name
-``delete``           unlink, fsync the directory unless the removal need not be durable
+``delete``           unlink; fsync the directory, unless the removal need not be durable
 ===================  =====================================================================================
 
-``link`` fails with EEXIST if the final name exists: that is the compare-and-set of the commit protocol.
+``link`` fails with EEXIST if the final name exists, which makes it the compare-and-set of the commit protocol.
 ``rename`` would silently replace the file, and ``O_EXCL`` on the final name would expose an empty file to readers.
 
-The effect of an operation survives a power loss once it has returned. A new directory is synced into its parent,
-because otherwise everything in it could be lost. A removed name must not reappear, because a migrated table would
-then have manifests of both naming schemes again.
+The effect of an operation survives a power loss once the operation has returned. The parent of a new directory is
+synced, because otherwise everything in the new directory could be lost. A removed name must not reappear, because a
+migrated table would then have manifests of both naming schemes again.
 
-A symbolic link to a file is treated as the file: a table may consist of links to the files of another copy of the
-table.
+A symbolic link to a file is treated like the file itself: a table may consist of links to the files of another copy of
+the table.
 
-The kernel returns a directory in batches of some hundred names, or fewer if a signal arrives. Other processes run
-between two batches, so a listing may miss both a name that is created and another one that is removed. A directory that
-changes is therefore listed again, and the results are combined. Changes are detected by the modification time of
-the directory, which may miss a change right after another change; a caller that must be certain that nothing was added
-lists the directory once more.
+The kernel returns the names in a directory in batches of a few hundred, or fewer if a signal arrives. Between two
+batches, other processes may change the directory, so a listing may miss both a name that is created and another name
+that is removed. A directory that changes is therefore listed again, and the results are combined. Changes are detected
+by the modification time of the directory, which may miss a change that closely follows another one; a caller that must
+be certain that nothing was added must list the directory once more.
 
 For how ranges are read, see :mod:`lance_core.io.file_ranges`.
 
@@ -60,17 +60,17 @@ _CAPABILITIES: Final = StoreCapabilities(atomic_create=True, lexical_listing=Fal
 _TEMPORARY_PREFIX: Final = ".tmp"
 _RETRYABLE: Final = frozenset({errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ESTALE})
 _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTALE})
-"""Errors of devices and servers: if creating a link fails with one of these, the link may exist nevertheless."""
+"""Errors of devices and servers: if creating a link fails with one of these errors, the link may exist nevertheless."""
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _MAX_LISTINGS: Final = 5
-"""Maximum number of listings of a directory that keeps changing."""
+"""Maximum number of times that a changing directory is listed."""
 _READING: Final = frozenset({"read", "stat"})
-"""Operations that require an existing file; if any other operation fails with ENOENT, something else is missing."""
+"""Operations that require the file to exist; if any other operation fails with ENOENT, another object is missing."""
 
 
 class LocalStore:
-    """Files of the local file system; paths are absolute file names."""
+    """Files in the local file system; paths are absolute file names."""
 
     @property
     def capabilities(self) -> StoreCapabilities:
@@ -317,7 +317,7 @@ def _info(entry: os.DirEntry[str]) -> ObjectInfo | None:
 
 @contextmanager
 def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
-    """Mark these errors as cases in which the file may have been created despite the error."""
+    """Convert these errors to a ``StorageError`` that is in flight: the file may have been created nevertheless."""
     try:
         yield
     except OSError as error:
@@ -333,7 +333,7 @@ def _unsettled(path: str, errors: Container[int] = _UNCLEAR) -> Iterator[None]:
 
 
 class _Translated:
-    """Converts errors of the operating system to ours, with the file and the operation."""
+    """Converts errors of the operating system to errors of this library, with the file and the operation."""
 
     __slots__ = ("_path", "_verb")
 

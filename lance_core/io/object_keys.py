@@ -1,7 +1,7 @@
-"""Conversion between object keys and URI paths, with the same results as the reference.
+"""Converts between object keys and URI paths, with the same results as pylance.
 
-The rules are those of URLs: trailing whitespace and all line breaks are dropped, ``.`` and ``..`` are resolved, ``%41``
-is ``A``. The result must be UTF-8 without control characters and without empty segments.
+The rules are those of URLs: trailing whitespace and all line breaks are dropped, ``.`` and ``..`` are resolved, and
+``%41`` is decoded to ``A``. The result must be valid UTF-8, without control characters and empty segments.
 
 Source: keys that pylance 14.0.2 derives from URIs; the WHATWG URL standard.
 """
@@ -33,7 +33,7 @@ def decoded(path: str) -> str:
     """Decode percent-encoded characters in a path.
 
     Raises:
-        InvalidInputError: the decoded path is not UTF-8.
+        InvalidInputError: the decoded path is not valid UTF-8.
     """
     try:
         return unquote_to_bytes(path).decode()
@@ -42,11 +42,11 @@ def decoded(path: str) -> str:
 
 
 def key_of(path: str) -> str:
-    """Return the key for the path of a URI, without leading and trailing slashes; empty for the bucket itself.
+    """Return the key for a URI path, without leading and trailing slashes; the key of the bucket itself is empty.
 
     Raises:
-        InvalidInputError: the key is not UTF-8, has a control character or an empty segment, or its decoded form refers
-            to a location outside the bucket.
+        InvalidInputError: the key is not valid UTF-8, has a control character or an empty segment, or its decoded form
+            refers to a location outside the bucket.
     """
     key = decoded("/".join(_followed(path.removeprefix("/"))))
     if not key:

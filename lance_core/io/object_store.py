@@ -1,8 +1,8 @@
-"""The ObjectStore protocol: the operations that other packages need from a store.
+"""The ObjectStore protocol: the operations that the rest of the library requires of a store.
 
 Paths are strings with ``/`` between segments, as returned by ``uri.resolve``; only the store interprets them. Every
-failure is a :class:`~lance_core.errors.LanceError`: ``NotFoundError`` for a missing object, ``StorageError`` for any
-failed storage operation. "Already exists" is an outcome, not an error.
+failure is reported as a :class:`~lance_core.errors.LanceError`: ``NotFoundError`` for a missing object,
+``StorageError`` for any failed storage operation. "Already exists" is an outcome, not an error.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class PutOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCapabilities:
-    """Capabilities of a store, so that callers need not check its type.
+    """Capabilities of a store. Callers check these instead of the store's type.
 
     Attributes:
         atomic_create: whether ``put_if_absent`` succeeds for exactly one of several concurrent callers.
-        lexical_listing: whether listings are in lexical order, so that the first listed manifest of the V2 scheme is
-            the latest.
+        lexical_listing: whether listings are in lexical order. If so, the first listed manifest of the V2 naming scheme
+            is the latest.
         version_hint: whether to write ``latest_version_hint.json`` next to the manifests, as needed for stores with
             unordered listings.
-        maps_files: whether ``get_ranges`` returns views of the file, of which only accessed bytes are read.
+        maps_files: whether ``get_ranges`` returns views of a mapped file, so that only the accessed bytes are read.
     """
 
     atomic_create: bool
@@ -69,7 +69,7 @@ class ObjectInfo:
 
 
 class WriteStream(Protocol):
-    """An object being written. It is not visible under its final name until ``commit``; ``abort`` removes it.
+    """An object being written. It becomes visible under its final name with ``commit``; ``abort`` discards it.
 
     Leaving the ``with`` block without ``commit`` aborts the write.
     """
@@ -84,11 +84,11 @@ class WriteStream(Protocol):
         ...
 
     def commit(self) -> None:
-        """Make the object visible, complete and durable."""
+        """Make the object visible, complete, and durable."""
         ...
 
     def abort(self) -> None:
-        """Remove what was written. Safe to call after any failure, and more than once."""
+        """Discard the data written so far. Safe to call after any failure, and more than once."""
         ...
 
     def __enter__(self) -> Self:
@@ -98,7 +98,7 @@ class WriteStream(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Abort; this has no effect once the object is committed."""
+        """Abort the write; this has no effect if the object has been committed."""
         self.abort()
 
 
@@ -111,19 +111,24 @@ class ObjectStore(Protocol):
         ...
 
     def join(self, *segments: str) -> str:
-        """Join a path and segments below it: ``join(root, "_versions", name)``."""
+        """Append segments to a path: ``join(root, "_versions", name)``."""
         ...
 
     def head(self, path: str) -> ObjectInfo:
-        """Return the size and time of one object. Raises ``NotFoundError``."""
+        """Return the size and modification time of an object. Raises ``NotFoundError`` if it does not exist."""
         ...
 
     def get(self, path: str) -> pa.Buffer:
-        """Read one whole object. Raises ``NotFoundError``."""
+        """Read a whole object. Raises ``NotFoundError`` if it does not exist."""
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Read parts of one object, in order. Raises ``NotFoundError``, or ``CorruptDataError`` past the end."""
+        """Read parts of an object, in the requested order.
+
+        Raises:
+            NotFoundError: the object does not exist.
+            CorruptDataError: a range extends past the end of the object.
+        """
         ...
 
     def put(
@@ -131,15 +136,16 @@ class ObjectStore(Protocol):
     ) -> None:
         """Create or replace an object; readers see either the old or the new content, never a mix.
 
-        A write that is not ``durable`` may be undone by a power loss, or leave an empty object. The objects of
+        If ``durable`` is False, a power loss may undo the write or leave an empty object. The objects in
         ``depends_on``, which were not written durably, become durable before this object appears.
         """
         ...
 
     def put_if_absent(self, path: str, data: pa.Buffer | bytes, *, depends_on: Collection[str] = ()) -> PutOutcome:
-        """Create an object unless one with that name exists; atomic, complete and durable when it returns ``CREATED``.
+        """Create an object, atomically, unless one with the same name exists.
 
-        The objects of ``depends_on`` become durable before this object appears.
+        When this returns ``CREATED``, the object is complete and durable. The objects in ``depends_on`` become durable
+        before this object appears.
         """
         ...
 
@@ -152,31 +158,34 @@ class ObjectStore(Protocol):
         ...
 
     def remove_empty_directory(self, path: str) -> None:
-        """Remove a directory if it is empty; has no effect in stores without directories."""
+        """Remove a directory if it is empty. This has no effect in stores without directories."""
         ...
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and its content; links in it are removed, but not their targets.
+        """Remove a directory and its content, including links but not their targets.
 
-        Has no effect in stores without directories: there, objects are first removed one by one.
+        This has no effect in stores without directories, where callers must first remove the objects one by one.
         """
         ...
 
     def list(self, prefix: str) -> Iterator[ObjectInfo]:
-        """List objects directly in the directory ``prefix``, including temporary ones; empty if it does not exist."""
+        """List the objects directly in the directory ``prefix``, including temporary objects.
+
+        The listing is empty if the directory does not exist.
+        """
         ...
 
     def list_names(self, prefix: str) -> Iterator[str]:
-        """List the names of the objects directly inside ``prefix``; like :meth:`list`, without sizes and times."""
+        """List the names of the objects directly in ``prefix``: like :meth:`list`, but without sizes and times."""
         ...
 
     def list_recursive(self, prefix: str) -> Iterator[ObjectInfo]:
-        """List objects anywhere below the directory ``prefix``; empty if it does not exist."""
+        """List all objects below the directory ``prefix``; the listing is empty if the directory does not exist."""
         ...
 
 
 def has_object(store: ObjectStore, path: str) -> bool:
-    """Return whether an object exists. Raises ``StorageError`` if that cannot be determined."""
+    """Return whether an object exists. Raises ``StorageError`` if its existence cannot be determined."""
     try:
         store.head(path)
     except NotFoundError:

@@ -1,7 +1,7 @@
-"""Removing unreferenced files of a failed or interrupted call.
+"""Removes unreferenced files written by a failed or interrupted call.
 
 Files that cannot be removed are left for a later cleanup. An interrupt (Ctrl-C) that arrives during the removal is
-raised after the remaining files are removed; a second one ends the removal.
+raised after the remaining files have been removed; a second interrupt ends the removal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def remove_objects(store: ObjectStore, paths: Iterable[str]) -> None:
 
 
 def remove_all(removals: Iterable[Callable[[], object]]) -> None:
-    """Call every removal; see the module docstring. A removal that is interrupted is called again."""
+    """Call every function in the given order; see the module docstring. An interrupted function is called again."""
     waiting = deque(removals)
     try:
         _work_off(waiting)

@@ -1,11 +1,11 @@
 """S3Client: sends requests to one S3 endpoint through the client of s3fs, and waits for the responses.
 
-Requests run on fsspec's thread. Each process has its own connection: a connection that was created before a fork stays
-with the parent, and the child creates another one for its first request.
+Requests run on fsspec's thread. Each process has its own connection: a connection that was created before a fork
+remains the parent's, and the child creates its own for its first request.
 
-Only this class retries requests: the retries of botocore, and those of aiohttp, which resends a PUT if a connection
-ends, are disabled. A request that may be repeated is retried with increasing delays. A request that must not be
-repeated (``once``) is sent exactly once, and its error records whether the store may have executed it.
+Only this class retries requests. The retries of botocore are disabled, as are those of aiohttp, which resends a PUT if
+the connection is lost. A request that may be repeated is retried with increasing delays. A request that must not be
+repeated (``once``) is sent exactly once; if it fails, the error records whether the store may have executed it.
 
 Source: API of s3fs, aiobotocore and aiohttp.
 """
@@ -46,7 +46,7 @@ _clients: OrderedDict[S3Settings, S3Client] = OrderedDict()
 
 
 def client_of(settings: S3Settings) -> S3Client:
-    """Return the client for these settings; the most recently used clients are kept."""
+    """Return the client for these settings. The most recently used clients are cached."""
     with _lock:
         client = _clients.get(settings)
         if client is None:
@@ -58,7 +58,7 @@ def client_of(settings: S3Settings) -> S3Client:
 
 
 class S3Client:
-    """Requests to one endpoint. Thread-safe and fork-safe.
+    """Sends requests to one endpoint. Thread-safe and fork-safe.
 
     Args:
         settings: settings of the endpoint.
@@ -113,7 +113,7 @@ class S3Client:
         return await self._repeating(send, operation.replace("_", " "), place, once=once)
 
     async def read(self, bucket: str, key: str, place: str, byte_range: str | None = None) -> bytes:
-        """Read an object, or a range of its bytes; the whole read is repeated if the response is incomplete."""
+        """Read an object or a range of its bytes. If the response is incomplete, the whole read is repeated."""
         parameters = {"Bucket": bucket, "Key": key, **self.payer()}
         if byte_range is not None:
             parameters["Range"] = byte_range
@@ -127,7 +127,7 @@ class S3Client:
         return await self._repeating(send, "read", place, once=False)
 
     def payer(self) -> dict[str, str]:
-        """Return the parameters that all object requests have."""
+        """Return the parameters required in every request for an object."""
         return {"RequestPayer": "requester"} if self._settings.requester_pays else {}
 
     async def _repeating(self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool) -> _R:

@@ -1,9 +1,9 @@
-"""Converts errors of S3 and its client to errors of this library.
+"""Converts errors of S3 and of its client to errors of this library.
 
 ===========================================  ====================================================================
 the key, version or upload does not exist    ``NotFoundError``
 the bucket does not exist                    ``StorageError``, errno ENOENT
-credentials rejected, or lack permissions    ``AccessDeniedError``
+credentials are rejected or lack permission  ``AccessDeniedError``
 no credentials found                         ``AccessDeniedError``
 slow down, too many requests                 ``StorageError``, retryable
 server error                                 ``StorageError``, retryable and in flight
@@ -12,8 +12,8 @@ connection lost, or no response              ``StorageError``, retryable and in 
 any other error                              ``StorageError``
 ===========================================  ====================================================================
 
-*In flight* means that the store may have executed the request, or may still execute it. Messages consist of codes, the
-server's short text and the location; secrets are removed.
+*In flight* means that the store may have executed the request or may still execute it. Messages contain the status and
+error codes, the server's short message, and the location; secrets are removed.
 
 Source: error codes of the APIs of S3 and DynamoDB; errors of botocore, aiobotocore and aiohttp.
 """
@@ -94,7 +94,7 @@ _SHORTEST_SECRET: Final = 4
 
 
 def status_of(error: BaseException) -> tuple[int, str]:
-    """Return the HTTP status and error code of a server's response; (0, "") for other errors."""
+    """Return the HTTP status and the error code of a server's response; (0, "") if the error is not a response."""
     response: Any = getattr(error, "response", None)
     if not isinstance(response, dict):
         return 0, ""
@@ -116,8 +116,8 @@ def translate(error: BaseException, *, verb: str, place: str, secrets: Iterable[
 
     Args:
         error: the error.
-        verb: the attempted operation.
-        place: object or bucket of the operation.
+        verb: the attempted operation, for the message.
+        place: object or bucket of the operation, for the message.
         secrets: values that must not appear in the message.
     """
     if isinstance(error, LanceError):

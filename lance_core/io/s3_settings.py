@@ -1,12 +1,12 @@
 """S3Settings: settings for accessing a bucket, from storage options and the environment.
 
-Options have the names of the reference; names are case-insensitive; if several names of an option are set, the first
-one is used, and an option takes precedence over the environment. Unknown names are ignored, as in the reference, so one
-dictionary may configure several stores.
+Option names are those of pylance and are case-insensitive. If an option is set under several names, the first name is
+used. Options take precedence over environment variables. Unknown names are ignored, as in pylance, so one dictionary
+may configure several stores.
 
-All credentials are taken from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables; otherwise
-botocore searches its usual sources (profiles, web identity, the instance role). They never appear in the result of
-``repr`` or in messages.
+All credentials are taken from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables. If neither is
+set, botocore searches its usual sources (profiles, web identity, the instance role). Credentials never appear in the
+result of ``repr`` or in messages.
 
 Source: storage options and environment variables of pylance 14.0.2 for S3.
 """
@@ -47,7 +47,7 @@ _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_time
 _CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
 _ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
-"""Variables without a prefix that are read. Others, such as ``TOKEN``, may have unrelated meanings."""
+"""Environment variables that are read without a prefix. Others, such as ``TOKEN``, may have unrelated meanings."""
 
 _DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]+)")
 _UNIT_SECONDS: Final = {
@@ -62,7 +62,10 @@ _UNIT_SECONDS: Final = {
     **dict.fromkeys(("M", "month", "months"), 2_630_016.0),
     **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 31_557_600.0),
 }
-"""The units of a duration. They are not those of the table config: see :mod:`lance_core.cleanup.durations`."""
+"""Maps each unit of a duration to its length in seconds.
+
+Durations in table config have different units: see :mod:`lance_core.cleanup.durations`.
+"""
 
 _DEFAULT_TIMEOUT: Final = 30.0
 _DEFAULT_CONNECT_TIMEOUT: Final = 5.0
@@ -86,24 +89,24 @@ class S3Settings:
     """Settings for accessing a bucket.
 
     Attributes:
-        access_key_id: id of the access key; None to let botocore search for credentials.
-        secret_access_key: secret of the access key.
-        session_token: token of the access key; None for long-term credentials.
-        region: region of the bucket; None to let botocore search for it.
+        access_key_id: access key id; if None, botocore searches for credentials.
+        secret_access_key: secret access key.
+        session_token: session token; None for long-term credentials.
+        region: region of the bucket; if None, botocore determines it.
         endpoint: URL of the endpoint; None for AWS.
         virtual_hosted: whether the bucket is part of the host name.
         anonymous: whether requests are unsigned.
         express: whether the bucket is a directory bucket, whose listings are unordered.
-        verifies_certificates: whether a TLS certificate must be valid.
-        requester_pays: whether the requester pays for requests.
-        encryption: server-side encryption of new objects.
-        kms_key_id: KMS key for the encryption.
+        verifies_certificates: whether the server's TLS certificate must be valid.
+        requester_pays: whether the requester agrees to pay for requests.
+        encryption: server-side encryption for new objects.
+        kms_key_id: id of the KMS key used for the encryption.
         bucket_key: whether the encryption uses a bucket key.
-        proxy_url: proxy for all requests.
+        proxy_url: URL of the proxy for all requests.
         timeout_seconds: maximum time to wait for a response.
         connect_timeout_seconds: maximum time to establish a connection.
         max_retries: maximum number of retries of a request that may be repeated.
-        retry_timeout_seconds: maximum time after which a retry may start.
+        retry_timeout_seconds: maximum time between the start of the first attempt and the last retry.
     """
 
     access_key_id: str | None = field(default=None, repr=False)
@@ -131,12 +134,12 @@ class S3Settings:
 
         Args:
             options: the user's options.
-            environment: environment variables; None for those of the process.
+            environment: environment variables; if None, those of the process.
 
         Raises:
             InvalidTypeError: an option is not a string.
-            InvalidInputError: a value is invalid, only one of the access key id and the secret is set, or the endpoint
-                uses http without the permission to do so.
+            InvalidInputError: a value is invalid, only one of the access key id and the secret access key is set, or
+                the endpoint uses http although ``allow_http`` is not set.
         """
         found = _Options(lowered_options(options), _of_environment(os.environ if environment is None else environment))
         _check_checksum(found.text(_CHECKSUM_ALGORITHM))
@@ -181,7 +184,7 @@ class S3Settings:
 
 
 def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
-    """Return options with lowercase names.
+    """Return the options with lowercase names.
 
     Raises:
         InvalidTypeError: the options are not a mapping, or a name or value is not a string; the message does not
@@ -194,7 +197,7 @@ def lowered_options(options: Mapping[str, str] | None) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in (options or {}).items():
         if not isinstance(name, str):
-            raise InvalidTypeError(f"storage_options must map str to str, found the key {name!r}")
+            raise InvalidTypeError(f"storage_options must map str to str, found key {name!r}")
         if not isinstance(value, str):
             raise InvalidTypeError(
                 f"storage option {name!r} must be a str, found {type(value).__name__}", argument="storage_options"
@@ -213,7 +216,7 @@ def _of_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """Values given by options and by the environment."""
+    """Values from the storage options and from the environment."""
 
     given: Mapping[str, str]
     environment: Mapping[str, str]
@@ -231,7 +234,7 @@ class _Options:
         key, secret = source.text(_ACCESS_KEY), source.text(_SECRET_KEY)
         if bool(key) is not bool(secret):
             missing, present = (_SECRET_KEY, _ACCESS_KEY) if key else (_ACCESS_KEY, _SECRET_KEY)
-            raise InvalidInputError(f"{present[0]} must be given together with {missing[0]}")
+            raise InvalidInputError(f"{present[0]} is set, but {missing[0]} is not; set both")
         return (key, secret, source.text(_TOKEN)) if key else (None, None, None)
 
     def flag(self, names: tuple[str, ...]) -> bool:
@@ -246,7 +249,7 @@ class _Options:
         text = self.text(names)
         seconds = default if text is None else duration_seconds(text)
         if seconds is None or seconds <= 0:
-            raise InvalidInputError(f"storage option {names[0]!r} must be a duration such as 30s")
+            raise InvalidInputError(f"storage option {names[0]!r} must be a positive duration such as '30s'")
         return seconds
 
     def whole_seconds(self, names: tuple[str, ...], default: float) -> float:
@@ -261,7 +264,10 @@ class _Options:
 
 
 def duration_seconds(text: str) -> float | None:
-    """Parse text such as ``30s``, ``500ms`` or ``1m 30s`` to seconds; None for other text, such as a bare number."""
+    """Convert a duration such as ``30s``, ``500ms``, or ``1m 30s`` to seconds; return None for other text.
+
+    A number without a unit is not a duration.
+    """
     rest, total = text.strip(), 0.0
     if not rest:
         return None

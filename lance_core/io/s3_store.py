@@ -1,19 +1,19 @@
-"""S3Store: objects of one bucket.
+"""S3Store: the objects in one bucket.
 
-Paths are ``bucket/key``. The operations of the store use these requests:
+Paths have the form ``bucket/key``. The operations of the store use these requests:
 
 ===================  ==================================================================================================
 ``get``              one GetObject
-``get_ranges``       one GetObject for each group of nearby ranges, several at the same time
+``get_ranges``       one GetObject for each group of nearby ranges; several requests run concurrently
 ``put``              one PutObject
-``put_if_absent``    one PutObject with ``If-None-Match: *``, sent once; never a multipart upload, because on some
-                     servers its completion may replace an object
+``put_if_absent``    one PutObject with ``If-None-Match: *``, sent once; never a multipart upload, because completing
+                     one may replace an object on some servers
 ``create``           one PutObject, or a multipart upload that is aborted if it fails
 ``list…``            ListObjectsV2, in lexical order (except in a directory bucket)
 ===================  ==================================================================================================
 
-The condition is tested before its first use (:mod:`~lance_core.io.condition_probe`). A response of 412 or 409 means
-that an object exists or was about to be created; the caller determines which writer created it.
+Before its first use, the condition is tested (:mod:`~lance_core.io.condition_probe`). A response of 412 or 409 means
+that the object exists or is being created; the caller determines which writer created it.
 
 Source: API of Amazon S3; requests of pylance 14.0.2.
 """
@@ -48,7 +48,7 @@ _DIRECTORY_BUCKET: Final = "--x-s3"
 
 
 def open_s3_store(bucket: str, storage_options: Mapping[str, str] | None) -> S3Store:
-    """Open the store of a bucket; stores with equal settings share their connections.
+    """Open the store for a bucket. Stores with equal settings share their connections.
 
     Raises:
         InvalidInputError: an option is invalid.
@@ -61,7 +61,7 @@ def open_s3_store(bucket: str, storage_options: Mapping[str, str] | None) -> S3S
 
 
 class S3Store:
-    """Objects of one bucket.
+    """The objects in one bucket.
 
     Args:
         client: sends the requests.

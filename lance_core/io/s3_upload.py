@@ -1,12 +1,12 @@
 """S3WriteStream: an object that is written in parts.
 
-An object up to the size of one part is sent with one PutObject. The parts of a larger object are sent while the next
-part is collected, a few at a time. Nothing is visible until ``commit`` has completed the upload; a failure or ``abort``
-cancels the upload, so that the parts are removed. A process that is killed leaves an upload that only a lifecycle rule
-of the bucket removes (``AbortIncompleteMultipartUpload``).
+An object that fits into one part is sent with one PutObject. The parts of a larger object are sent while the next part
+is collected; a few parts may be in transit at the same time. Nothing is visible until ``commit`` has completed the
+upload; a failure or ``abort`` cancels the upload, which removes the parts. A process that is killed leaves behind an
+incomplete upload, which only a lifecycle rule of the bucket removes (``AbortIncompleteMultipartUpload``).
 
-The first thousand parts have equal sizes, as some servers require; then parts grow: ten thousand parts have a total
-size of 440 GiB.
+The first thousand parts have equal sizes, as some servers require. Later parts are larger, so that the maximum of ten
+thousand parts amounts to 440 GiB.
 
 Source: API of Amazon S3.
 """
@@ -36,7 +36,7 @@ _OBJECT_KEYS: Final = ("Bucket", "Key", "RequestPayer")
 
 
 def placement(settings: S3Settings) -> dict[str, Any]:
-    """Return the parameters for creating objects."""
+    """Return the request parameters for creating objects."""
     parameters: dict[str, Any] = {}
     if settings.encryption is not None:
         parameters["ServerSideEncryption"] = settings.encryption
@@ -52,8 +52,8 @@ class S3WriteStream(WriteStream):
 
     Args:
         client: sends the requests.
-        target: parameters of the new object.
-        place: the object, for messages.
+        target: request parameters that identify the new object.
+        place: name of the object, for messages.
     """
 
     def __init__(self, client: S3Client, target: dict[str, Any], place: str) -> None:

@@ -6,7 +6,7 @@
 ``s3://bucket/path``, ``s3a://…``         S3 and compatible servers
 ``gs://…``, ``gcs://…``                   Google Cloud Storage, through gcsfs
 ``az://…``, ``abfs://…``, ``abfss://…``   Azure Blob Storage, through adlfs
-``{scheme}+ddb://``, ``{scheme}+sql://``  the store of that scheme; an external store keeps the list of versions
+``{scheme}+ddb://``, ``{scheme}+sql://``  the store for that scheme; an external store keeps the list of versions
                                           (:mod:`lance_core.table.manifest_stores`)
 ========================================  ==============================================================================
 """
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 EXTERNAL_SUFFIXES: Final = ("ddb", "sql")
-"""Suffixes of the scheme, after a ``+``, for tables whose versions are in an external manifest store."""
+"""Suffixes that follow a ``+`` in the scheme, for tables whose versions are listed in an external manifest store."""
 
 _S3_SCHEMES: Final = ("s3", "s3a")
 _AZURE_SCHEMES: Final = ("abfs", "abfss")
@@ -65,7 +65,7 @@ class Place:
     Attributes:
         scheme: scheme of the objects, in lowercase; empty for a local path.
         suffix: name of the external manifest store; empty if there is none.
-        authority: bucket, container, or name of a memory store; empty for local files.
+        authority: name of the bucket, container, or memory store; empty for local files.
         path: path of the dataset in its store.
         query: query of the external manifest store.
     """
@@ -77,14 +77,14 @@ class Place:
     query: str
 
     def uri(self, path: str) -> str:
-        """Return the URI of another path in the same store, with the same scheme and suffix."""
+        """Return the URI for a path in the same store, with the same scheme and suffix."""
         if not self.scheme:
             return path
         scheme = f"{self.scheme}+{self.suffix}" if self.suffix else self.scheme
         return f"{scheme}://{self._below(path)}" + (f"?{self.query}" if self.query else "")
 
     def recorded(self, path: str) -> str:
-        """Return a path as recorded in manifests: with a canonical scheme that every reader knows."""
+        """Return a path in the form recorded in manifests, with a canonical scheme that every reader supports."""
         if self.scheme in ("", "file"):
             return path
         return f"{_recorded_scheme(self.scheme, self.authority)}://{self._below(path)}"
@@ -102,17 +102,17 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     """Parse a URI.
 
     Args:
-        uri: see the module docstring; a local path may be relative to the working directory and start with ``~``.
+        uri: see the module docstring; a local path may start with ``~`` or be relative to the working directory.
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or contains credentials.
-        UnsupportedSchemeError: there is no store for the scheme.
+        UnsupportedSchemeError: the scheme is not supported.
     """
     text = os.fspath(uri)
     if not text:
-        raise InvalidInputError(f"the path or URI {text!r} is empty")
+        raise InvalidInputError("the path or URI is empty")
     if "\0" in unquote(text):
-        raise InvalidInputError(f"the dataset URI {text!r} contains a NUL character")
+        raise InvalidInputError(f"the path or URI {text!r} must not contain a NUL character")
     require_no_credentials(text)
     scheme, suffix, query = split_external_scheme(text)
     if scheme == "":
@@ -120,18 +120,18 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
     authority, path = _authority_and_path(trimmed(text), scheme, suffix)
     if scheme == "file":
         if authority not in ("", "localhost"):
-            raise InvalidInputError(f"file URI {text!r} has a host; expected file:///path")
+            raise InvalidInputError(f"the URI {text!r} must not have a host; expected file:///path")
         path, authority = os.path.abspath(decoded(path)), ""
     elif scheme == "memory":
         path = path.strip("/") or _MEMORY_ROOT
     elif scheme in _S3_SCHEMES or scheme in FSSPEC_SCHEMES:
         if not authority:
-            raise InvalidInputError(f"the URI {text!r} has no bucket")
+            raise InvalidInputError(f"the URI {text!r} has no bucket; expected {scheme}://bucket/path")
         # abfss://container@account…/path: the store handles the account.
         path = f"{authority.partition('@')[0]}/{key_of(path)}".rstrip("/")
     else:
         raise UnsupportedSchemeError(
-            f"unsupported scheme {scheme!r} in {scheme}://…: local paths, file://, memory://, s3://, gs:// and az:// "
+            f"unsupported scheme {scheme!r} in {scheme}://…: local paths, file://, memory://, s3://, gs://, and az:// "
             "are supported",
             scheme=scheme,
         )
@@ -139,16 +139,16 @@ def place_of(uri: str | os.PathLike[str]) -> Place:
 
 
 def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None) -> tuple[ObjectStore, str]:
-    """Return the store of a URI and the path of the dataset in it.
+    """Return the store for a URI, and the path of the dataset in that store.
 
     Args:
-        uri: see the module docstring; a local path may be relative to the working directory and start with ``~``.
-        storage_options: credentials and settings of remote stores.
+        uri: see the module docstring; a local path may start with ``~`` or be relative to the working directory.
+        storage_options: credentials and settings for remote stores.
 
     Raises:
         InvalidInputError: the URI is empty or malformed, or contains credentials.
         InvalidTypeError: the storage options are not a mapping of strings to strings.
-        UnsupportedSchemeError: there is no store for the scheme.
+        UnsupportedSchemeError: the scheme is not supported.
     """
     # Checked for every store, even if the store does not use options: in another deployment, it may be remote.
     lowered_options(storage_options)
@@ -164,38 +164,38 @@ def resolve(uri: str | os.PathLike[str], storage_options: Mapping[str, str] | No
 
 
 def register_store(name: str, store: ObjectStore) -> None:
-    """Use this store for ``memory://{name}/…``, in this process only; a previous store is replaced.
+    """Register a store for ``memory://{name}/…`` in this process, replacing any previous store with the same name.
 
     Open datasets keep the store with which they were opened.
 
     Args:
-        name: text between ``memory://`` and the first slash.
-        store: the store, which receives the paths after that slash.
+        name: the text between ``memory://`` and the first slash.
+        store: the store; it receives the paths that follow the slash.
 
     Raises:
         InvalidInputError: the name is empty or contains a slash.
     """
     if not name or "/" in name:
-        raise InvalidInputError(f"invalid store name {name!r}; expected text without slashes")
+        raise InvalidInputError(f"invalid store name {name!r}; expected a non-empty name without slashes")
     with _memory_lock:
         _memory_stores[name] = store
 
 
 def unregister_store(name: str) -> None:
-    """Remove the store of ``memory://{name}/…``; the next caller that opens it gets an empty memory store."""
+    """Remove the store for ``memory://{name}/…``; the next use of the name creates an empty memory store."""
     with _memory_lock:
         _memory_stores.pop(name, None)
 
 
 def recorded_uri(uri: str, path: str | None = None) -> str:
-    """Return a root as recorded in manifests: an absolute path, or the URI of the objects.
+    """Return a root in the form recorded in manifests: an absolute path, or the URI of the objects.
 
     Args:
         uri: URI of the root.
-        path: path in the store of the URI; None for the path of the URI.
+        path: path in the store of the URI; if None, the path of the URI.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or has a part that may be secret.
+        InvalidInputError: the URI is empty or malformed, or has a part that may contain secrets.
     """
     try:
         place = place_of(uri)
@@ -203,7 +203,7 @@ def recorded_uri(uri: str, path: str | None = None) -> str:
         # Another implementation may support the scheme.
         if "?" in uri or "#" in uri:
             raise InvalidInputError(
-                f"the URI {uri.partition('?')[0].partition('#')[0]} has a query or a fragment"
+                f"the URI {uri.partition('?')[0].partition('#')[0]} must not have a query or a fragment"
             ) from None
         return uri.rstrip("/")
     return place.recorded(place.path if path is None else path)
@@ -215,7 +215,7 @@ def canonical_scheme(scheme: str) -> str:
 
 
 def require_no_credentials(uri: str) -> None:
-    """Reject a URI with a user or password before its host: URIs appear in messages and are written to manifests.
+    """Reject a URI with a user name or password, because URIs appear in messages and are written to manifests.
 
     Raises:
         InvalidInputError: the URI contains credentials; the message does not include them.
@@ -231,7 +231,7 @@ def require_no_credentials(uri: str) -> None:
 def split_external_scheme(uri: str) -> tuple[str, str, str]:
     """Return the scheme of the objects, the suffix that specifies the external manifest store, and the query.
 
-    Missing parts are empty. The query is split off only if there is a suffix.
+    Missing parts are empty strings. Without a suffix, the query is empty even if the URI contains one.
     """
     base, _, suffix = _scheme(uri).partition("+")
     if suffix not in EXTERNAL_SUFFIXES or not base:
@@ -256,7 +256,7 @@ def _authority_and_path(text: str, scheme: str, suffix: str) -> tuple[str, str]:
     if scheme in ("file", "memory"):
         return authority, re.split("[?#]", path, maxsplit=1)[0]
     if "?" in rest or "#" in rest:
-        raise InvalidInputError(f"the URI {scheme}:{rest.partition('?')[0]} has a query or a fragment")
+        raise InvalidInputError(f"the URI {scheme}:{rest.partition('?')[0]} must not have a query or a fragment")
     return authority, path
 
 

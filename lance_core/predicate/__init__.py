@@ -1,6 +1,6 @@
-"""Predicates: SQL text or an Arrow expression, converted to a mask over batches.
+"""Predicates: SQL text and Arrow expressions that select the rows of a batch.
 
 ``tokenizer`` and ``parser`` define the rules of the dialect for sqlglot; ``reading`` converts sqlglot's expressions to
-the records of ``syntax``; ``arrow_expressions`` converts Arrow expressions to the same records; ``binding`` assigns
-types and builds the evaluable tree of ``expressions``; ``predicate`` is the entry point.
+the nodes of ``syntax``; ``arrow_expressions`` converts Arrow expressions to the same nodes; ``binding`` assigns types
+and builds a tree of ``expressions``, which can be evaluated. ``predicate`` is the entry point.
 """

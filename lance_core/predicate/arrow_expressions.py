@@ -1,12 +1,13 @@
 """Arrow expressions as predicates.
 
-The content of an expression is accessible only through its serialized form: an Arrow file with one row, whose schema
-metadata list the tree in prefix order, and whose columns are the literals and the options::
+The content of an expression is accessible only through its serialized form: an Arrow file with one row. The schema
+metadata lists the nodes of the tree in prefix order; the columns contain the literals and options::
 
     call: and_kleene  call: greater  field_ref: a  literal: 0  end: greater  …  end: and_kleene
 
 An Arrow expression has the same meaning as the corresponding SQL text: NaN is ordered, and IN does not match null.
-Arrow uses stack space for every term of a chain; express tens of thousands of terms as one ``isin``, or as text.
+Arrow uses stack space for every term of a chain of operators; write a chain of tens of thousands of terms as one
+``isin`` or as SQL text.
 
 Source: ``arrow::compute::Serialize(Expression)``; expressions of pyarrow 26.
 """
@@ -49,11 +50,11 @@ def read_arrow_expression(expression: pc.Expression) -> tuple[str, Node]:
     """Parse an expression.
 
     Returns:
-        A readable text of the expression, and the records of a predicate.
+        The expression as readable text, and the syntax tree of the predicate.
 
     Raises:
         InvalidInputError: the expression is nested too deeply.
-        NotSupportedError: a function, an option, or a field given by position is not supported.
+        NotSupportedError: a function or an option is not supported, or a field is specified by its position.
     """
     try:
         _, (buffer,) = expression.__reduce__()
@@ -74,7 +75,7 @@ class _Reader:
         self._entries = _metadata_entries(content.schema)
 
     def read(self) -> Node:
-        """Build the records from the innermost call outwards."""
+        """Build the syntax tree from the innermost calls outward."""
         frames: list[list[Node]] = [[]]
         options: list[dict[str, Any]] = [{}]
         position = 0
@@ -100,12 +101,12 @@ class _Reader:
                 case "field_ref":
                     frames[-1].append(Name(text=value, path=(value,), exact=True))
                 case _:
-                    raise NotSupportedError(f"an expression with {key!r} is not supported in predicates")
+                    raise NotSupportedError(f"predicate: Arrow expressions with {key!r} are not supported")
         [node] = frames[0]
         return node
 
     def _options(self, column: int) -> dict[str, Any]:
-        """Return the options of a call; values that are lists or examples of types remain Arrow scalars."""
+        """Return the options of a call as Arrow scalars."""
         struct = self._content.column(column)[0]
         return {name: struct[name] for name in struct}
 
@@ -117,7 +118,7 @@ def _value(scalar: pa.Scalar) -> Value:
 
 
 def _in_utc(dtype: pa.DataType) -> pa.DataType:
-    """Replace the zone of a timestamp type with UTC; for the reference, it only matters that there is a zone."""
+    """Replace the time zone of a timestamp type with UTC; pylance distinguishes only types with and without a zone."""
     has_zone = pa.types.is_timestamp(dtype) and dtype.tz is not None
     return pa.timestamp(dtype.unit, "UTC") if has_zone else dtype
 
@@ -199,7 +200,7 @@ def _like(text: str, arguments: list[Node], options: dict[str, Any]) -> Node:
 
 def _matcher(text: str, arguments: list[Node], options: dict[str, Any], *, function: str) -> Node:
     if options["ignore_case"].as_py():
-        raise NotSupportedError(f"predicate: {text}: ignore_case is not supported; compare lower-case values")
+        raise NotSupportedError(f"predicate: {text}: ignore_case is not supported; compare lowercase values")
     given = (*arguments, _pattern(options))
     return Call(text=text, height=checked_height(*given), function=function, arguments=given)
 
@@ -209,7 +210,7 @@ def _function(text: str, arguments: list[Node], options: dict[str, Any], *, func
 
 
 def _metadata_entries(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Return all entries of a schema's metadata, in order; ``Schema.metadata`` keeps only one entry per key."""
+    """Return all metadata entries of a schema, in order. ``Schema.metadata`` keeps only one entry per key."""
     exported = (ctypes.c_byte * _C_SCHEMA_BYTES)()
     address = ctypes.addressof(exported)
     schema._export_to_c(address)

@@ -1,12 +1,12 @@
 """Binds a parsed predicate to a schema: resolves names to columns, and assigns types to every operation.
 
-The name of a column is matched exactly; if there is no exact match and the name is not quoted, case is ignored. Members
-of structs are always matched exactly.
+Column names are matched exactly; if there is no exact match and the name is not quoted, case is ignored. The names of
+struct members are always matched exactly.
 
-Whether a literal adopts the type of the column that it is compared with depends on the position of the comparison. A
-literal does so within the outermost AND and OR of the predicate, but not inside a NOT, an IS or another comparison,
-where both sides are converted to their common type. For example, ``g = 0.1`` finds the single-precision value nearest
-to 0.1, but ``NOT (g <> 0.1)`` does not.
+Whether a literal adopts the type of the column with which it is compared depends on the position of the comparison. In
+comparisons that are joined only by the outermost AND and OR of the predicate, the literal adopts the column's type.
+Inside a NOT, an IS, or another comparison, both sides are converted to their common type instead. For example, if ``g``
+is a single-precision column, ``g = 0.1`` finds the value nearest to 0.1, but ``NOT (g <> 0.1)`` does not.
 
 Source: predicates tested with pylance 14.0.2, which adapts literals only in these positions.
 """
@@ -75,7 +75,7 @@ __all__ = ["Binder"]
 _BOOL: Final = pa.bool_()
 
 _FEW_ITEMS: Final = 256
-"""Maximum length of a list whose constants are compared one by one with the bounds of columns."""
+"""Maximum number of constants in an IN list that are compared with the bounds of columns one by one."""
 
 
 class Binder:
@@ -85,20 +85,20 @@ class Binder:
         schema: schema of the table.
 
     Attributes:
-        paths: paths of the columns and members referenced so far; a :class:`Column` refers to them by position.
+        paths: paths of the columns and struct members referenced so far; a :class:`Column` contains an index into them.
     """
 
     def __init__(self, schema: Schema) -> None:
-        """Start without columns."""
+        """Initialize without any referenced columns."""
         self._schema = schema
         self.paths: list[tuple[str, ...]] = []
 
     @singledispatchmethod
     def bind(self, node: Node, adapts: bool = False) -> Expression:
-        """Build the expression that a record evaluates to.
+        """Convert a node of the syntax tree to an expression that can be evaluated.
 
         Args:
-            node: the record.
+            node: the node.
             adapts: whether literals in this position adopt the type of the column that they are compared with.
 
         Raises:
@@ -199,12 +199,12 @@ class Binder:
         return bind_call(node, [self.bind(argument) for argument in node.arguments])
 
     def _condition(self, node: Node, adapts: bool = False) -> Expression:
-        """Bind an operand whose value must be true, false or null."""
+        """Bind an operand whose value must be true, false, or null."""
         operand = self.bind(node, adapts)
         if pa.types.is_null(operand.dtype):
             return converted(operand, _BOOL)
         if not pa.types.is_boolean(operand.dtype):
-            raise InvalidInputError(f"predicate: {node.text} has type {operand.dtype}, expected a condition")
+            raise InvalidInputError(f"predicate: {node.text}: expected a condition, found type {operand.dtype}")
         return operand
 
     def _sides(self, node: Infix, adapts: bool) -> tuple[Expression, Expression]:
@@ -217,7 +217,7 @@ class Binder:
         return left, right
 
     def _beside(self, node: Node, other: Expression, adapts: bool) -> Expression:
-        """Bind an operand that is compared with ``other``; literals, also in sums, adopt the type of a column."""
+        """Bind an operand that is compared with ``other``; literals, even in sums, adopt the type of a column."""
         if not (adapts and isinstance(other, Column)):
             return self.bind(node)
         if isinstance(node, Value) and node.adapts:
@@ -288,7 +288,9 @@ class Binder:
 
     def _concatenation(self, node: Infix, left: Expression, right: Expression) -> Expression:
         if not (is_text(left.dtype) and is_text(right.dtype)):
-            raise NotSupportedError(f"predicate: {node.text}: only strings can be concatenated")
+            raise NotSupportedError(
+                f"predicate: {node.text}: only strings can be concatenated, found {left.dtype} and {right.dtype}"
+            )
         dtype = pa.large_string()
         operands = [converted(left, dtype), converted(right, dtype), Constant(pa.scalar("", dtype))]
         return computed(pc.binary_join_element_wise, dtype, *operands)
@@ -327,7 +329,7 @@ def _find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataTy
         if member not in members:
             project(schema, [".".join(path[: depth + 1])])
             raise InvalidInputError(
-                f"predicate: {'.'.join(path[:depth])!r} has type {dtype} and no member {member!r}",
+                f"predicate: {'.'.join(path[:depth])!r} of type {dtype} has no member {member!r}",
                 column=name.text,
             )
         dtype = struct.field(members.index(member)).type
@@ -346,7 +348,7 @@ def _top_level(schema: Schema, name: Name) -> str:
     if matches:
         return matches[0]
     if head in RESERVED_NAMES:
-        raise NotSupportedError(f"predicate: the column {head!r} cannot be used in predicates", column=head)
+        raise NotSupportedError(f"predicate: system column {head!r} cannot be used in predicates", column=head)
     project(schema, [head])
     raise InvalidInputError(f"predicate: unknown column {head!r}", column=head)
 

@@ -1,7 +1,7 @@
-"""CAST and typed literals.
+"""CAST, and typed literals such as ``date '2020-01-01'``.
 
-A cast of a column is supported if Arrow and the reference give the same result for every value. Casts of constant text
-also implement ``date '2020-01-01'`` and ``timestamp '…'``.
+A cast of a column is supported if Arrow and pylance return the same result for every value. The typed literals
+``date '2020-01-01'`` and ``timestamp '…'`` are implemented as casts of constant strings.
 
 Source: predicates tested with pylance 14.0.2.
 """
@@ -35,7 +35,6 @@ def cast_kernel(operand: Expression, node: Cast) -> Callable[[Values], Values]:
 
     Raises:
         NotSupportedError: the combination of types is not supported.
-        InvalidInputError: a constant text is not a valid value.
     """
     source, target = operand.dtype, node.target
     if isinstance(operand, Constant) and is_string(source):

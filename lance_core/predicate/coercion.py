@@ -2,11 +2,12 @@
 
 Predicates distinguish two cases:
 
-* A plain literal next to a column adopts the column's type, if its meaning is preserved (:func:`adapt`): ``i8 < 300``
-  and ``i = 1.5`` are errors, not comparisons in a wider type. ``binding`` determines where this applies.
-* Any other operands are compared in their common type (:func:`common_type`). A date compared with a timestamp is
-  midnight UTC regardless of the timestamp's zone; a timestamp without a zone is local time in the zone of the other
-  operand.
+* A plain literal that is compared with a column adopts the column's type, provided that the type can represent the
+  literal (:func:`adapt`): ``i8 < 300`` and ``i = 1.5`` are errors, not comparisons in a wider type. ``binding``
+  determines where this applies.
+* All other operands are compared in their common type (:func:`common_type`). A date that is compared with a timestamp
+  means midnight UTC, regardless of the timestamp's time zone. A timestamp without a time zone means local time in the
+  time zone of the other operand.
 
 Source: predicates tested with pylance 14.0.2.
 """
@@ -40,11 +41,11 @@ __all__ = [
 
 _UNITS: Final = ("s", "ms", "us", "ns")
 _DECIMAL: Final = pa.decimal128(20, 0)
-"""A type for every int64 and every uint64."""
+"""A type that can represent every int64 and every uint64."""
 _CONVERTED: Final = frozenset(
     dtype.id for dtype in (pa.dictionary(pa.int8(), pa.null()), pa.string_view(), pa.binary_view())
 )
-"""Maps types of columns to the types in which their values are evaluated, if they differ."""
+"""Ids of the column types whose values are evaluated in a different type."""
 
 
 def is_string(dtype: pa.DataType) -> bool:
@@ -58,7 +59,7 @@ def is_binary(dtype: pa.DataType) -> bool:
 
 
 def evaluated_type(stored: pa.DataType) -> pa.DataType:
-    """Return the type in which values of a column are evaluated, without dictionaries and views."""
+    """Return the type in which values of a column are evaluated: dictionaries and views become plain types."""
     dtype = storage_type(stored)
     if dtype.id not in _CONVERTED:
         return dtype
@@ -68,10 +69,10 @@ def evaluated_type(stored: pa.DataType) -> pa.DataType:
 
 
 def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
-    """Convert a literal to a value of a column's type; None if that is not possible.
+    """Convert a literal to a value of a column's type; return None if that is not possible.
 
     Args:
-        scalar: the literal as read: null, bool, int64, uint64, float64, string or binary.
+        scalar: the parsed literal: null, bool, int64, uint64, float64, string, or binary.
         stored: type of the column.
     """
     dtype = evaluated_type(stored)
@@ -86,9 +87,9 @@ def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
 
 
 def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
-    """Return a common type for values of all these types, found pairwise from left to right; None if there is none.
+    """Return the common type of several types, combined pairwise from left to right; None if they have none.
 
-    If there are several time zones, the result has the last one, unlike for comparisons.
+    If the types have different time zones, the result has the last one, unlike in :func:`comparison_type`.
     """
     return _known(reduce(lambda common, dtype: _common_pair(dtype, common), dtypes))
 
@@ -105,7 +106,7 @@ def range_type(operand: pa.DataType, low: pa.DataType, high: pa.DataType) -> pa.
 
 
 def _narrowed(common: pa.DataType | None, dtypes: Sequence[pa.DataType]) -> pa.DataType | None:
-    """Return the common type, with a time unit no finer than the operands need, so that dates of all years fit."""
+    """Return the common type, with a time unit no finer than the operands require, so that dates of all years fit."""
     if common != pa.timestamp("ns"):
         return _known(common)
     return pa.timestamp(_finest([*(dtype.unit for dtype in dtypes if pa.types.is_timestamp(dtype)), "ms"]))
@@ -142,9 +143,9 @@ def _common_pair(left: pa.DataType | None, right: pa.DataType | None) -> pa.Data
 
 
 def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Return the type in which arithmetic on two numbers is computed; None if it is not supported.
+    """Return the type in which arithmetic on two operands is computed; None if it is not supported.
 
-    Integers of this type wrap around on overflow.
+    Integer arithmetic wraps around on overflow.
     """
     if not (_is_number(left) and _is_number(right)):
         return None
@@ -153,10 +154,12 @@ def arithmetic_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
 
 
 def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.Scalar:
-    """Convert values to the common type; finer time units are truncated, and timestamps without a zone get a zone.
+    """Convert values to the common type.
+
+    Finer time units are truncated. Timestamps without a time zone are interpreted in the time zone of the common type.
 
     Raises:
-        pyarrow.ArrowInvalid: a value does not fit, or a time does not exist in the zone.
+        pyarrow.ArrowInvalid: a value is out of range, or a local time does not exist in the time zone.
     """
     if values.type == dtype:
         return values
@@ -167,7 +170,7 @@ def convert(values: pa.Array | pa.Scalar, dtype: pa.DataType) -> pa.Array | pa.S
 
 
 def rescaled(moment: pa.Scalar, dtype: pa.TimestampType) -> pa.Scalar:
-    """Convert a timestamp to another type, truncating toward 1970 if the unit is coarser, without shifting zones.
+    """Convert a timestamp to another type without shifting time zones; coarser units truncate toward 1970.
 
     Raises:
         pyarrow.ArrowInvalid: the timestamp is outside the range of the unit.
@@ -189,7 +192,7 @@ def _cast_or_none(scalar: pa.Scalar, dtype: pa.DataType) -> pa.Scalar | None:
 
 
 def _half_or_none(scalar: pa.Scalar) -> pa.Scalar | None:
-    """Convert a number to half precision; None if that makes it infinite or zero."""
+    """Convert a number to half precision; return None if the conversion makes it infinite or zero."""
     half = pc.cast(scalar, pa.float16(), safe=False)
     number, rounded = float(scalar.as_py()), float(half.as_py())
     return None if math.isinf(rounded) != math.isinf(number) or (rounded == 0) != (number == 0) else half
@@ -211,7 +214,7 @@ def _is_exact(dtype: pa.DataType) -> bool:
 
 
 def _scale(dtype: pa.DataType) -> int:
-    """Return the number of digits after the decimal point; negative for scales below 0."""
+    """Return the scale of a decimal type, which may be negative; 0 for other types."""
     return int(dtype.scale) if pa.types.is_decimal(dtype) else 0
 
 
@@ -240,7 +243,7 @@ def _common_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def _common_instant(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Return the finer of two dates or durations, the coarser of two timestamps, or for a mix, a type without zone."""
+    """Return the finer of two date or duration types, the coarser of two timestamp types, or ``timestamp[ns]``."""
     if pa.types.is_duration(left) and pa.types.is_duration(right):
         return pa.duration(_finest([left.unit, right.unit]))
     stamps = [dtype for dtype in (left, right) if pa.types.is_timestamp(dtype)]
@@ -260,4 +263,4 @@ _ADAPTS: Final = (
     (is_string, is_string),
     (is_binary, is_binary),
 )
-"""Maps each kind of literal to the kinds of columns whose type it can adopt."""
+"""Pairs of type tests: a kind of literal, and the kinds of columns whose type it can adopt."""

@@ -1,7 +1,7 @@
 """The bounds on columns that a predicate implies: comparisons with constants, combined with AND and OR.
 
-With the minimum and maximum of a group of rows, the bounds can rule out that any row of the group satisfies the
-predicate. Any part that is not such a comparison is treated as satisfied by every row.
+Comparing the bounds with the minimum and maximum values of a group of rows can prove that no row in the group satisfies
+the predicate. Any part of the predicate that is not such a comparison is assumed to be satisfied by every row.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "comparison_of", "condition_of", "joined", "may_match"]
 
 Bounds: TypeAlias = "tuple[pa.Array, pa.Array]"
-"""Minimum and maximum of each group of rows, (num_groups,); null if unknown."""
+"""The minimum and the maximum of each group of rows, each of shape (num_groups,); null if unknown."""
 
 FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""Maps each comparison operator to the operator with the sides exchanged."""
+"""Maps each comparison operator to the equivalent operator for exchanged operands."""
 
 
 def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_groups: int) -> NDArray[np.bool_]:
-    """Return which groups of rows may contain a row that satisfies the condition.
+    """Determine which groups of rows may contain a row that satisfies the condition.
 
     Args:
         condition: condition of a predicate; None if nothing is known about it.
-        bounds: bounds by column of the predicate; columns may be missing.
+        bounds: maps the index of a column of the predicate to its bounds; columns may be missing.
         num_groups: number of groups.
 
     Returns:
-        Shape (num_groups,); False only for groups in which no row satisfies the condition.
+        A mask of shape (num_groups,); False only for groups in which no row satisfies the condition.
     """
     if isinstance(condition, AllOf | AnyOf):
         combine = np.logical_and if isinstance(condition, AllOf) else np.logical_or
@@ -58,14 +58,14 @@ def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_gro
 
 
 def condition_of(expression: Expression) -> Condition | None:
-    """Return the bounds on columns that a condition implies; None if there are none."""
+    """Return the bounds on columns that an expression implies; None if there are none."""
     if isinstance(expression, Column):
         return Comparison(expression.index, "=", pa.scalar(True))
     return expression.condition if isinstance(expression, Computed) else None
 
 
 def comparison_of(left: Expression, operator: str, right: Expression) -> Condition | None:
-    """Return ``left operator right`` as a condition if one side is a column and the other a constant; else None."""
+    """Return ``left operator right`` as a condition, or None unless one side is a column and the other a constant."""
     if operator not in FLIPPED:
         return None
     if isinstance(left, Constant) and isinstance(right, Column) and left.dtype == right.dtype:
@@ -84,7 +84,7 @@ def joined(parts: Sequence[Condition | None], *, all_needed: bool) -> Condition 
 
 
 def _compared(condition: Comparison, least: pa.Array, greatest: pa.Array) -> pa.Array:
-    """Return whether a value within the bounds may satisfy a comparison, (num_groups,); null if unknown."""
+    """Return a mask of the groups in which a value may satisfy a comparison; null if unknown."""
     value = condition.value
     if _is_nan(value) or (pa.types.is_floating(least.type) and condition.operator != "="):
         # Bounds ignore NaN, which is greater than every number, or less than every number if its sign is negative.

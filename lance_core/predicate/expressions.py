@@ -1,6 +1,6 @@
-"""The bound expressions of a predicate: a tree of columns, constants and kernels, and the conditions that it implies.
+"""The expression tree of a bound predicate: columns, constants, and kernels, and the conditions that they imply.
 
-Values are Arrow arrays; constants are scalars, which Arrow's kernels accept together with arrays.
+Values are Arrow arrays; constants are Arrow scalars, which Arrow's kernels accept in combination with arrays.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Values: TypeAlias = Any
-"""A ``pa.Array`` or a ``pa.Scalar``."""
+"""Operands and results of kernels: a ``pa.Array`` or a ``pa.Scalar``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Comparison:
     """A comparison ``column operator value``.
 
     Attributes:
-        column: index among the predicate's columns.
-        operator: the comparison operator: ``=``, ``<``, ``<=``, ``>`` or ``>=``.
+        column: index of the column among the columns that the predicate references.
+        operator: the comparison operator: ``=``, ``<``, ``<=``, ``>``, or ``>=``.
         value: the constant, converted to the type in which both sides are compared.
     """
 
@@ -48,14 +48,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """AND; None represents a part about which nothing is known."""
+    """A conjunction of conditions; None represents a part about which nothing is known."""
 
     parts: tuple[Condition | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """OR; None represents a part about which nothing is known."""
+    """A disjunction of conditions; None represents a part about which nothing is known."""
 
     parts: tuple[Condition | None, ...]
 
@@ -68,9 +68,9 @@ class Column:
     """A column that the predicate references.
 
     Attributes:
-        index: index among the referenced columns.
-        dtype: type in which its values are evaluated.
-        stored: type of its values in the table.
+        index: index of the column among the columns that the predicate references.
+        dtype: type in which the column's values are evaluated.
+        stored: type of the column's values in the table.
     """
 
     index: int
@@ -84,7 +84,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """One value for all rows.
+    """An expression that has the same value for all rows.
 
     Attributes:
         scalar: the value.
@@ -107,11 +107,11 @@ class Computed:
     """A kernel applied to operands.
 
     Attributes:
-        kernel: accepts as many values as there are operands.
-        operands: evaluated first, from left to right.
+        kernel: function that computes the result from the values of the operands.
+        operands: the operands, which are evaluated from left to right before the kernel is called.
         dtype: type of the result.
         condition: bounds on columns that the expression implies; None if nothing is known.
-        is_cast: whether it only casts its single operand to another type.
+        is_cast: whether the expression only casts its single operand to another type.
     """
 
     kernel: Callable[..., Values]

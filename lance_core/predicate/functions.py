@@ -1,7 +1,7 @@
 """The functions that a predicate may call, and the arguments that they accept.
 
-A function is included if its results match the reference for every argument. Regular expressions, dates and rounding
-are not included, because the engines differ in the details.
+A function is supported if its results equal those of pylance for all arguments. Regular expressions, date functions,
+and rounding are not supported, because the engines differ in the details.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Function:
 
     Attributes:
         kernel: computes the function.
-        takes: type of the argument: "string" or "number".
-        gives: type of the result; None for the type of the argument.
+        takes: kind of argument that the function accepts: "string" or "number".
+        gives: type of the result; if None, the type of the argument.
     """
 
     kernel: Callable[[Values], Values]
@@ -45,7 +45,7 @@ class Function:
 
 
 def _changed_case(values: Values, ascii_kernel: Callable[[Values], Values], change: Callable[[str], str]) -> Values:
-    """Change the case; letters outside ASCII may become several (ß, SS), which Arrow's kernels do not support."""
+    """Change the case; a non-ASCII letter may become several letters (ß, SS), which Arrow's kernels do not support."""
     if pc.all(pc.string_is_ascii(values)).as_py() is not False:
         return ascii_kernel(values)
     distinct = pc.dictionary_encode(values)
@@ -94,18 +94,18 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
 _MATCHERS: Final[Mapping[str, Callable[..., Values]]] = MappingProxyType(
     {"starts_with": pc.starts_with, "ends_with": pc.ends_with, "contains": pc.match_substring}
 )
-"""Functions that search a text for a constant text."""
+"""Functions that search a string for a constant string."""
 
 _CHOICES: Final = frozenset({"coalesce", "ifnull", "nvl"})
-"""Names of the function that returns its first argument that is not null."""
+"""Names of the functions that return their first argument that is not null."""
 
 
 def bind_call(node: Call, arguments: Sequence[Expression]) -> Expression:
-    """Build the expression that a call evaluates to.
+    """Convert a function call to an expression that can be evaluated.
 
     Args:
         node: the call.
-        arguments: its bound arguments.
+        arguments: the bound arguments of the call.
 
     Raises:
         InvalidInputError: the number or the types of the arguments are wrong.

@@ -1,14 +1,16 @@
 """The operations of predicates on Arrow values.
 
-Each accepts any mix of arrays and scalars and returns a scalar if all are scalars. A null operand gives null, except
-where SQL defines otherwise: AND and OR (three-valued logic), IS [NOT] NULL / TRUE / FALSE, IS [NOT] DISTINCT FROM.
+Each operation accepts any mix of arrays and scalars, and returns a scalar if all operands are scalars. If an operand is
+null, the result is null, except where SQL defines otherwise: AND and OR (three-valued logic), IS [NOT] NULL, TRUE, or
+FALSE, and IS [NOT] DISTINCT FROM.
 
-Floating-point numbers are in the total order of IEEE 754: a NaN equals itself and is greater than every number, a NaN
-with the sign set is less than every number, and -0.0 is less than 0.0. Only if a zero is written out in the predicate
-do both zeros count as equal. Arrow's comparisons do not order NaN, so the bits are compared as integers instead.
+Floating-point numbers have the total order of IEEE 754: NaN equals itself and is greater than every number, NaN with
+the sign bit set is less than every number, and -0.0 is less than 0.0. The two zeros are equal only in a comparison with
+a zero that is written as a constant in the predicate. Arrow's comparisons do not order NaN, so the bits are compared as
+integers instead.
 
-LIKE and ILIKE become regular expressions: ``%`` matches any text, including line breaks, ``_`` matches one character,
-and a backslash escapes the character that follows it; at the end of the pattern it matches itself.
+LIKE and ILIKE are converted to regular expressions: ``%`` matches any text, including line breaks, ``_`` matches one
+character, and a backslash escapes the character that follows it. A backslash at the end of the pattern matches itself.
 
 Source: predicates tested with pylance 14.0.2.
 """
@@ -48,7 +50,7 @@ _INTEGERS: Final = {
     32: (np.int32, 2**31 - 1, pa.int32()),
     64: (np.int64, 2**63 - 1, pa.int64()),
 }
-"""Maps a number of bits to the integers of that width: numpy's type, the maximum, and Arrow's type."""
+"""Maps a width in bits to the signed integers of that width: NumPy type, maximum, and Arrow type."""
 
 _WILDCARDS: Final = {"%": ".*", "_": "."}
 _PATTERN_PART: Final = re.compile(r"\\(.)|(.)", re.DOTALL)
@@ -71,7 +73,7 @@ def any_of(*values: Values) -> Values:
 
 
 def compare_floats(comparison: Callable[[Values, Values], Values], *, joins_zeros: bool) -> Callable[..., Values]:
-    """Return a comparison of floating-point numbers in their total order."""
+    """Wrap a comparison so that it compares floating-point numbers by their total order."""
 
     def compare(left: Values, right: Values) -> Values:
         return comparison(order_keys(left, joins_zeros=joins_zeros), order_keys(right, joins_zeros=joins_zeros))
@@ -80,7 +82,7 @@ def compare_floats(comparison: Callable[[Values, Values], Values], *, joins_zero
 
 
 def in_single(kernel: Callable[..., Values]) -> Callable[..., Values]:
-    """Wrap a kernel to compute half-precision numbers in single precision, because Arrow does not support them."""
+    """Wrap a kernel that does not support half precision, so that it computes in single precision."""
 
     def compute(*values: Values) -> Values:
         if not pa.types.is_float16(values[0].type):
@@ -92,7 +94,7 @@ def in_single(kernel: Callable[..., Values]) -> Callable[..., Values]:
 
 
 def is_member(items: pa.Array, *, negated: bool) -> Callable[[Values], Values]:
-    """Return a [NOT] IN test for constants: null if no item is equal and the value or an item is null."""
+    """Return a test of [NOT] IN for constant items; its result is null if no item matches and an operand is null."""
     has_null = bool(items.null_count)
     known = _keys(items.drop_null()).unique()
 
@@ -106,7 +108,7 @@ def is_member(items: pa.Array, *, negated: bool) -> Callable[[Values], Values]:
 
 
 def _keys(values: Values) -> Values:
-    """Return lookup keys for values; floating-point numbers use their order keys, so that NaN is found."""
+    """Return lookup keys for values; those of floating-point numbers are their order keys, so that NaN is found."""
     return order_keys(values, joins_zeros=True) if pa.types.is_floating(values.type) else values
 
 
@@ -180,14 +182,14 @@ TESTS: Final[Mapping[str, Callable[[Values], Values]]] = MappingProxyType(
 
 
 def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array | pa.Scalar:
-    """Return integers with the same order as the numbers; nulls are kept.
+    """Convert floating-point numbers to integers with the same order; nulls are kept.
 
     Args:
-        values: values of type float16, float32 or float64.
+        values: values of type float16, float32, or float64.
         joins_zeros: whether both zeros get the same key.
 
     Returns:
-        New integers of the same width.
+        New integers with the same width as the values.
     """
     if isinstance(values, pa.Scalar):
         return order_keys(pa.array([values.as_py()], values.type), joins_zeros=joins_zeros)[0]
@@ -203,7 +205,7 @@ def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array |
 
 
 def like(pattern: str | None, *, ignores_case: bool) -> Callable[[Values], Values]:
-    """Return a function that matches strings against a pattern; its result is null for a null pattern."""
+    """Return a function that matches strings against a pattern; if the pattern is null, its result is null."""
     if pattern is None:
         return _unknown
     expression = _PATTERN_PART.sub(_translated, pattern)

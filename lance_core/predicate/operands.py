@@ -1,4 +1,4 @@
-"""Requirements of operations on their operands."""
+"""Checks and conversions of operands."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def converted(operand: Expression, dtype: pa.DataType) -> Expression:
 
 
 def is_text(dtype: pa.DataType) -> bool:
-    """Return whether values of a type are strings or only nulls."""
+    """Return whether a type is a string type or the null type."""
     return is_string(dtype) or bool(pa.types.is_null(dtype))
 
 
 def text_type(dtype: pa.DataType) -> pa.DataType:
-    """Return the string type used for matching."""
+    """Return the string type in which values are matched: ``string`` for the null type, otherwise the type itself."""
     return pa.string() if pa.types.is_null(dtype) else dtype
 
 
@@ -46,15 +46,20 @@ def mismatch(node: Node, *operands: Expression) -> InvalidInputError:
 def without_casts(
     operand: Expression, others: Sequence[Expression], dtype: pa.DataType | None
 ) -> tuple[Expression, Sequence[Expression], pa.DataType | None]:
-    """Convert an operand to the common type of a comparison.
+    """Remove casts between timestamp types from an operand that is compared with constants.
 
-    Between timestamps, casts of operands that are compared with constants are omitted, including casts to the common
-    type: the constants are converted to the type of the cast's operand instead, regardless of the zones.
+    Instead, the constants are converted to the type of the operand without the casts, regardless of time zones. The
+    operand is not cast to the common type of the comparison either. Other comparisons are left unchanged.
 
-    Source: predicates tested with pylance 14.0.2, and its plans.
+    Source: predicates tested with pylance 14.0.2, and its query plans.
+
+    Args:
+        operand: the operand.
+        others: the operands with which it is compared.
+        dtype: the type of the comparison; None if there is none.
 
     Returns:
-        The operand, the others, and the type in which they are compared.
+        The operand, the other operands, and the type in which they are compared.
     """
     if dtype is None or isinstance(operand, Constant) or not pa.types.is_timestamp(dtype):
         return operand, others, dtype

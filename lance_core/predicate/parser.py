@@ -1,6 +1,6 @@
-"""The grammar of predicates: sqlglot's parser with the reference's operator precedence.
+"""The grammar of predicates: sqlglot's parser with the operator precedence of pylance.
 
-From loosest to tightest; operators on the same line are evaluated from left to right::
+The operators, from lowest to highest precedence; operators on the same line are evaluated from left to right::
 
     OR
     AND
@@ -12,15 +12,15 @@ From loosest to tightest; operators on the same line are evaluated from left to 
     * / % ||   -x
     x::type
 
-So ``a = b IS NULL`` means ``(a = b) IS NULL``, and ``NOT a = b`` means ``NOT (a = b)``. The operand after DISTINCT FROM
-extends as far as possible: ``a IS DISTINCT FROM b AND c`` means ``a IS DISTINCT FROM (b AND c)``.
+Thus, ``a = b IS NULL`` means ``(a = b) IS NULL``, and ``NOT a = b`` means ``NOT (a = b)``. The operand that follows
+DISTINCT FROM extends as far as possible: ``a IS DISTINCT FROM b AND c`` means ``a IS DISTINCT FROM (b AND c)``.
 
-sqlglot's own precedence differs (``a = b IS NULL`` is ``a = (b IS NULL)`` there), so one loop over a table of
-precedences replaces it. sqlglot parses names, values, calls and types; its tables are reduced to what predicates
-support, so that other SQL is never misread as a predicate.
+The precedence of operators in sqlglot differs: there, ``a = b IS NULL`` means ``a = (b IS NULL)``. It is replaced by a
+loop over a table of precedences. sqlglot parses names, values, calls, and types; its tables are reduced to the syntax
+that predicates support, so that other SQL is never misread as a predicate.
 
-Source: predicates tested with pylance 14.0.2, which stops where the text is no longer valid and accepts the part before
-that; in this library, such a text is an error.
+Source: predicates tested with pylance 14.0.2, which ignores the rest of a text after the first invalid token; this
+library reports an error instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["SPAN", "parse_tree"]
 
 SPAN: Final = "span"
-"""Key in the metadata of an expression for the range of text from which it was parsed: (start, stop)."""
+"""Metadata key of an expression for the range of text from which it was parsed: (start, stop)."""
 
 _OR, _AND, _NOT, _IS, _LIKE, _COMPARE, _ADD, _MULTIPLY, _CAST = 5, 10, 15, 17, 19, 20, 30, 40, 50
 
@@ -80,13 +80,13 @@ _COLUMNS: Final = _CALLABLE | {TokenType.IDENTIFIER, TokenType.ALIAS}
 
 
 def parse_tree(text: str) -> exp.Expr:
-    """Parse a predicate to a sqlglot expression; its operands have their :data:`SPAN`.
+    """Parse a predicate to a sqlglot expression, in which every operand records its :data:`SPAN`.
 
     The operand of a prefix NOT is in parentheses, which distinguishes it from ``x NOT IN …`` and similar operators.
 
     Raises:
         InvalidInputError: the text cannot be parsed, or is nested too deeply.
-        NotSupportedError: predicates do not support a part of the SQL.
+        NotSupportedError: the text contains SQL that predicates do not support.
     """
     [tree] = _PredicateParser().parse_into(exp.Condition, tokenize(text), text)
     return cast("exp.Expr", tree)  # the parser either returns an expression or raises an error
@@ -169,9 +169,9 @@ class _PredicateParser(Parser):
             if called is not None:
                 return called
         if token in _OTHER_SQL:
-            raise NotSupportedError(f"predicate {self.sql!r}: {self._curr.text.upper()} is not supported in predicates")
+            raise NotSupportedError(f"predicate {self.sql!r}: {self._curr.text.upper()} is not supported")
         this = self._parse_column() if token in _COLUMNS else self._parse_primary()
-        return this or self._unexpected("a column, a value or '('")
+        return this or self._unexpected("a column, a value, or '('")
 
     def _parse_called(self) -> exp.Expr | None:
         """Parse a typed literal or a call; None if there is neither."""
@@ -228,7 +228,7 @@ class _PredicateParser(Parser):
             other = self._parse_disjunction()
             return (exp.NullSafeEQ if negated else exp.NullSafeNEQ)(this=this, expression=other)
         if self._curr.token_type not in (TokenType.NULL, TokenType.TRUE, TokenType.FALSE):
-            self._unexpected("NULL, TRUE, FALSE or DISTINCT FROM")
+            self._unexpected("NULL, TRUE, FALSE, or DISTINCT FROM")
         test = exp.Is(this=this, expression=self._parse_primary())
         return exp.Not(this=test) if negated else test
 
@@ -274,7 +274,7 @@ class _PredicateParser(Parser):
     ) -> exp.Expr | None:
         # sqlglot accepts any token only after a dot.
         if any_token and self._curr.token_type not in NAMES:
-            self._unexpected("the name of a member")
+            self._unexpected("the name of a struct member")
         return self._parse_id_var(any_token)
 
     def _parse_type_size(self) -> exp.DataTypeParam:

@@ -1,7 +1,7 @@
 """Predicate: selects the rows of a batch for which a condition is true.
 
-A row for which the condition is null is not selected. How nulls propagate through comparisons, AND and OR is defined
-in ``kernels.py``.
+A row for which the condition is null is not selected. For the propagation of nulls through comparisons, AND, and OR,
+see :mod:`lance_core.predicate.kernels`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["Predicate"]
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """A condition over the columns of a table, checked against its schema.
+    """A condition on the columns of a table, bound to the table's schema.
 
     Attributes:
-        text: the text as given; for an Arrow expression, its text form.
-        wanted: the fields that the predicate needs, with the table's field ids; without fields if it is constant.
+        text: the SQL text as given, or the text form of an Arrow expression.
+        wanted: the fields that the predicate needs, with the table's field ids; empty if the predicate is constant.
         field_ids: ids of the referenced fields; conditions refer to them by their positions in this list.
     """
 
@@ -58,8 +58,8 @@ class Predicate:
         Raises:
             InvalidInputError: the predicate cannot be parsed, refers to an unknown column, mixes incompatible types, or
                 is not a condition.
-            InvalidTypeError: the predicate is neither text nor an Arrow expression.
-            NotSupportedError: a part of the predicate is not supported; the message contains that part.
+            InvalidTypeError: the predicate is neither a string nor an Arrow expression.
+            NotSupportedError: part of the predicate is not supported; the message contains that part.
         """
         if isinstance(condition, str):
             # sqlglot is a large package, so it is loaded only by the first predicate.
@@ -82,22 +82,25 @@ class Predicate:
             # Constants are evaluated during binding.
             raise InvalidInputError(f"the predicate {_shown(text)} cannot be evaluated: {error}") from error
         if not pa.types.is_boolean(expression.dtype):
-            raise InvalidInputError(f"the predicate {_shown(text)} has type {expression.dtype}, expected a condition")
+            raise InvalidInputError(f"predicate {_shown(text)}: expected a condition, found type {expression.dtype}")
         wanted, paths = project(schema, _outermost(binder.paths)), tuple(binder.paths)
         return cls(text, wanted, tuple(_named(wanted, path).id for path in paths), paths, expression)
 
     @property
     def constant(self) -> bool | None:
-        """The constant value, if the predicate does not depend on the row; None otherwise."""
+        """The value of a predicate that is the same for all rows; None if it depends on the row."""
         return bool(self._expression.scalar.as_py()) if isinstance(self._expression, Constant) else None
 
     @property
     def condition(self) -> Condition | None:
-        """The bounds on columns that the predicate implies, by index in :attr:`field_ids`; None if there are none."""
+        """The bounds on columns that the predicate implies; None if there are none.
+
+        Columns are specified by their index in :attr:`field_ids`.
+        """
         return condition_of(self._expression)
 
     def matches(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows that satisfy the predicate, without those for which its value is null.
+        """Return a mask of the rows for which the predicate is true. Rows for which it is null are not selected.
 
         Args:
             batch: a batch with at least the columns of ``wanted``.
@@ -106,7 +109,7 @@ class Predicate:
             A new mask of shape (num_rows,).
 
         Raises:
-            InvalidInputError: an operation has no value for a row, such as a division by zero.
+            InvalidInputError: the predicate cannot be evaluated for a row, for example because of a division by zero.
         """
         try:
             result = self._expression.evaluate([_column(batch, path) for path in self._paths])

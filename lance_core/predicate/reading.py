@@ -1,7 +1,7 @@
-"""Reads a predicate: converts sqlglot's expressions to the records of ``syntax``.
+"""Parses a predicate, and converts sqlglot's expressions to the nodes of ``syntax``.
 
-sqlglot splits the text (``tokenizer``) and builds the tree (``parser``); this module converts every supported
-expression class to its record, using a table. All other classes are rejected.
+sqlglot splits the text into tokens (``tokenizer``) and builds a tree (``parser``). This module uses a table to convert
+each supported expression class to the corresponding node. All other classes are rejected.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OPERATORS: Final[dict[type[exp.Expr], str]] = {
 _CONSTANTS: Final[Mapping[str, pa.Scalar]] = MappingProxyType(
     {"TRUE": pa.scalar(True), "FALSE": pa.scalar(False), "NULL": pa.scalar(None)}
 )
-"""Keywords that represent a value."""
+"""Maps keywords to the constants that they represent."""
 
 _INT64: Final = range(-(2**63), 2**63)
 _UINT64: Final = range(2**64)
@@ -71,7 +71,7 @@ def parse(text: str) -> Node:
 
     Raises:
         InvalidInputError: the text cannot be parsed, or is nested too deeply.
-        NotSupportedError: predicates do not support a part of the SQL.
+        NotSupportedError: the text contains SQL that predicates do not support.
     """
     try:
         return _Reader(text).read(parse_tree(text))
@@ -80,7 +80,7 @@ def parse(text: str) -> Node:
 
 
 class _Reader:
-    """Converts the expressions of one text to records."""
+    """Converts the expressions of one text to nodes of ``syntax``."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -88,7 +88,7 @@ class _Reader:
         self._calls = 0
 
     def read(self, tree: exp.Expr) -> Node:
-        """Convert an expression to its record."""
+        """Convert an expression to a node."""
         while isinstance(tree, exp.Paren):
             tree = tree.this
         convert = _CONVERTERS.get(type(tree))
@@ -120,7 +120,7 @@ class _Reader:
     def _bracketed(self, tree: exp.Bracket) -> exp.Literal:
         [*others, member] = tree.expressions
         if others or not isinstance(member, exp.Literal) or not member.is_string:
-            raise NotSupportedError(f"predicate {self._text!r}: only names of struct members are supported in []")
+            raise NotSupportedError(f"predicate {self._text!r}: only names of struct members are supported in brackets")
         return member
 
     def literal(self, tree: exp.Literal) -> Node:
@@ -133,11 +133,11 @@ class _Reader:
         return Value(text=self.text(tree), scalar=pa.scalar(bytes.fromhex(tree.this), pa.binary()))
 
     def constant(self, tree: exp.Expr) -> Node:
-        """Convert TRUE, FALSE or NULL."""
+        """Convert TRUE, FALSE, or NULL."""
         return Value(text=self.text(tree), scalar=_CONSTANTS[_word(tree)])
 
     def logical(self, tree: exp.Expr) -> Node:
-        """Convert a chain of AND or of OR, which nests to the left and may have any length."""
+        """Convert a chain of ANDs or a chain of ORs, which is nested to the left and may have any length."""
         chain = type(tree)
         operands = []
         below = tree
@@ -149,7 +149,7 @@ class _Reader:
         return Logical(text=self.text(tree), height=height, operator=_OPERATORS[chain], operands=nodes)
 
     def infix(self, tree: exp.Expr) -> Node:
-        """Convert two operands and an operator."""
+        """Convert a binary operation."""
         left, right = self.read(tree.this), self.read(tree.args["expression"])
         height = checked_height(left, right)
         return Infix(text=self.text(tree), height=height, operator=_OPERATORS[type(tree)], left=left, right=right)
@@ -162,7 +162,7 @@ class _Reader:
         return Negation(text=self.text(tree), height=checked_height(operand), operand=operand)
 
     def inversion(self, tree: exp.Not) -> Node:
-        """Convert NOT x, or x NOT IN … and similar operators."""
+        """Convert ``NOT x``, or an operator such as ``x NOT IN …``."""
         negatable = _NEGATABLE.get(type(tree.this))
         if negatable is not None:
             return negatable(self, tree.this, self.text(tree), negated=True)
@@ -170,7 +170,7 @@ class _Reader:
         return Not(text=self.text(tree), height=checked_height(operand), operand=operand)
 
     def test(self, tree: exp.Expr, text: str, *, negated: bool) -> Node:
-        """Convert IS [NOT] NULL, TRUE or FALSE."""
+        """Convert IS [NOT] NULL, TRUE, or FALSE."""
         operand = self.read(tree.this)
         height = checked_height(operand)
         return Test(text=text, height=height, operand=operand, what=_word(tree.expression), negated=negated)
@@ -201,11 +201,11 @@ class _Reader:
         )
 
     def positive(self, tree: exp.Expr) -> Node:
-        """Convert IS, IN, BETWEEN or LIKE without a NOT."""
+        """Convert IS, IN, BETWEEN, or LIKE without NOT."""
         return _NEGATABLE[type(tree)](self, tree, self.text(tree), negated=False)
 
     def cast(self, tree: exp.Cast) -> Node:
-        """Convert CAST, ``::`` or a typed literal."""
+        """Convert CAST, ``::``, or a typed literal."""
         # The reference parses function arguments with a different parser, which has different defaults.
         target = type_of(tree.to, default_unit="ns" if self._calls else "us")
         if target is None:

@@ -1,7 +1,7 @@
-"""The syntax tree of a predicate, before it is bound to a schema: records only.
+"""The syntax tree of a predicate, before it is bound to a schema.
 
-Every record keeps the text that it was parsed from, for error messages, and its height, so that no tree becomes too
-deep to walk.
+Every node stores the text from which it was parsed, for error messages, and its height, which limits the depth of the
+tree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 MAX_HEIGHT: Final = 64
-"""Maximum nesting depth of parentheses and operators; chains of AND or OR may have any length. 50 in the reference."""
+"""Maximum nesting depth of parentheses and operators; 50 in pylance. Chains of AND or OR may have any length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class _Base:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name(_Base):
-    """A column or a member of a column.
+    """A column or a struct member of a column.
 
     Attributes:
-        path: path from the column down to the member.
-        exact: whether the column's name was quoted, so that its case is significant.
+        path: names from the column down to the member.
+        exact: whether the column's name is case-sensitive because it was quoted.
     """
 
     path: tuple[str, ...]
@@ -61,7 +61,7 @@ class Value(_Base):
 
     Attributes:
         scalar: the value.
-        adapts: whether it adopts the type of the column that it is compared with, as plain literals do.
+        adapts: whether the constant, like a plain literal, adopts the type of the column with which it is compared.
     """
 
     scalar: pa.Scalar
@@ -70,7 +70,7 @@ class Value(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logical(_Base):
-    """A chain of AND or of OR.
+    """A chain of ANDs or a chain of ORs.
 
     Attributes:
         operator: "AND" or "OR".
@@ -100,7 +100,7 @@ class Infix(_Base):
     """A comparison, an arithmetic operation, or ``||``.
 
     Attributes:
-        operator: "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "DISTINCT" or "NOT DISTINCT".
+        operator: "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "||", "DISTINCT", or "NOT DISTINCT".
     """
 
     operator: str
@@ -110,10 +110,10 @@ class Infix(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Test(_Base):
-    """IS [NOT] NULL, TRUE or FALSE.
+    """IS [NOT] NULL, TRUE, or FALSE.
 
     Attributes:
-        what: "NULL", "TRUE" or "FALSE".
+        what: "NULL", "TRUE", or "FALSE".
     """
 
     __test__ = False  # the name is SQL's; pytest must not collect it
@@ -176,7 +176,7 @@ Node: TypeAlias = Name | Value | Logical | Not | Negation | Infix | Test | Membe
 
 
 def checked_height(*below: Node) -> int:
-    """Return the height of a record with these children.
+    """Return the height of a node with the given children.
 
     Raises:
         InvalidInputError: the height would exceed the limit.

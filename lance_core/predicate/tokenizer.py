@@ -1,18 +1,19 @@
 """The tokens of a predicate: sqlglot's tokenizer with the rules of the dialect.
 
 ========  ==================================================================
-name      letters, digits and ``_ @ # $``, not starting with a digit
+name      letters, digits, and ``_ @ # $``, not starting with a digit
 quoted    a name between backticks; a doubled backtick means one backtick
-string    text between single or double quotes; a doubled quote means one
+string    text between single or double quotes; a doubled quote means one quote
 bytes     ``X'6162'``: hexadecimal digits
 number    ``1``, ``1.5``, ``.5``, ``1e-3``
 symbol    operators, brackets, commas
 ========  ==================================================================
 
-Comments (``-- …`` to the end of the line, ``/* … */``) count as whitespace. A backslash has no special meaning in a
+Comments (``-- …`` to the end of the line, and ``/* … */``) count as whitespace. A backslash has no special meaning in a
 string.
-sqlglot treats unknown characters as names and unterminated comments as comments, and skips other text that is not valid
-SQL, so its tokens, and the text between them, are checked here.
+
+sqlglot treats unknown characters as names, accepts unterminated comments, and skips other text that is not valid SQL.
+Therefore, this module checks its tokens and the text between them.
 
 Source: predicates tested with pylance 14.0.2; sqlglot 30.
 """
@@ -54,7 +55,7 @@ TYPE_WORDS: Final[Mapping[str, TokenType]] = MappingProxyType(
         "NUMERIC": TokenType.DECIMAL,
     }
 )
-"""The first words of types."""
+"""Maps the first word of each type name to its token type."""
 
 _WORDS: Final = {
     word: TokenType[word]
@@ -64,7 +65,7 @@ _WORDS: Final = {
     )
 }
 NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ALIAS, *TYPE_WORDS.values(), *_WORDS.values()})
-"""Tokens that can be the name of a struct member: any word."""
+"""Types of the tokens that can be the name of a struct member: all words."""
 
 _SYMBOLS: Final = {
     "==": TokenType.EQ,
@@ -78,7 +79,7 @@ _SYMBOLS: Final = {
 
 
 class _PredicateTokenizer(Tokenizer):
-    """Recognizes only the words and symbols of predicates; everything else is a name or unknown."""
+    """A tokenizer that recognizes only the keywords and symbols of predicates."""
 
     SINGLE_TOKENS: ClassVar = {
         **{symbol: Tokenizer.SINGLE_TOKENS[symbol] for symbol in "()[],.-=<>+*/%"},
@@ -97,7 +98,7 @@ def tokenize(text: str) -> list[Token]:
     """Split a predicate into tokens.
 
     Raises:
-        InvalidInputError: a character does not start a token, or a quote or comment is not closed.
+        InvalidInputError: a character cannot start a token, or a quote or comment is not closed.
     """
     tokenizer = _PredicateTokenizer()
     try:
@@ -115,7 +116,7 @@ def tokenize(text: str) -> list[Token]:
 
 
 def syntax_error(text: str, position: int, reason: str) -> InvalidInputError:
-    """Return the error for a predicate that cannot be parsed, with the position."""
+    """Return the error for a predicate that cannot be parsed at a position."""
     shown = text if len(text) <= 200 else f"{text[max(position - 80, 0) : position + 80]} …"
     return InvalidInputError(
         f"the predicate {shown!r} cannot be parsed at character {position + 1}: {reason}", position=position
@@ -136,7 +137,7 @@ def _check_space(text: str, start: int, stop: int, line_end: str) -> None:
 
 
 def _check(token: Token, text: str, *, before: int) -> None:
-    """Check that a token is valid for its kind. Keywords keep their spelling, because they may also be names."""
+    """Check that a token is valid for its kind, and restore its spelling, because keywords may also be names."""
     kind = token.token_type
     written = text[token.start : token.end + 1]
     if kind in (TokenType.STRING, TokenType.IDENTIFIER):

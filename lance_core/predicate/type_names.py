@@ -1,4 +1,4 @@
-"""The type names in predicates, in CAST and before a quoted literal: converts sqlglot's types to Arrow's.
+"""Converts the type names of CAST and typed literals from sqlglot's types to Arrow's.
 
 Source: the list that pylance 14.0.2 reports for an unknown type.
 """
@@ -42,7 +42,7 @@ def type_of(written: exp.Expr, *, default_unit: str = "us") -> pa.DataType | Non
 
     Args:
         written: the type name.
-        default_unit: the unit of a timestamp without ``(n)``.
+        default_unit: the unit of a timestamp type without ``(n)``.
     """
     if not isinstance(written, exp.DataType):
         return None

@@ -1,4 +1,4 @@
-"""BlobRows: selected rows of a blob column, and the locations of their values."""
+"""BlobRows: selects rows of a version, and finds the locations of their values in a blob column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
 
 
 class BlobRows:
-    """Selected rows, as fragments and physical positions."""
+    """The selected rows of a version, stored as fragments and physical positions."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class BlobRows:
 
     @classmethod
     def of(cls, view: TableView, ids: Any = None, addresses: Any = None, indices: Any = None) -> BlobRows:
-        """Select rows of a version; exactly one of ``ids``, ``addresses`` and ``indices`` must be given.
+        """Select rows of a version; exactly one of ``ids``, ``addresses``, and ``indices`` must be given.
 
         Args:
             view: the version.
@@ -54,8 +54,8 @@ class BlobRows:
             indices: positions among the rows that are not deleted.
 
         Raises:
-            InvalidInputError: rows are not selected in exactly one way, or a row does not exist.
-            NotSupportedError: an address is that of a deleted row.
+            InvalidInputError: none or several of the three arguments are given, or a row does not exist.
+            NotSupportedError: the row at one of the addresses is deleted.
         """
         if sum(given is not None for given in (ids, addresses, indices)) != 1:
             raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
@@ -94,9 +94,12 @@ class BlobRows:
             if index is None:
                 raise RowOutOfRangeError(f"row address {int(wanted[here][0])}: fragment {fragment_id} does not exist")
             if int(positions[here].max()) >= source.fragments[index].physical_rows:
-                raise RowOutOfRangeError(f"fragment {fragment_id} has no row {int(positions[here].max())}")
+                raise RowOutOfRangeError(
+                    f"fragment {fragment_id} has {source.fragments[index].physical_rows} rows, but row "
+                    f"{int(positions[here].max())} was requested"
+                )
             if bool(np.isin(positions[here], readers[index].deleted_rows()).any()):
-                raise NotSupportedError(f"a selected row of fragment {fragment_id} is deleted")
+                raise NotSupportedError(f"the selection includes a deleted row of fragment {fragment_id}")
             owners[here] = index
         return cls(source, readers, owners, positions)
 
@@ -106,7 +109,7 @@ class BlobRows:
         wanted = project(schema, [column])
         leaf = schema.find(column)
         if leaf is None or not leaf.is_blob:
-            raise InvalidInputError(f"the column {column!r} is not a blob column", column=column)
+            raise InvalidInputError(f"column {column!r} is not a blob column", column=column)
         found: list[tuple[int, BlobPlace | None]] = [(0, None)] * len(self._positions)
         for owner in np.unique(self._owners).tolist():
             rows = np.flatnonzero(self._owners == owner)
@@ -120,7 +123,7 @@ class BlobRows:
 
 
 def _member(array: pa.Array, path: str, top: str) -> pa.Array:
-    """Return the member at a path, with nulls of its parent structs applied."""
+    """Return the struct member at a path, which is null where one of its parents is null."""
     rest = path[len(top) + 1 :]
     while rest:
         names = [member.name for member in array.type]

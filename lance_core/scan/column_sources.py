@@ -1,8 +1,8 @@
-"""The sources of a fragment's columns: its data files, or none.
+"""Determines in which data files of a fragment the parts of a column are stored.
 
-A top-level field may be stored in a single file; split over several files, if fields of a struct were added later; or
-missing entirely or partly, if rows were appended without a nullable column or a column was added without values.
-Missing values are read as null.
+A top-level field may be stored in a single file. It may be split across several files, if members of a struct were
+added later. It may also be missing entirely or partly, if rows were appended without a nullable column or a column was
+added without values. Missing values are read as null.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ColumnSources:
 
     Attributes:
         wanted: the projected schema.
-        files: maps each data file to the part of the schema to read from it; files without any part are omitted.
+        files: each data file with the part of the schema to read from it; files without such a part are omitted.
     """
 
     wanted: Schema
@@ -46,12 +46,12 @@ class ColumnSources:
         Args:
             wanted: the projected schema.
             files: the data files of the fragment.
-            table: the whole schema. If given, a struct or list of which no wanted leaf is stored is read through a
-                different leaf, which records the nulls and lengths. Otherwise, it is read as null.
+            table: the whole schema, or None. If given, a struct or list none of whose wanted leaves is stored is read
+                through another of its leaves, which records the nulls and lengths. If None, it is read as null.
 
         Raises:
-            CorruptDataError: a field is stored in two files, or a field that is not nullable in none.
-            NotSupportedError: a file stores a field in a way that does not match the schema.
+            CorruptDataError: a field is stored in two files, or a non-nullable field is missing from all files.
+            NotSupportedError: a file stores a field in a form that does not match the schema.
         """
         leaves = wanted.leaves()
         leaf_ids = {leaf.id for leaf in leaves}
@@ -73,7 +73,7 @@ class ColumnSources:
         for top in wanted.fields:
             missing = next((leaf for leaf in top.leaves() if leaf.id not in found and not leaf.nullable), None)
             if missing is not None and not top.nullable:
-                raise CorruptDataError(f"no data file has the required field {missing.name!r} (id {missing.id})")
+                raise CorruptDataError(f"no data file has the non-nullable field {missing.name!r} (id {missing.id})")
         return cls(wanted, tuple(sources))
 
 
@@ -82,14 +82,14 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
 
     Args:
         field: the projected field.
-        parts: the part of the column in each file: the pruned field and its array.
-        num_rows: number of rows of the column.
+        parts: for each file that contains a part of the column, the pruned field and the array read from that file.
+        num_rows: number of rows in the column.
 
     Returns:
         An array of ``arrow_type(field)``.
 
     Raises:
-        NotSupportedError: a list is split over files, or a map or fixed-size list is split or partly missing.
+        NotSupportedError: a list is split across files, or a map or fixed-size list is split or partly missing.
     """
     if not parts:
         return pa.nulls(num_rows, arrow_type(field))
@@ -104,7 +104,8 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
         return with_items(array, item, arrow_type(field))
     if not field.is_struct or field.is_packed:
         raise NotSupportedError(
-            f"field {field.name!r} of type {field.logical_type!r} is split across several data files or partly missing"
+            f"field {field.name!r} of type {field.logical_type!r} is split across several data files or partly "
+            "missing, which is not supported for this type"
         )
     children = []
     for child in field.children:
@@ -122,7 +123,7 @@ def assemble_column(field: Field, parts: Sequence[tuple[Field, pa.Array]], num_r
 
 
 def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[int]:
-    """Return the leaves to read for structs and lists of which no wanted leaf, but a different leaf, is stored."""
+    """Return a stored leaf for each struct or list that has stored leaves, none of which is wanted."""
     stored = {field_id for file in files for field_id in file.columns()}
     whole = {node.id: node for node in table.walk()}
     witnesses: set[int] = set()
@@ -137,8 +138,8 @@ def _witnesses(wanted: Schema, table: Schema, files: Sequence[DataFile]) -> set[
 def _stored_otherwise(file: DataFile, node: Field) -> NotSupportedError:
     # If the columns were read as null, existing values would be lost.
     return NotSupportedError(
-        f"data file {file.path} has a column for field {node.name!r} (id {node.id}) of type {node.logical_type!r}, "
-        "but in the schema the field is not stored as a single column",
+        f"data file {file.path} stores field {node.name!r} (id {node.id}) of type {node.logical_type!r} as a single "
+        "column, but the schema requires one column per leaf",
         path=file.path,
         field=node.id,
     )

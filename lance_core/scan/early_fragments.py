@@ -1,7 +1,7 @@
-"""Fragments of early releases, whose manifests record no row counts or wrong ones.
+"""Row counts for fragments written by early releases, whose manifests record no row counts or wrong ones.
 
-Every data file contains the row count, so one file per fragment is opened. A commit based on such a version records the
-counts.
+Every data file contains the row count, so only one file of each fragment is opened. A commit based on such a version
+records the correct counts.
 
 Source: manifests of pylance 0.4 to 0.8.0 (:mod:`~lance_core.table.old_writers`); behavior of pylance 14.0.2.
 """
@@ -29,12 +29,12 @@ _READER_THREADS: Final = 16
 
 
 def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTotals | None = None) -> Manifest:
-    """Return the manifest with the row counts of every fragment; the unchanged manifest if it records all of them.
+    """Return the manifest with the row counts of all fragments; if it already records them, it is returned unchanged.
 
     Args:
         manifest: manifest of the version.
-        locator: locates its files.
-        totals: the totals of the manifest, if the caller has them.
+        locator: locates the files of the version.
+        totals: the totals of the manifest, if already computed.
 
     Raises:
         NotFoundError: a data file is missing.
@@ -59,9 +59,9 @@ def uncounted_fragments(message: pb_table.Manifest) -> list[pb_table.DataFragmen
 
 
 def rows_in_files(fragments: Sequence[pb_table.DataFragment], locator: FileLocator) -> dict[int, int]:
-    """Map each fragment id to the number of rows in its data files, including deleted rows.
+    """Return a map from the id of each fragment to the number of rows in its data files, including deleted rows.
 
-    One file of each fragment is opened.
+    This opens one file of each fragment.
 
     Raises:
         NotFoundError: a data file is missing.

@@ -1,10 +1,11 @@
 """FragmentOverlays: newer values of individual cells, which override the data files of a fragment.
 
-A cell is the value of one column in one row: each field of a struct has its own cells, while a list, a map or a packed
-struct with all its content is a single cell. The validity of a struct is not a cell; the data files record it.
+A cell is the value of one column in one row. Each member of a struct has its own cells, but the entire content of a
+list, map, or packed struct is a single cell. The validity of a struct is not a cell; it is always read from the data
+files.
 
-For each column, the overlays are resolved once, newest last: for every covered position, this yields an overlay and a
-row in the overlay. Batches and takes then look up their rows in the result.
+The overlays of each column are resolved once: for every covered position, this determines the newest overlay that
+contains a value, and the row of the value in that overlay. Scans and takes then look up their rows in the result.
 
 Source: ``lance.table.DataOverlayFile``; scans of pylance 14.0.2.
 """
@@ -39,7 +40,7 @@ __all__ = ["FragmentOverlays"]
 
 @dataclass(frozen=True, slots=True)
 class _Covered:
-    """The locations of the values of the covered cells of one column.
+    """The locations of the values that override cells of one column.
 
     Attributes:
         positions: covered positions in the fragment, ascending, shape (num_covered,).
@@ -77,17 +78,17 @@ class FragmentOverlays:
 
         Args:
             wanted: the projection, with the table's field ids.
-            arrays: one array for each of its top-level fields.
-            positions: position in the fragment of each row of the arrays.
+            arrays: one array for each top-level field of the projection.
+            positions: physical position in the fragment of each row in the arrays.
 
         Raises:
-            CorruptDataError: an overlay cannot be interpreted, or has fewer values than covered cells.
-            NotSupportedError: an overlay covers a blob, or only a part of a list.
+            CorruptDataError: an overlay is damaged, or has fewer values than covered cells.
+            NotSupportedError: an overlay covers a blob, or only part of a list.
         """
         return [self._laid_over(top, array, positions) for top, array in zip(wanted.fields, arrays, strict=True)]
 
     def check(self) -> None:
-        """Open the file of every overlay and compare it with the coverage.
+        """Open the file of every overlay and check that it has a value for every covered cell.
 
         Raises:
             NotFoundError: a file is missing.
@@ -141,13 +142,13 @@ class FragmentOverlays:
         return replaced if replaced.type == array.type else pa.ExtensionArray.from_storage(array.type, replaced)
 
     def _values(self, overlay: int, field: Field, rows: npt.NDArray[np.int64], expected: pa.DataType) -> pa.Array:
-        """Return the values of a cell column; the file may store it inside a struct, as the table does, or alone."""
+        """Read values of a column, which the file may store inside a struct, as in the table, or at the top level."""
         file = DataFile.from_proto(self._overlays[overlay].data_file)
         columns = file.columns()
         leaves = {leaf.id for leaf in field.leaves()}
         if field.is_blob or not leaves <= columns.keys():
             raise NotSupportedError(
-                f"{self._what}: overlay {file.path} covers {'blobs' if field.is_blob else 'only a part'} of field "
+                f"{self._what}: overlay {file.path} covers {'blobs' if field.is_blob else 'only part'} of field "
                 f"{field.name!r}, which is not supported",
                 path=file.path,
                 field=field.id,
@@ -157,7 +158,8 @@ class FragmentOverlays:
         owners = dict(enumerate(stored_fields(reader.schema.fields, reader.version)))
         if not all(columns[leaf] in owners for leaf in leaves):
             raise CorruptDataError(
-                f"overlay {reader.path} has {len(owners)} columns, but the manifest lists {columns}", path=reader.path
+                f"overlay {reader.path} has {len(owners)} columns, but the manifest maps fields to columns {columns}",
+                path=reader.path,
             )
         here = project_by_ids(reader.schema, {owners[columns[leaf]].id for leaf in leaves})
         values = _one_array(reader.take(here.fields, rows).column(0))
@@ -166,7 +168,7 @@ class FragmentOverlays:
             values = storage_array(values.flatten()[0])
         if len(here.fields) > 1 or values.type != expected:
             raise CorruptDataError(
-                f"overlay {reader.path} has {values.type} for field {field.name!r}, expected {expected}",
+                f"overlay {reader.path} stores field {field.name!r} as {values.type}, expected {expected}",
                 path=reader.path,
             )
         return values
@@ -195,7 +197,7 @@ class FragmentOverlays:
         return _Covered(every[last], overlays[last], rows[last])
 
     def _inside(self, covered: BitMap) -> BitMap:
-        """Return the covered positions inside the fragment; ranks stay valid, since others have higher ranks."""
+        """Return the covered positions inside the fragment. Their ranks do not change: the others have higher ranks."""
         # Imported only when needed: few tables have overlays.
         from pyroaring import BitMap
 
@@ -204,7 +206,7 @@ class FragmentOverlays:
     def _check_rows(self, reader: FileReader, needed: int) -> None:
         if reader.num_rows < needed:
             raise CorruptDataError(
-                f"{self._what}: overlay {reader.path} has {reader.num_rows} values, but covers at least {needed} rows",
+                f"{self._what}: overlay {reader.path} covers at least {needed} rows, but has {reader.num_rows} values",
                 path=reader.path,
                 expected=needed,
                 found=reader.num_rows,

@@ -1,4 +1,4 @@
-"""FragmentReader: live rows of one fragment, joined over its data files, with overlays applied."""
+"""FragmentReader: reads the live rows of one fragment from its data files, and applies the overlays."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["FragmentReader"]
 
 _Parts: TypeAlias = dict[int, list[tuple[Field, pa.Array]]]
-"""Maps the id of each top-level field to the parts of the field in each file."""
+"""Maps the id of each top-level field to the parts of the field that were read from the files."""
 
 
 class FragmentReader:
-    """Reads one fragment. Its files are opened when their first rows are needed, and then kept open.
+    """Reads one fragment. Its files are opened when they are first needed, and then kept open.
 
     Args:
         fragment: the fragment to read.
-        locator: locates its files.
+        locator: locates the files of the fragment.
         first_row: number of live rows in the preceding fragments; needed only for ``_rowoffset``.
         session: opens the files, and keeps them open for other readers.
     """
@@ -66,10 +66,10 @@ class FragmentReader:
 
     @property
     def num_live_rows(self) -> int:
-        """Number of live rows; the deletion file is read only if the number of deleted rows was not recorded.
+        """Number of live rows. The deletion file is read only if the number of deleted rows is not recorded.
 
         Raises:
-            CorruptDataError: more rows are deleted than exist.
+            CorruptDataError: the number of deleted rows exceeds the number of rows.
         """
         deletion = self._fragment.deletion_file
         if deletion is None:
@@ -83,10 +83,10 @@ class FragmentReader:
         return self._fragment.physical_rows - num_deleted
 
     def deleted_rows(self) -> npt.NDArray[np.uint32]:
-        """Deleted positions, sorted, shape (num_deleted,); read once.
+        """Return the sorted positions of deleted rows, shape (num_deleted,); they are read once and cached.
 
         Raises:
-            CorruptDataError: the deletion file is damaged, or lists a wrong number of rows.
+            CorruptDataError: the deletion file is damaged, or the number of rows that it lists is wrong.
         """
         return self._files.deleted_rows()
 
@@ -94,8 +94,8 @@ class FragmentReader:
         """Return the locations of the values of a blob column.
 
         Args:
-            descriptors: values of the column for some rows of this fragment.
-            field_id: the field id of the column.
+            descriptors: descriptors read from the column, for some rows of this fragment.
+            field_id: field id of the column.
         """
         file = next((file for file in self._files.files if field_id in file.columns()), None)
         if file is None:
@@ -110,12 +110,12 @@ class FragmentReader:
 
         Args:
             wanted: the projection, with the table's field ids. Blobs are returned as descriptors.
-            start: first live row.
-            stop: end of the range of live rows (exclusive).
+            start: index of the first live row to read.
+            stop: index of the live row at which to stop (exclusive).
             config: read settings, including the maximum number of rows in a batch.
 
         Yields:
-            Non-empty batches with the schema of :class:`OutputSchema`.
+            Non-empty batches with the :class:`OutputSchema` of the projection.
         """
         if start >= stop:
             return
@@ -143,13 +143,13 @@ class FragmentReader:
 
         Args:
             wanted: the projection, with the table's field ids.
-            live_rows: positions among the live rows.
+            live_rows: indices among the live rows of the fragment.
             table: the whole schema.
         """
         return self.take_physical(wanted, live_to_physical(self.deleted_rows(), live_rows), table)
 
     def take_physical(self, wanted: Schema, rows: npt.NDArray[np.int64], table: Schema) -> pa.RecordBatch:
-        """Read individual rows by their positions in the data files, including deleted ones; see :meth:`take`."""
+        """Read individual rows by their positions in the data files, including deleted rows; see :meth:`take`."""
         plan = ReadPlan.of(wanted, table)
         parts: _Parts = {}
         for file, here, columns in (*plan.files(self._files.files), *self._hidden_files(plan.row_columns)):
@@ -158,19 +158,19 @@ class FragmentReader:
         return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """Return a hidden row lineage column, including deleted rows.
+        """Return the values of a hidden row lineage column, including those of deleted rows.
 
         Raises:
-            CorruptDataError: no file contains the column, or it is damaged.
+            CorruptDataError: no file contains the column, several do, or the file is damaged.
         """
         return self._files.hidden_column(field_id)
 
     def check(self) -> None:
-        """Open every file and compare it with what the manifest records.
+        """Open every file of the fragment and compare it with the information in the manifest.
 
         Raises:
             NotFoundError: a file is missing.
-            CorruptDataError: a file is damaged, or its rows or columns are not those that the manifest records.
+            CorruptDataError: a file is damaged, or its rows or columns differ from those recorded in the manifest.
         """
         self.deleted_rows()
         self._overlays.check()
@@ -179,7 +179,7 @@ class FragmentReader:
             self._files.reader(file).check_columns(file.all_columns())
 
     def statistics(self, field_ids: Sequence[int]) -> Iterator[RowStatistics]:
-        """Yield the statistics of the files that contain any of the fields; none if there are overlays.
+        """Yield the statistics of all files that contain any of the fields; if there are overlays, yield nothing.
 
         Raises:
             CorruptDataError: the statistics of a file are damaged.
@@ -193,9 +193,9 @@ class FragmentReader:
                     yield found
 
     def _physical_runs(self, plan: ReadPlan, start: int, stop: int, config: ReadConfig) -> Iterator[tuple[_Parts, int]]:
-        """Yield parts of the columns, with the number of rows, for physical rows ``[start, stop)``.
+        """Yield the parts of the columns, and their number of rows, for consecutive ranges of rows ``[start, stop)``.
 
-        The batches of a single file follow its pages, which avoids copies; several files are read in lockstep.
+        If there is only one file, the ranges follow its pages, which avoids copies; several files are read in lockstep.
         """
         sources = [*plan.files(self._files.files), *self._hidden_files(plan.row_columns)]
         if not sources:
@@ -218,13 +218,13 @@ class FragmentReader:
             yield parts, num_rows
 
     def _hidden_files(self, row_columns: Iterable[Field]) -> list[PlannedFile]:
-        """Return the files of those system columns that are stored in hidden columns."""
+        """Return the data files that store the requested system columns as hidden columns."""
         hidden = [top for top in row_columns if self._lineage.is_hidden(top.id)]
         holders = map(self._files.hidden_file, hidden)
         return [(file, Schema(fields=(top,)), file.all_columns()) for top, file in zip(hidden, holders, strict=True)]
 
     def _assemble(self, wanted: Schema, parts: _Parts, rows: range | npt.NDArray[np.int64]) -> list[pa.Array]:
-        """Return the columns of rows at some physical positions."""
+        """Return the columns for rows at the given physical positions."""
         arrays = []
         for top in wanted.fields:
             if top.id not in ROW_COLUMN_IDS:

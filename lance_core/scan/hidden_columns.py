@@ -1,4 +1,4 @@
-"""Readers for the hidden columns in which data files store the ids and versions of rows."""
+"""Reads the hidden columns in which data files store the ids and versions of rows."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["fetch_hidden_columns", "hidden_columns_of"]
 def fetch_hidden_columns(
     fragments: Iterable[pb_table.DataFragment], locator: FileLocator
 ) -> dict[ColumnKey, npt.NDArray[np.uint64]]:
-    """Read every hidden column of some fragments.
+    """Read all hidden columns of the given fragments.
 
     Args:
         fragments: fragments of a version or a transaction.
-        locator: locates their files.
+        locator: locates the files of the fragments.
 
     Returns:
         The columns, for :class:`~lance_core.table.row_lineage.FetchedColumns`.
 
     Raises:
         NotFoundError: a data file is missing.
-        CorruptDataError: a data file is damaged, or no data file contains the column.
+        CorruptDataError: a data file is damaged, or no data file contains one of the columns.
     """
     read = hidden_columns_of(locator)
     return {

@@ -1,9 +1,11 @@
 """Finds the rows of a fragment that match a predicate, and reads their columns.
 
-The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: individually
-if there are few, as ranges if there are many. Only positions are kept in memory for more than a batch of rows.
+The predicate's columns are read first, as a stream. The other columns are read only for the matching rows: row by row
+if few rows match, in ranges if many do. At most one batch of values is kept in memory, but positions are collected for
+many batches.
 
-Rows that the statistics of a data file rule out are not read at all. Only files of format 0.1 have statistics.
+Rows that cannot match, according to the statistics of a data file, are not read at all. Only files of format 0.1 have
+statistics.
 """
 
 from __future__ import annotations
@@ -29,22 +31,22 @@ if TYPE_CHECKING:
 __all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
 
 _FEW: Final = 16
-"""Rows are read individually if less than one row in this many is requested."""
+"""Rows are read individually if fewer than one in this many rows is requested."""
 
 _MOST_HELD: Final = 2**19
-"""Maximum number of positions collected before the columns of the rows are read."""
+"""Once this many positions have been collected, the columns of their rows are read."""
 
 
 class RowCut:
-    """An offset and a limit, applied to a stream of rows.
+    """Applies an offset and a limit to a stream of rows.
 
     Args:
-        offset: number of rows to skip at the start; None for 0.
-        limit: number of rows to keep; None for all.
+        offset: number of rows to skip at the start; None means 0.
+        limit: maximum number of rows to keep; None means no limit.
     """
 
     def __init__(self, offset: int | None, limit: int | None) -> None:
-        """Start before the first row."""
+        """Start at the beginning of the stream."""
         self._skip = offset or 0
         self._left = limit
 
@@ -53,7 +55,7 @@ class RowCut:
         return self._left == 0
 
     def next(self, num_rows: int) -> slice:
-        """Return the range of rows to keep among the next rows."""
+        """Return the range of rows to keep among the next ``num_rows`` rows of the stream."""
         start = min(self._skip, num_rows)
         self._skip -= start
         stop = num_rows if self._left is None else min(num_rows, start + self._left)
@@ -63,7 +65,7 @@ class RowCut:
 
 
 def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the live rows that satisfy a predicate, in ascending order and non-empty pieces."""
+    """Yield the indices of the live rows that satisfy a predicate, as non-empty arrays in ascending order."""
     if predicate.constant is not None:
         if predicate.constant and reader.num_live_rows:
             yield np.arange(reader.num_live_rows, dtype=np.int64)
@@ -75,15 +77,15 @@ def find_rows(reader: FragmentReader, predicate: Predicate, config: ReadConfig) 
 def matching_batches(
     reader: FragmentReader, predicate: Predicate, config: ReadConfig
 ) -> Iterator[tuple[npt.NDArray[np.int64], pa.RecordBatch]]:
-    """Yield the live rows that satisfy a predicate, with the columns that it needs, in non-empty pieces.
+    """Yield the live rows that satisfy a predicate, as non-empty arrays of indices and batches of its columns.
 
     Args:
-        reader: reader of the fragment.
-        predicate: the condition.
+        reader: reader for the fragment.
+        predicate: the predicate.
         config: read settings.
 
     Raises:
-        InvalidInputError: the predicate has no value for a row.
+        InvalidInputError: the predicate cannot be evaluated for a row.
     """
     for start, stop in _candidate_ranges(reader, predicate, config):
         for batch in reader.batches(predicate.wanted, start, stop, config):
@@ -96,12 +98,12 @@ def matching_batches(
 
 
 def is_covered(wanted: Schema, predicate: Predicate) -> bool:
-    """Return whether only the predicate's columns are requested."""
+    """Return whether the predicate's columns include all requested columns."""
     return all(top in predicate.wanted.fields for top in wanted.fields)
 
 
 def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the kept rows in larger pieces; stop as soon as the cut is done."""
+    """Combine the rows that ``cut`` keeps into larger arrays; stop as soon as its limit is reached."""
     held: list[npt.NDArray[np.int64]] = []
     num_held = 0
     for piece in pieces:
@@ -121,13 +123,13 @@ def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[n
 def read_found(
     reader: FragmentReader, wanted: Schema, table: Schema, rows: npt.NDArray[np.int64], config: ReadConfig
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the columns of live rows.
+    """Yield the requested columns of live rows as batches.
 
     Args:
-        reader: reader of the fragment.
-        wanted: the columns.
+        reader: reader for the fragment.
+        wanted: the requested columns.
         table: the whole schema.
-        rows: the live rows, in ascending order; at least one.
+        rows: indices of the live rows, in ascending order; at least one.
         config: read settings, including the maximum number of rows in a batch.
     """
     first, last = int(rows[0]), int(rows[-1])
@@ -148,13 +150,13 @@ def read_found(
 
 
 def _candidate_ranges(reader: FragmentReader, predicate: Predicate, config: ReadConfig) -> list[tuple[int, int]]:
-    """Return the live rows that may satisfy a predicate: half-open ranges, ascending and disjoint.
+    """Return the ranges of live rows that may satisfy a predicate: half-open, ascending, and disjoint.
 
     Args:
-        reader: reader of the fragment.
-        predicate: the condition.
-        config: read settings: whether to use statistics, and the maximum number of rows in a batch. Ranges whose
-            distance is smaller than a batch are joined.
+        reader: reader for the fragment.
+        predicate: the predicate.
+        config: read settings, including whether to use statistics, and the maximum number of rows in a batch. Ranges
+            that are less than one batch apart are joined.
 
     Raises:
         CorruptDataError: the statistics of a file are damaged.
@@ -178,12 +180,12 @@ def _candidate_ranges(reader: FragmentReader, predicate: Predicate, config: Read
 
 
 def _live(physical: npt.NDArray[np.int64], deleted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Return positions among the live rows: the number of live rows before each physical position."""
+    """Return the number of live rows before each physical position."""
     return physical - np.searchsorted(deleted, physical)
 
 
 def _remaining(ruled_out: npt.NDArray[np.int64], num_rows: int, gap_rows: int) -> list[tuple[int, int]]:
-    """Return the ranges of ``num_rows`` rows without those ruled-out ranges that are long enough to skip."""
+    """Return the ranges that remain of ``num_rows`` rows, without the excluded ranges that are long enough to skip."""
     starts, stops = ruled_out[np.argsort(ruled_out[:, 0], kind="stable")].T
     reached = np.maximum.accumulate(stops)
     cuts = np.flatnonzero(starts[1:] > reached[:-1]) + 1

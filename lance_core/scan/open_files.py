@@ -1,4 +1,4 @@
-"""OpenFiles: the files of one fragment, opened when their first rows are needed, and then kept open."""
+"""OpenFiles: opens the files of one fragment when they are first needed, and keeps them open."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["OpenFiles", "one_array"]
 
 
 class OpenFiles:
-    """Opens the files of one fragment. It has no reference to its readers, so no cycle keeps files open.
+    """Opens the files of one fragment. It has no references to its users, so no cycle keeps the files open.
 
     Args:
         fragment: the fragment.
-        locator: locates its files.
+        locator: locates the files of the fragment.
         session: opens the files, and keeps them open for other readers.
     """
 
@@ -45,26 +45,26 @@ class OpenFiles:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The data files of the fragment, parsed once; raises as :meth:`DataFile.from_proto`."""
+        """The data files of the fragment, parsed once; raises the errors of :meth:`DataFile.from_proto`."""
         if self._files is None:
             self._files = self._fragment.files
         return self._files
 
     def deleted_rows(self) -> npt.NDArray[np.uint32]:
-        """Deleted positions, sorted, shape (num_deleted,); read once.
+        """Return the sorted positions of deleted rows, shape (num_deleted,); they are read once and cached.
 
         Raises:
-            CorruptDataError: the deletion file is damaged, or lists a wrong number of rows.
+            CorruptDataError: the deletion file is damaged, or the number of rows that it lists is wrong.
         """
         if self._deleted is None:
             self._deleted = read_deletion_offsets(self._fragment, self._locator)
         return self._deleted
 
     def reader(self, file: DataFile) -> FileReader:
-        """Return a reader of a data file that contains all rows of the fragment.
+        """Return a reader for a data file that contains all rows of the fragment.
 
         Raises:
-            CorruptDataError: the file is damaged, or its number of rows or its format is not the recorded one.
+            CorruptDataError: the file is damaged, or its format or number of rows differs from the manifest.
         """
         reader = self.any_reader(file)
         if reader.num_rows != self._fragment.physical_rows:
@@ -78,7 +78,11 @@ class OpenFiles:
         return reader
 
     def any_reader(self, file: DataFile) -> FileReader:
-        """Return a reader of a file that need not contain all rows, such as an overlay; raises as :meth:`reader`."""
+        """Return a reader for a file that need not contain all rows, such as an overlay.
+
+        Raises:
+            CorruptDataError: the file is damaged, or its format differs from the manifest.
+        """
         reader = self._open.get(file.path)
         if reader is None:
             location = self._locator.data_file(file)
@@ -100,23 +104,23 @@ class OpenFiles:
         """Return the data file that contains a hidden column.
 
         Raises:
-            CorruptDataError: no data file, or more than one, contains the column.
+            CorruptDataError: no data file or more than one data file contains the column.
         """
         files = [file for file in self.files if field.id in file.hidden_columns()]
         if len(files) != 1:
             raise CorruptDataError(
-                f"fragment {self._fragment.id}: the hidden column {field.name!r} (id {field.id}) is in "
-                f"{len(files)} data files, expected 1",
+                f"fragment {self._fragment.id}: expected one data file with the hidden column {field.name!r} "
+                f"(id {field.id}), found {len(files)}",
                 expected=1,
                 found=len(files),
             )
         return files[0]
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """Return a hidden row lineage column, including deleted rows.
+        """Return the values of a hidden row lineage column, including those of deleted rows.
 
         Raises:
-            CorruptDataError: no file contains the column, or it is damaged.
+            CorruptDataError: no file contains the column, several do, or the file is damaged.
         """
         field = Field(id=field_id, name=f"field {field_id}", logical_type="uint64")
         file = self.hidden_file(field)
@@ -126,7 +130,7 @@ class OpenFiles:
     def without_nulls(self, array: pa.Array) -> pa.Array:
         """Return a hidden column, after checking that it has no nulls."""
         if array.null_count:
-            raise CorruptDataError(f"fragment {self._fragment.id}: a hidden column of row lineage has nulls")
+            raise CorruptDataError(f"fragment {self._fragment.id}: a hidden row lineage column contains nulls")
         return array
 
 

@@ -19,7 +19,7 @@ __all__ = ["OutputSchema", "batch_without_columns", "shown_schema"]
 
 
 class OutputSchema:
-    """The schema of the batches that readers of a projection receive.
+    """The schema of the batches that a read with a projection returns.
 
     Args:
         wanted: the projection.
@@ -36,7 +36,7 @@ class OutputSchema:
         self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
 
     def batch(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
-        """Return a batch of these columns, each of which has either its stored type or its extension type."""
+        """Combine columns, each of which has either its stored type or its extension type, into a batch."""
         if not arrays:
             return batch_without_columns(num_rows)
         if self.schema is self._stored and [array.type for array in arrays] == self._types:
@@ -55,5 +55,5 @@ def shown_schema(schema: Schema) -> pa.Schema:
 
 
 def batch_without_columns(num_rows: int) -> pa.RecordBatch:
-    """Return a batch without columns, which has only a number of rows."""
+    """Return a batch that has a number of rows but no columns."""
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), num_rows, [None]))

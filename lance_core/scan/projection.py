@@ -1,8 +1,8 @@
 """Projection: the columns that a scan returns.
 
-Columns are named as in the reference: a top-level name selects a column, and a dotted path into structs selects a
-member. In a scan, the member becomes a separate column, named by its path; in a take, it stays inside its struct, which
-then has only the requested members.
+Columns are specified as in pylance: a top-level name selects a column, and a dotted path into structs selects a member.
+In a scan, the member becomes a separate column whose name is the path; in a take, it stays inside its struct, which
+then contains only the requested members.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["Projection"]
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The fields to read, and the result to build from them.
+    """The fields to read, and the result columns to build from them.
 
     Attributes:
         wanted: the fields to read.
         schema: the Arrow schema of the result.
-        paths: for each result column, the positions from the top-level column down to the member; None if the result
-            consists of the columns that are read.
+        paths: for each result column, the indices from the top-level column down to the member; None if the result
+            consists of the columns as read.
     """
 
     wanted: Schema
@@ -45,12 +45,12 @@ class Projection:
 
         Args:
             schema: schema of the table.
-            columns: names or dotted paths; None for every column.
+            columns: names or dotted paths; None means all columns.
 
         Raises:
             InvalidInputError: a name is unknown or repeated.
             InvalidTypeError: the argument is not a list of names.
-            NotSupportedError: columns are computed by SQL expressions.
+            NotSupportedError: the argument maps names to SQL expressions.
         """
         names = _names(columns)
         nested = cls._of(schema, names)
@@ -72,7 +72,7 @@ class Projection:
         return cls(wanted, OutputSchema(wanted).schema)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a batch of the fields that were read to a batch of the result."""
+        """Convert a batch of the fields that were read to a batch of the result columns."""
         if self.paths is None:
             return batch
         if not self.paths:
@@ -82,7 +82,7 @@ class Projection:
 
 
 def _names(columns: Iterable[str] | dict[str, str] | None) -> list[str] | None:
-    """Return the argument as a list; None for every column."""
+    """Return the argument as a list; None means all columns."""
     if columns is None:
         return None
     if isinstance(columns, dict):
@@ -94,14 +94,14 @@ def _names(columns: Iterable[str] | dict[str, str] | None) -> list[str] | None:
 
 
 def _path(wanted: Schema, name: str) -> tuple[int, ...]:
-    """Return the positions from the top-level field down to the named one."""
+    """Return the indices from the top-level field down to the field with the given name."""
     path: list[int] = []
     siblings = wanted.fields
     trail = trail_of(siblings, name) or []
     for node in trail:
         path.append(next(index for index, sibling in enumerate(siblings) if sibling is node))
         if node is not trail[-1] and not node.is_struct:
-            raise InvalidInputError(f"column {name!r}: {node.name!r} is not a struct, so it has no member columns")
+            raise InvalidInputError(f"column {name!r}: {node.name!r} is not a struct, so it has no members")
         siblings = node.children
     return tuple(path)
 

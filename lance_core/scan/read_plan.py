@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["PlannedFile", "ReadPlan"]
 
 PlannedFile: TypeAlias = "tuple[DataFile, Schema, Mapping[int, int]]"
-"""A data file, the part of the schema to read from it, and the column index of each field id."""
+"""A data file, the part of the schema to read from the file, and a map from field ids to column indices."""
 
 _MOST_LAYOUTS: Final = 64
-"""Maximum number of cached layouts. Most tables have few: the original one, and those of columns added later."""
+"""Maximum number of cached layouts. Most tables have few: the original one, and one for each later schema change."""
 
 
 class ReadPlan:
-    """The plan for one projection.
+    """Determines which columns one projection reads from each file.
 
     Args:
         wanted: the projection, with the table's field ids.
@@ -41,7 +41,7 @@ class ReadPlan:
     __slots__ = ("_layouts", "_output", "_stored", "_whole", "row_columns", "wanted")
 
     def __init__(self, wanted: Schema, table: Schema | None = None) -> None:
-        """Initialize without planning any file."""
+        """Initialize without planning any files."""
         self.wanted = stored_schema(wanted)
         self._stored, self.row_columns = split_row_columns(self.wanted)
         self._whole = None if table is None else split_row_columns(stored_schema(table))[0]
@@ -56,7 +56,7 @@ class ReadPlan:
 
     @property
     def output(self) -> OutputSchema:
-        """The output schema; it includes extension types that were registered in the meantime."""
+        """The output schema, including extension types registered after the plan was created."""
         return self._output or OutputSchema(self.wanted)
 
     def files(self, files: Sequence[DataFile]) -> list[PlannedFile]:

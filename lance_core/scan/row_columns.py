@@ -1,19 +1,19 @@
-"""System columns: columns that every table provides without storing them as columns.
+"""System columns: columns that every table provides, although they are not part of its schema.
 
 =================================  ==================================================================================
 column                             value
 =================================  ==================================================================================
-``_rowid``                         the stable id of the row; without stable ids, its address
+``_rowid``                         the stable id of the row, or its address if the table has no stable row ids
 ``_rowaddr``                       the address of the row: ``fragment id << 32 | physical position``
 ``_rowoffset``                     the position of the row among all rows of the version that are not deleted
 ``_row_created_at_version``        the version that created the row; 1 if it is not recorded
-``_row_last_updated_at_version``   the version that last changed the row; if not recorded, the one that created it
+``_row_last_updated_at_version``   the version that last changed the row, or the one that created it if not recorded
 =================================  ==================================================================================
 
-They are requested by name, like any other column, and returned in the requested order. Neither implementation creates a
-table with columns of these names; if a table has such columns anyway, its own columns are used. Some of the system
-columns may be stored as hidden columns in data files; these are read from the files by their field ids. The others have
-ids that no field has.
+They are requested by name, like all other columns, and returned in the requested order. Neither this library nor
+pylance creates a table that has columns with these names; if a table has such columns anyway, the table's columns are
+used. Some system columns may be stored as hidden columns in data files; these are read from the files by their field
+ids. The others have reserved ids that no stored field has.
 
 **Source:** system columns of pylance 14.0.2: all of type uint64 and nullable, except for offsets in a take.
 """
@@ -81,7 +81,7 @@ def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: 
     Args:
         schema: schema of the table.
         offsets: whether to include ``_rowoffset``, which predicates cannot use.
-        nullable_offsets: whether ``_rowoffset`` is nullable, as in scans; in takes, it is not.
+        nullable_offsets: whether ``_rowoffset`` is nullable, as it is in scans but not in takes.
     """
     known = {top.name for top in schema.fields}
     fields = (*_FIELDS, replace(_OFFSET_FIELD, nullable=nullable_offsets)) if offsets else _FIELDS
@@ -92,11 +92,11 @@ def with_row_columns(schema: Schema, *, offsets: bool = True, nullable_offsets: 
 def columns_with_row_names(
     schema: Schema, columns: Sequence[str] | dict[str, str] | None, *, with_id: bool, with_address: bool
 ) -> Sequence[str] | dict[str, str] | None:
-    """Return the columns to request, with the row id and the row address appended if requested.
+    """Return the columns to read, with ``_rowid`` and ``_rowaddr`` appended if requested.
 
     Args:
         schema: schema of the table.
-        columns: the columns as given by the caller.
+        columns: the ``columns`` argument of the caller.
         with_id: whether to append ``_rowid``.
         with_address: whether to append ``_rowaddr``.
     """
@@ -107,7 +107,7 @@ def columns_with_row_names(
 
 
 def split_row_columns(wanted: Schema) -> tuple[Schema, tuple[Field, ...]]:
-    """Return the part of a projection that data files contain, and the system columns."""
+    """Split a projection into the columns of the table and the system columns."""
     row = tuple(top for top in wanted.fields if top.id in ROW_COLUMN_IDS)
     if not row:
         return wanted, ()
@@ -116,7 +116,7 @@ def split_row_columns(wanted: Schema) -> tuple[Schema, tuple[Field, ...]]:
 
 
 def wants_offsets(fields: Iterable[Field]) -> bool:
-    """Return whether ``_rowoffset`` is among some fields."""
+    """Return whether the fields include ``_rowoffset``."""
     return any(field.id == _OFFSET_ID for field in fields)
 
 
@@ -136,10 +136,10 @@ class RowColumns:
         self._deleted = deleted
 
     def column(self, field: Field, positions: npt.NDArray[np.int64]) -> pa.Array:
-        """Return one of the columns.
+        """Return the values of one system column.
 
         Args:
-            field: the column.
+            field: the field of the column.
             positions: physical positions of the rows.
         """
         numbers = (

@@ -1,14 +1,14 @@
 """RowIdLookup: finds rows of a version by their ids.
 
-If row ids are stable, an index of the ids is built at the first lookup and cached with the version. Otherwise, a row id
-is the address of the row.
+If row ids are stable, an index of the ids is built by the first lookup and cached with the version. Otherwise, the id
+of a row is its address. The result for an id without a live row depends on the kind of ids:
 
-===================  ======================  ===================
-id                   stable row ids          addresses
-===================  ======================  ===================
-of a deleted row     no row is found         no row is found
-never assigned       no row is found         error
-===================  ======================  ===================
+======================  =================  =================
+id                      stable row ids     addresses
+======================  =================  =================
+id of a deleted row     no row is found    no row is found
+never assigned          no row is found    error
+======================  =================  =================
 
 **Source:** ``_take_rows`` of pylance 14.0.2.
 """
@@ -41,11 +41,11 @@ _OFFSET_MASK: Final = np.uint64((1 << 32) - 1)
 
 
 class RowIdLookup:
-    """Finds rows of one version.
+    """Finds rows of one version by their ids.
 
     Args:
         fragments: all fragments of the version.
-        locator: locates their files.
+        locator: locates the files of the fragments.
     """
 
     def __init__(self, fragments: Sequence[Fragment], locator: FileLocator) -> None:
@@ -66,7 +66,7 @@ class RowIdLookup:
             ignores_deletions: also find deleted rows, if row ids are addresses.
 
         Raises:
-            RowOutOfRangeError: no row, deleted or not, has an address.
+            RowOutOfRangeError: an address does not exist, not even as the address of a deleted row.
             CorruptDataError: two rows have the same stable id, or a sequence of ids is damaged.
         """
         if self.is_stable:
@@ -90,7 +90,7 @@ class RowIdLookup:
             owner = self._by_id.get(fragment_id)
             if owner is None:
                 raise RowOutOfRangeError(
-                    f"row address {int(addresses[here[0]])} belongs to fragment {fragment_id}, which does not exist"
+                    f"row address {int(addresses[here[0]])}: fragment {fragment_id} does not exist"
                 )
             fragment = self._fragments[owner]
             if int(positions[here].max()) >= fragment.physical_rows:

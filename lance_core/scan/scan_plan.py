@@ -1,8 +1,8 @@
-"""Maps a range of a dataset's rows to rows of fragments, by arithmetic only.
+"""Maps a range of a dataset's rows to rows of fragments, without reading any files.
 
-There are two numberings. *Live* rows are those that are not deleted, counted within a fragment; *physical* rows are
-positions in its data files. With ``d`` the sorted deleted positions, ``d[i] - i`` live rows precede the i-th deleted
-one, so the k-th live row is at ``k + (number of i with d[i] - i <= k)``.
+The rows of a fragment are numbered in two ways. *Live* rows are numbered without the deleted rows; *physical* rows are
+numbered by their positions in the data files. Let ``d`` be the sorted positions of the deleted rows. Then ``d[i] - i``
+live rows precede deleted row ``i``, so live row ``k`` is at position ``k + (number of i with d[i] - i <= k)``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["LiveRange", "live_to_physical", "plan_ranges"]
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """Live rows ``[start, stop)`` of one fragment.
+    """A range of live rows of one fragment.
 
     Attributes:
         index: index of the fragment in scan order.
-        start: first live row.
-        stop: end of the range of live rows (exclusive).
+        start: index of the first live row in the range.
+        stop: index of the live row at which the range ends (exclusive).
     """
 
     index: int
@@ -41,12 +41,12 @@ def plan_ranges(live_counts: Iterable[int], *, offset: int | None, limit: int | 
     """Yield the parts of fragments that contain rows ``[offset, offset + limit)`` of the dataset.
 
     Args:
-        live_counts: number of live rows in each fragment, in scan order; consumed only as far as needed.
-        offset: number of rows to skip; None for 0.
-        limit: number of rows to return; None for all.
+        live_counts: number of live rows in each fragment, in scan order; only as many items as needed are consumed.
+        offset: number of rows to skip; None means 0.
+        limit: maximum number of rows to return; None means no limit.
 
     Raises:
-        InvalidInputError: a number is negative.
+        InvalidInputError: the offset or the limit is negative.
     """
     for name, value in (("limit", limit), ("offset", offset)):
         if value is not None and value < 0:
@@ -58,8 +58,8 @@ def live_to_physical(deleted: npt.NDArray[np.uint32], live_rows: npt.NDArray[np.
     """Return the positions of live rows in the data files.
 
     Args:
-        deleted: deleted positions, sorted, shape (num_deleted,).
-        live_rows: live rows in any order, shape (num_rows,).
+        deleted: sorted positions of the deleted rows, shape (num_deleted,).
+        live_rows: indices of live rows, in any order, shape (num_rows,).
 
     Returns:
         A new array of shape (num_rows,).

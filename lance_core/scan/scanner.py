@@ -1,9 +1,9 @@
-"""LanceScanner: a planned scan over fragments of one version.
+"""LanceScanner: a planned scan of fragments of one version.
 
-Fragments are read one after another, each as a stream of batches, so that memory is bounded by the pages in flight.
-Without a filter, a row range is computed from the fragments' row counts: skipped rows are not read. With a filter,
-offset and limit count matching rows, and the scan ends with the last requested row; :mod:`~lance_core.scan.matching`
-finds the matching rows and reads their columns.
+Fragments are read one after another, each as a stream of batches, so that only the current pages are kept in memory.
+Without a filter, the rows to read are determined from the row counts of the fragments, and skipped rows are not read.
+With a filter, offset and limit count matching rows, and the scan stops after the last requested row;
+:mod:`~lance_core.scan.matching` finds the matching rows and reads their columns.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["LanceScanner", "ScanSource"]
 _MAX_BATCH_ROWS: Final = 2**32 - 1
 
 _VALUES_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of the blobs in a batch, if no batch size was requested and unless a single row has more."""
+"""Maximum total size in bytes of the blobs in a batch, if no batch size is requested. A single row may exceed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class ScanSource:
     Attributes:
         schema: schema of the table.
         fragments: the fragments in scan order.
-        locator: locates their files.
-        version_fragments: all fragments of the version; None if all are scanned.
-        session: opens their files, and keeps them open for other readers.
+        locator: locates the files of the fragments.
+        version_fragments: all fragments of the version; None if all of them are scanned.
+        session: opens the files, and keeps them open for other readers.
     """
 
     schema: Schema
@@ -78,32 +78,32 @@ class ScanSource:
         return FragmentReader(fragment, self.locator, first_row, self.session)
 
     def first_rows(self) -> Mapping[int, int]:
-        """Map each fragment id to the number of rows that are not deleted in the preceding fragments of the version."""
+        """Return, by fragment id, the number of live rows in the preceding fragments of the version."""
         fragments = self.fragments if self.version_fragments is None else self.version_fragments
         counts = [self.reader(fragment).num_live_rows for fragment in fragments]
         return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}
 
 
 class LanceScanner:
-    """One scan; every call of a ``to_*`` method reads the data again.
+    """A scan. Each call of a ``to_*`` method reads the data again.
 
     Args:
         source: the fragments to scan.
-        columns: names or dotted paths, including row columns; None for every column of the table.
-        filter: the rows to select, as SQL text or an Arrow expression; None for all. The columns of the filter need not
-            be among the returned columns.
-        limit: number of rows to return; None for all.
-        offset: number of rows to skip; None for 0.
-        batch_size: maximum number of rows in a batch; None for 8192, or fewer if blob values are large.
+        columns: names or dotted paths, including system columns; None means all columns of the table.
+        filter: SQL text or an Arrow expression that selects rows; None selects all rows. The columns of the filter need
+            not be among the returned columns.
+        limit: maximum number of rows to return; None means no limit.
+        offset: number of rows to skip; None means 0.
+        batch_size: maximum number of rows in a batch; if None, 8192, or fewer if blob values are large.
         with_row_id: whether to append the column ``_rowid``.
         with_row_address: whether to append the column ``_rowaddr``.
-        blob_handling: "all_binary" for the values of blob columns; descriptors by default.
-        use_stats: skip rows that the statistics of 0.1 files rule out; True by default.
+        blob_handling: "all_binary" returns the values of blob columns; by default, descriptors are returned.
+        use_stats: whether to skip rows that cannot match according to the statistics of 0.1 files; True by default.
 
     Raises:
         InvalidInputError: a column is unknown, a number is out of range, or the filter is invalid.
-        InvalidTypeError: a number is not whole, or columns are not names.
-        NotSupportedError: columns are computed by SQL expressions, or a part of the filter is not supported.
+        InvalidTypeError: a number is not an integer, or ``columns`` is not a list of names.
+        NotSupportedError: ``columns`` contains SQL expressions, or part of the filter is not supported.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class LanceScanner:
         return pa.Table.from_batches(batches, schema=self.projected_schema)
 
     def count_rows(self) -> int:
-        """Return the number of rows that the scan returns; only the columns of the filter are read, if there is one."""
+        """Return the number of rows that the scan returns. This reads only the columns of the filter, if any."""
         if self._predicate is None:
             return sum(rows.stop - rows.start for _, rows in self._ranges())
         return sum(len(rows) for _, rows in self._found())
@@ -186,7 +186,7 @@ class LanceScanner:
         return shorter.to_table()
 
     def _bounded(self, batches: Iterator[_Rows]) -> Iterator[_Rows]:
-        """Limit the bytes per batch if blob values are loaded and no batch size was requested."""
+        """Limit the size of batches in bytes if blob values are loaded and no batch size was requested."""
         if self._whole_batches or not self._columns.loads_blobs:
             yield from batches
             return
@@ -266,4 +266,4 @@ def _read_config(batch_size: int | None, use_stats: bool | None) -> ReadConfig:
 
 
 _Rows: TypeAlias = "tuple[FragmentReader, pa.RecordBatch]"
-"""The reader of a fragment, and a batch of its rows."""
+"""The reader of a fragment, and a batch of rows of that fragment."""

@@ -1,13 +1,13 @@
-"""ShownColumns: the public form of columns whose stored form is internal.
+"""ShownColumns: converts columns whose stored form is internal to their public form.
 
 ===============  =======================  ===========================================
 Column           Stored                   Public
 ===============  =======================  ===========================================
-blob             descriptors              descriptors, or the bytes if requested
+blob             descriptors              descriptors, or the values if requested
 JSON             ``lance.json``           ``arrow.json`` text
 ===============  =======================  ===========================================
 
-Filters use the stored form; values are loaded only for the rows that are returned.
+Filters use the stored form. Blob values are loaded only for the rows that are returned.
 
 **Source:** ``blob_handling`` of pylance 14.0.2.
 """
@@ -37,7 +37,7 @@ __all__ = ["BlobHandling", "ShownColumns"]
 
 
 class BlobHandling(Enum):
-    """What a scan returns for blob columns."""
+    """Specifies what a scan returns for blob columns."""
 
     ALL_BINARY = "all_binary"
     """The values."""
@@ -46,11 +46,11 @@ class BlobHandling(Enum):
     """Descriptors of the values. The default."""
 
     ALL_DESCRIPTIONS = "all_descriptions"
-    """The same as ``BLOBS_DESCRIPTIONS``: only blob columns have descriptors."""
+    """Has the same effect as ``BLOBS_DESCRIPTIONS``, because only blob columns have descriptors."""
 
     @classmethod
     def parse(cls, name: str | None) -> Self:
-        """Return the member with the given name; None means the default.
+        """Return the member with the given name, or the default for None.
 
         Raises:
             InvalidInputError: there is no member with this name.
@@ -65,11 +65,11 @@ class BlobHandling(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShownColumns:
-    """The two forms of a projection.
+    """The stored form and the public form of a projection.
 
     Attributes:
-        stored: the projection with which fragments are read.
-        shown: the projection that callers receive.
+        stored: the fields in the form in which fragments are read.
+        shown: the fields in the form that is returned to callers.
     """
 
     stored: Schema
@@ -77,7 +77,7 @@ class ShownColumns:
 
     @property
     def loads_blobs(self) -> bool:
-        """Whether callers receive the values of blobs."""
+        """Whether the values of blobs are returned to callers."""
         blobs = [self.shown.find(leaf.id) for leaf in self.stored.leaves() if leaf.is_blob]
         return any(blob is not None and not blob.is_struct for blob in blobs)
 
@@ -92,7 +92,7 @@ class ShownColumns:
         """Return both forms of a projection.
 
         Args:
-            shown: fields of :attr:`shown`, possibly pruned.
+            shown: the fields of :attr:`shown` to keep, possibly pruned.
         """
         if self.shown is self.stored:
             return ShownColumns(shown, shown)
@@ -101,11 +101,11 @@ class ShownColumns:
         return ShownColumns(Schema(fields=tuple(by_id[top.id] for top in shown.fields), metadata=shown.metadata), shown)
 
     def apply(self, batch: pa.RecordBatch, reader: FragmentReader) -> pa.RecordBatch:
-        """Return the batch in the form that callers receive.
+        """Convert a batch to the form that is returned to callers.
 
         Args:
             batch: rows of one fragment with the schema of ``stored``; no row occurs twice.
-            reader: reader of the fragment.
+            reader: reader for the fragment.
         """
         if self.shown is self.stored:
             return batch

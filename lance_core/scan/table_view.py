@@ -1,7 +1,8 @@
-"""TableView: one version of a dataset, as used by the functions behind the API's methods.
+"""TableView: one version of a dataset, as used by the functions that implement the API's methods.
 
-A view is immutable: it has the location, the manifest, the options, and the locator of files. Functions take a view;
-those that create a version return the view of the new version. Frequently used values are cached on first use.
+A view is immutable. It consists of the location, the manifest, the options, and a locator for files. The functions
+accept a view; those that create a version return a view of the new version. Frequently used values are cached on first
+use.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ if TYPE_CHECKING:
 __all__ = ["Handle", "TableView"]
 
 _NOT_ASKED: Final = object()
-"""Placeholder for the identity of a line until a change is planned on it."""
+"""Placeholder for the value of ``TableView.line`` before it is first requested."""
 
 
 class TableView:
     """One version of a dataset.
 
     Args:
-        uri: location of the line (main branch or branch) of the version.
-        log: the versions of the line.
+        uri: location of the branch that contains the version; the main branch counts as a branch.
+        log: the log of that branch's versions.
         manifest: manifest of the version.
-        storage_options: the storage options given when the dataset was opened.
-        line: the value of :attr:`line`; None if unknown.
+        storage_options: the storage options with which the dataset was opened.
+        line: the value of :attr:`line`; None if it is unknown.
 
     Raises:
         CorruptDataError: the manifest is damaged.
@@ -65,7 +66,7 @@ class TableView:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> None:
-        """Initialize without reading anything."""
+        """Check that the manifest can be read by this library; this does not read any files."""
         self._totals = FragmentTotals.of(manifest.message)
         manifest.check_readable(self._totals)
         self.uri: Final = uri
@@ -83,36 +84,36 @@ class TableView:
         storage_options: dict[str, str] | None,
         commit_lock: CommitLock | None,
     ) -> Self:
-        """Read one manifest; arguments and errors as for ``LanceDataset``."""
+        """Read one manifest. The arguments and errors are those of ``LanceDataset``."""
         text = uri_text(uri)
         opened = open_log(text, storage_options, commit_lock)
         log, manifest = open_version(opened, version)
         return cls(line_uri(text, of=opened, to=log), log, manifest, storage_options)
 
     def at(self, reference: Reference) -> Self:
-        """Return the view of another version of the dataset.
+        """Return a view of another version of the dataset.
 
         Args:
-            reference: a version number on this line, the name of a tag, or a tuple (branch, number); None or "main" as
+            reference: a version number on this branch, a tag name, or a tuple (branch, number); None or "main" as
                 the branch means the main branch, and None as the number means the latest version.
 
         Raises:
-            VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: the argument has another type.
+            VersionNotFoundError: the version does not exist.
+            RefNotFoundError: the tag or branch does not exist.
+            InvalidTypeError: the argument is none of these.
         """
         if reference is None:
-            raise InvalidTypeError("version must be a number, a tag or (branch, number), found None")
+            raise InvalidTypeError("version must be a number, a tag name, or a tuple (branch, number), found None")
         log, manifest = open_version(self.log, reference, branch=self.branch)
         line = self.known_line if log.root == self.log.root else None
         return type(self)(line_uri(self.uri, of=self.log, to=log), log, manifest, self.storage_options, line)
 
     def latest(self) -> Self:
-        """Return the view of the latest version of this line, even if a branch was recreated under its name."""
+        """Return a view of the latest version of this branch, even if the branch was deleted and recreated."""
         return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options)
 
     def showing(self, manifest: Manifest) -> Self:
-        """Return the view of a different version of this line that has already been read."""
+        """Return a view of a different version of this branch, whose manifest has already been read."""
         return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line)
 
     @property
@@ -122,7 +123,7 @@ class TableView:
 
     @property
     def latest_version(self) -> int:
-        """The number of the latest version of this line; looked up at each access.
+        """The number of the latest version of this branch; every access looks it up again.
 
         Raises:
             DatasetNotFoundError: the dataset no longer exists.
@@ -144,19 +145,19 @@ class TableView:
 
     @property
     def line(self) -> Hashable:
-        """Identifies the branch of this version, to detect a recreated branch; None on the main branch."""
+        """The identity of this version's branch, which differs if the branch is recreated; None on the main branch."""
         if self._line is _NOT_ASKED:
             self._line = planned_line(self.log, self.manifest)
         return self._line
 
     @property
     def known_line(self) -> Hashable:
-        """:attr:`line` if it has been requested before; None otherwise."""
+        """The value of :attr:`line` if it has been requested before; None otherwise."""
         return None if self._line is _NOT_ASKED else self._line
 
     @cached_property
     def counted_manifest(self) -> Manifest:
-        """The manifest with the row counts of every fragment; missing counts are read from data files.
+        """The manifest with the row counts of all fragments; missing counts are read from data files.
 
         Raises:
             NotFoundError: a data file is missing.
@@ -171,11 +172,11 @@ class TableView:
 
     @property
     def fragments(self) -> Sequence[Fragment]:
-        """The records of all fragments, with their row counts; raises as :attr:`counted_manifest`."""
+        """The records of all fragments, with row counts; raises the errors of :attr:`counted_manifest`."""
         return Fragments(self.counted_manifest.message.fragments)
 
     def lineage(self, num_versions: int) -> list[int]:
-        """Return the numbers of this version and the versions before it, newest first.
+        """Return the numbers of this version and of earlier versions, newest first.
 
         A detached version has no history, so only its own number is returned.
 
@@ -188,14 +189,14 @@ class TableView:
         return [name.version for name in reversed(newer) if name.version <= self.version]
 
     def find_fragment(self, fragment_id: int) -> Fragment | None:
-        """Return the record of a fragment, or None if there is no such fragment."""
+        """Return the record of a fragment, or None if the fragment does not exist."""
         return next((fragment for fragment in self.fragments if fragment.id == fragment_id), None)
 
     def source(self, fragment_ids: Sequence[int] | None = None) -> ScanSource:
-        """Return the source of a scan: all fragments, or the given ones in this order.
+        """Return the source for a scan of all fragments, or of the given fragments in the given order.
 
         Raises:
-            InvalidInputError: there is no such fragment.
+            InvalidInputError: a fragment does not exist.
         """
         if fragment_ids is None:
             return self._source_of(self.fragments)
@@ -206,7 +207,7 @@ class TableView:
         return self._source_of([by_id[fragment_id] for fragment_id in fragment_ids])
 
     def source_of(self, fragment: Fragment) -> ScanSource:
-        """Return the source of a scan of one fragment."""
+        """Return the source for a scan of one fragment."""
         return self._source_of((fragment,))
 
     def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
@@ -214,20 +215,20 @@ class TableView:
 
     @cached_property
     def row_lookup(self) -> RowIdLookup:
-        """The lookup of rows by their ids."""
+        """Finds rows of this version by their ids."""
         return RowIdLookup(self.fragments, self.locator)
 
     def recorded_root(self) -> str:
-        """Return the root of this line, in the form that manifests record."""
+        """Return the root of this branch, in the form recorded in manifests."""
         return recorded_root(self.uri, self.log)
 
 
 class Handle(Protocol):
-    """A user's handle on a view, which is replaced by the new view after each change through the handle."""
+    """A user's handle for a dataset. After each change made through the handle, it refers to the new version."""
 
     @property
     def view(self) -> TableView:
-        """The version of the handle."""
+        """The view of the version to which the handle refers."""
 
     def show(self, view: TableView) -> None:
         """Move the handle to a different version."""

@@ -1,4 +1,4 @@
-"""Reads of individual rows, by their position in the dataset or by their row id."""
+"""Reads individual rows, by their position in the dataset or by their row id."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def take_rows(
     Args:
         source: the fragments to read.
         indices: positions among the rows that are not deleted.
-        columns: names or dotted paths, including row columns; None for every column of the table. Members stay inside
-            their structs.
+        columns: names or dotted paths, including system columns; None means all columns of the table. Struct members
+            stay inside their structs.
 
     Raises:
         RowOutOfRangeError: a position is out of range.
         InvalidInputError: a column is unknown.
-        InvalidTypeError: a position is not an integer, or columns are not names.
+        InvalidTypeError: a position is not an integer, or ``columns`` is not a list of names.
     """
     taking = _Taking(source, columns)
     return taking.table(find_rows_at(source, row_positions(indices)))
@@ -58,16 +58,16 @@ def take_rows_by_id(
     """Read individual rows by id, in the requested order; ids may repeat, and ids without a row are skipped.
 
     Args:
-        source: the fragments of the whole version.
+        source: all fragments of the version.
         lookup: finds rows by their ids.
         row_ids: stable row ids, or addresses if the table has no stable row ids.
         columns: as for :func:`take_rows`.
         ignores_deletions: also read deleted rows, if row ids are addresses.
 
     Raises:
-        RowOutOfRangeError: no row has an address.
+        RowOutOfRangeError: an address does not exist.
         InvalidInputError: a column is unknown.
-        InvalidTypeError: an id is not an integer, or columns are not names.
+        InvalidTypeError: an id is not an integer, or ``columns`` is not a list of names.
         CorruptDataError: two rows have the same id.
     """
     taking = _Taking(source, columns)
@@ -77,7 +77,7 @@ def take_rows_by_id(
 
 
 def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces:
-    """Return the addresses of rows, by position among the rows that are not deleted.
+    """Return the locations of rows, which are given by their positions among the rows that are not deleted.
 
     Raises:
         RowOutOfRangeError: a position is out of range.
@@ -87,7 +87,7 @@ def find_rows_at(source: ScanSource, wanted: npt.NDArray[np.int64]) -> RowPlaces
     num_rows = int(stops[-1]) if len(stops) else 0
     outside = wanted[(wanted < 0) | (wanted >= num_rows)]
     if outside.size:
-        raise RowOutOfRangeError(f"row {int(outside[0])} is out of range; there are {num_rows} rows")
+        raise RowOutOfRangeError(f"row {int(outside[0])} is out of range; number of rows: {num_rows}")
     owners = np.searchsorted(stops, wanted, side="right").astype(np.int64)
     positions = np.zeros(len(wanted), np.int64)
     for owner in np.unique(owners).tolist():
@@ -108,7 +108,7 @@ class _Taking:
         self._projection = Projection.plan_nested(whole.shown, columns)
         self._columns = whole.of(self._projection.wanted)
         if not self._projection.schema.names:
-            raise InvalidInputError("take requires at least one column")
+            raise InvalidInputError("invalid columns: a take requires at least one column, found none")
 
     def table(self, places: RowPlaces) -> pa.Table:
         first_rows = self._source.first_rows() if wants_offsets(self._columns.stored.fields) else {}

@@ -1,1 +1,1 @@
-"""Fields, ids and logical types."""
+"""Fields, field ids, and logical types."""

@@ -4,16 +4,16 @@
 Generation   Declared in the schema of the table          Stored in data files, and returned by scans
 ===========  ==========================================  =====================================================
 v1           large_binary, ``lance-encoding:blob``        struct of position, size
-v2           struct of data, uri, position, size, of      packed struct of kind, position, size, blob_id,
+v2           struct of data, uri, position, size, with    packed struct of kind, position, size, blob_id,
              extension type ``lance.blob.v2``             blob_uri
 ===========  ==========================================  =====================================================
 
-The values of both generations are large_binary. For v2, the file's own schema also declares the stored form, whose
-members have neither ids nor parents there; for v1, file schemas declare large_binary.
+The values of both generations are large_binary. For v2, the schema in a data file also declares the stored shape, whose
+members have neither ids nor parents there; for v1, it declares large_binary.
 
-Programs that write sidecars themselves provide descriptors of v2 columns in a fourth shape, the prepared shape: a
-struct of kind, data, uri, blob_id, blob_size, position, with the extension type of v2. It never occurs in tables or
-files.
+Programs that write sidecar files themselves provide the descriptors for v2 columns in a fourth shape, the prepared
+shape: a struct of kind, data, uri, blob_id, blob_size, and position, with the extension type of v2. This shape never
+occurs in tables or files.
 
 **Source:** files and scans of pylance 14.0.2; its ``BlobDescriptorArrayBuilder``.
 """
@@ -95,7 +95,7 @@ def is_described(field: Field) -> bool:
 
 
 def is_prepared(field: Field) -> bool:
-    """Return whether a field has the shape in which descriptors of v2 are provided."""
+    """Return whether a field has the prepared shape, in which programs provide v2 descriptors."""
     members = [(child.name, child.logical_type) for child in field.children]
     return field.is_blob and members == [(child.name, child.logical_type) for child in _PREPARED_V2]
 
@@ -106,7 +106,7 @@ def prepared_field(field: Field) -> Field:
 
 
 def declared_schema(schema: Schema) -> Schema:
-    """Return the schema of a table created from rows of this schema: data and uri replace the prepared shape."""
+    """Return the table schema for rows with this schema: the declared shape replaces the prepared shape."""
     declared = _schema_mapped(
         schema, lambda field: field.with_children(_DECLARED_V2[:2]) if is_prepared(field) else field
     )
@@ -114,7 +114,7 @@ def declared_schema(schema: Schema) -> Schema:
 
 
 def stored_field(field: Field) -> Field:
-    """Return the field with all of its blobs in the stored shape; blobs keep their ids."""
+    """Return the field with all blobs in the stored shape; the blobs keep their ids."""
     return _mapped(field, _stored)
 
 
@@ -124,12 +124,12 @@ def stored_schema(schema: Schema) -> Schema:
 
 
 def file_schema(schema: Schema) -> Schema:
-    """Return the schema recorded in a data file of the table: v2 in the stored shape, v1 as declared."""
+    """Return the schema to record in a data file: v2 blobs in the stored shape, v1 blobs as declared."""
     return _schema_mapped(schema, lambda field: field if is_blob_v1(field) else _stored(field))
 
 
 def bytes_schema(schema: Schema) -> Schema:
-    """Return the declared schema with every blob as large_binary: v1 unchanged, v2 without the extension."""
+    """Return the schema with all blobs as large_binary: v1 blobs unchanged, v2 blobs without the extension type."""
 
     def as_bytes(field: Field) -> Field:
         if is_blob_v1(field):
@@ -141,7 +141,7 @@ def bytes_schema(schema: Schema) -> Schema:
 
 
 def complete_schema(schema: Schema) -> Schema:
-    """Return the schema with all four members in every declared v2 field; tables may declare only the first two."""
+    """Return the schema with all four members in every declared v2 blob; tables may declare only data and uri."""
     return _schema_mapped(schema, lambda field: field.with_children(_DECLARED_V2) if is_blob_v2(field) else field)
 
 

@@ -1,4 +1,4 @@
-"""Blobs as Arrow columns, with the same names as in the reference.
+"""Blobs as Arrow columns, with the same names as in pylance.
 
 **Source:** ``lance.blob`` of pylance 14.0.2.
 """
@@ -30,16 +30,16 @@ _MEMBERS: Final = (
 
 @dataclass(frozen=True)
 class Blob:
-    """One value to write: bytes, or a reference to bytes in another location. ``None`` represents a null.
+    """A blob value to write: its bytes, or a reference to bytes in another location. For a null, use ``None``.
 
     Attributes:
-        data: the bytes.
-        uri: URI of the bytes.
-        position: start of a range within the object at the URI; set together with ``size``.
-        size: length of the range in bytes; greater than 0.
+        data: the bytes; None for a reference.
+        uri: URI of the object that contains the bytes; None if ``data`` is set.
+        position: start of the bytes within that object; None, like ``size``, if the value is the whole object.
+        size: number of bytes; greater than 0.
 
     Raises:
-        InvalidInputError: there is neither data nor a URI, or both, or only one of position and size.
+        InvalidInputError: not exactly one of data and uri is set, or only one of position and size is set.
     """
 
     data: bytes | None = None
@@ -48,7 +48,7 @@ class Blob:
     size: int | None = None
 
     def __post_init__(self) -> None:
-        """Check that exactly one of data and uri is set."""
+        """Check that the combination of attributes is valid."""
         problem = self._problem()
         if problem is not None:
             raise InvalidInputError(problem)
@@ -60,7 +60,7 @@ class Blob:
 
     @staticmethod
     def from_uri(uri: str, position: int | None = None, size: int | None = None) -> Blob:
-        """Create a reference to a value at a URI, or to a range of it."""
+        """Create a reference to an object at a URI, or to a range of bytes in the object."""
         if (position is not None and position < 0) or (size is not None and size < 0):
             raise InvalidInputError("position and size of an external blob must not be negative")
         return Blob(uri=uri, position=position, size=size)
@@ -76,7 +76,7 @@ class Blob:
         if self.uri == "":
             return "the uri of a blob cannot be empty"
         if (self.position is not None or self.size is not None) and self.uri is None:
-            return "position and size of a blob need a uri"
+            return "position and size of a blob require a uri"
         if (self.position is None) != (self.size is None):
             return "an external blob must set both position and size, or neither"
         if self.data is None and self.uri is None:
@@ -85,7 +85,10 @@ class Blob:
 
 
 class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
-    """The extension type ``lance.blob.v2`` over a struct of data, uri, position, size; the last two are optional."""
+    """The extension type ``lance.blob.v2``.
+
+    The storage type is a struct of data, uri, position, and size; the last two members may be missing.
+    """
 
     def __init__(self) -> None:
         """Create the type with all four members."""
@@ -97,11 +100,13 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
 
     @classmethod
     def __arrow_ext_deserialize__(cls, storage_type: pa.DataType, serialized: bytes) -> BlobType:  # pyarrow's name
-        """Create the type for a storage type from files or other libraries."""
+        """Create the type for a storage type read from a file or received from another library."""
         members = list(storage_type) if pa.types.is_struct(storage_type) else []
         found = tuple((member.name, member.type) for member in members)
         if found not in (_NAMES_AND_TYPES, _NAMES_AND_TYPES[:2]):
-            raise TypeError(f"the storage of {BLOB_V2} must be a struct of data, uri, position, size: {storage_type}")
+            raise TypeError(
+                f"the storage type of {BLOB_V2} must be a struct of data, uri, position, and size, found {storage_type}"
+            )
         instance = cls.__new__(cls)
         pa.ExtensionType.__init__(instance, storage_type, BLOB_V2)
         return instance
@@ -123,7 +128,7 @@ class BlobArray(pa.ExtensionArray):  # type: ignore[misc]  # pyarrow has no type
 
     @classmethod
     def from_pylist(cls, values: Sequence[Any]) -> BlobArray:
-        """Build an array from bytes, URIs, :class:`Blob` and None.
+        """Build an array from bytes, URIs, :class:`Blob` values, and None.
 
         Raises:
             InvalidTypeError: a value has an unsupported type.
@@ -164,12 +169,13 @@ def blob_field(
     Args:
         name: name of the field.
         nullable: whether nulls are allowed.
-        inline_size_threshold: values up to this many bytes are stored in the data file; 64 KiB by default.
-        dedicated_size_threshold: larger values get their own file; 4 MiB by default. Checked first.
-        pack_file_size_threshold: maximum size of a file shared by several values; 1 GiB by default.
+        inline_size_threshold: maximum size in bytes of a value stored in the data file; 64 KiB by default.
+        dedicated_size_threshold: a value with more bytes than this gets its own file; 4 MiB by default. This threshold
+            is checked before ``inline_size_threshold``.
+        pack_file_size_threshold: maximum size in bytes of a file that contains several values; 1 GiB by default.
 
     Raises:
-        InvalidInputError: a threshold is negative, too large, or 0 where that is not allowed.
+        InvalidInputError: a threshold is out of range.
         InvalidTypeError: a threshold is not a whole number.
     """
     thresholds = {

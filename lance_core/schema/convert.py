@@ -2,7 +2,7 @@
 
 The messages are written as pylance writes them, byte for byte: ``type`` is always 0, ``parent_id`` is -1 at the top
 level, and ``encoding`` repeats information from the logical type. The members of a blob v2 descriptor, which occur only
-in the schemas of data files, have neither id nor parent: they directly follow the field of their blob.
+in the schemas of data files, have neither an id nor a parent; they directly follow the field of their blob.
 
 **Source:** ``lance.file.Field``, ``lance.file.Schema``; behavior of pylance 14.0.2.
 """
@@ -52,7 +52,7 @@ __all__ = [
 RESERVED_NAMES: Final = frozenset(
     {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
 )
-"""Names of the virtual columns that every table has."""
+"""Names of the system columns that every table provides."""
 
 _TOP_LEVEL: Final = -1
 MAX_DEPTH: Final = 64
@@ -68,8 +68,8 @@ def schema_from_arrow(arrow: pa.Schema, *, first_field_id: int = 0) -> Schema:
     """Convert an Arrow schema to a Lance schema, with ids assigned depth first from ``first_field_id``.
 
     Raises:
-        InvalidSchemaError: :func:`check_names` rejects a name, or a column cannot be a primary key.
-        NotSupportedError: the format does not support a type.
+        InvalidSchemaError: :func:`check_names` rejects a name, or a primary key field is invalid.
+        NotSupportedError: the format does not support one of the types.
     """
     check_names(arrow.names)
     tops = tuple(_from_arrow_field(column, column.name) for column in arrow)
@@ -81,7 +81,7 @@ def check_names(names: Iterable[str]) -> None:
     """Check the names of the top-level columns of a new schema; members of structs may have any name.
 
     Raises:
-        InvalidSchemaError: a name contains a dot, is repeated, or is reserved for a virtual column.
+        InvalidSchemaError: a name contains a dot, is repeated, or is reserved for a system column.
     """
     seen: set[str] = set()
     for name in names:
@@ -97,7 +97,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def schema_to_arrow(schema: Schema) -> pa.Schema:
-    """Convert to an Arrow schema. Extension types unknown to Arrow are converted to their storage types with metadata.
+    """Convert a schema to an Arrow schema. Extension types unknown to Arrow become storage types with field metadata.
 
     Raises:
         CorruptDataError: a logical type is malformed.
@@ -108,7 +108,7 @@ def schema_to_arrow(schema: Schema) -> pa.Schema:
 
 
 def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
-    """Return the flat list of messages, depth first, parents before children."""
+    """Return the fields as a flat list of messages, depth first, with parents before their children."""
     messages: list[pb_file.Field] = []
     for top in schema.fields:
         _append_messages(messages, top, _TOP_LEVEL)
@@ -118,16 +118,16 @@ def fields_to_proto(schema: Schema) -> list[pb_file.Field]:
 def fields_from_proto(
     messages: Iterable[pb_file.Field], metadata: Mapping[str, bytes] | None = None, *, hidden: Collection[int] = ()
 ) -> Schema:
-    """Rebuild the tree of fields from the flat list of messages.
+    """Convert a flat list of messages to a tree of fields.
 
     Args:
-        messages: the field messages, parents before children.
+        messages: the field messages, with parents before their children.
         metadata: metadata of the schema.
-        hidden: negative ids that top-level fields may have.
+        hidden: negative ids that are allowed for top-level fields.
 
     Raises:
         CorruptDataError: an id occurs twice or is negative, or a parent does not precede its child.
-        NotSupportedError: a field has no id and does not follow a blob, or fields are nested more than 64 levels deep.
+        NotSupportedError: a field without an id does not follow a blob, or fields are nested more than 64 levels deep.
     """
     depths: dict[int, int] = {_TOP_LEVEL: 0}
     children: dict[int, list[pb_file.Field]] = {_TOP_LEVEL: []}
@@ -160,7 +160,7 @@ def schema_to_proto(schema: Schema) -> pb_file.Schema:
 
 
 def schema_from_proto(message: pb_file.Schema) -> Schema:
-    """Parse a whole ``Schema`` message; see :func:`fields_from_proto`."""
+    """Convert a ``Schema`` message to a schema; see :func:`fields_from_proto`."""
     return fields_from_proto(message.fields, dict(message.metadata), hidden=HIDDEN_FIELD_IDS)
 
 
@@ -256,11 +256,11 @@ def _text(value: bytes, where: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{where}: {value!r} is not UTF-8") from error
+        raise InvalidInputError(f"{where}: {value!r} is not valid UTF-8") from error
 
 
 def bfloat16_list_name(dtype: pa.DataType) -> str | None:
-    """Return the logical type of (nested) fixed-size lists of bfloat16; None for other types."""
+    """Return the logical type for (nested) fixed-size lists of bfloat16; None for other types."""
     name, sizes = None, []
     for item, size in _lists(dtype):
         sizes.append(str(size))
@@ -271,40 +271,39 @@ def bfloat16_list_name(dtype: pa.DataType) -> str | None:
 
 
 def _check_items(dtype: pa.DataType, where: str) -> None:
-    """Check that a logical type can express the items of a list or dictionary; other types pass.
+    """Check that a logical type can express the items of a fixed-size list or the values of a dictionary.
 
-    A fixed-size list of any type except structs, and a dictionary, have no child field whose metadata could name an
-    extension type: only ``lance.bfloat16`` has a name in the logical type, at any depth. Other extension types would be
-    lost silently, as would the difference between values and views of them in a dictionary. The reference rejects the
-    same types.
+    Dictionaries, and fixed-size lists of anything but structs, have no child field whose metadata could specify an
+    extension type. The logical type itself can express only ``lance.bfloat16``, at any depth. Other extension types
+    would be lost silently, as would view types in a dictionary. pylance rejects the same types.
 
     Args:
         dtype: storage type of a field; struct members and list items are not checked.
         where: the column's path, for messages.
 
     Raises:
-        NotSupportedError: an extension type, or views in a dictionary; the message names the type to cast to.
+        NotSupportedError: an extension type or a view type would be lost; the message contains the type to cast to.
     """
     for item, _ in _lists(dtype):
         name = _extension_of(item)
         if name not in ("", BFLOAT16) and not pa.types.is_struct(plain_type(item.type)):
             raise NotSupportedError(
-                f"column {where!r}: a fixed-size list cannot keep the extension type {name} of its items; cast them to "
-                f"{plain_type(item.type)}",
+                f"column {where!r}: a fixed-size list cannot store the extension type {name} of its items; cast the "
+                f"items to {plain_type(item.type)}",
                 column=where,
             )
     if pa.types.is_dictionary(dtype):
         value_type = dtype.value_type
         if isinstance(value_type, pa.BaseExtensionType) or value_type in _VIEWS:
             raise NotSupportedError(
-                f"column {where!r}: a dictionary cannot keep the type {value_type} of its values; cast them to "
+                f"column {where!r}: a dictionary cannot store the type {value_type} of its values; cast the values to "
                 f"{plain_type(value_type)}",
                 column=where,
             )
 
 
 def _lists(dtype: pa.DataType) -> Iterator[tuple[pa.Field, int]]:
-    """Yield the items and the size of every fixed-size list, starting with the outermost."""
+    """Yield the item field and the size of each nested fixed-size list, starting with the outermost."""
     while pa.types.is_fixed_size_list(dtype):
         yield dtype.value_field, dtype.list_size
         dtype = plain_type(dtype.value_type)

@@ -1,7 +1,8 @@
-"""Extension types: conversion between their storage types in files and the types registered with Arrow.
+"""Converts between storage types, as in files, and the extension types registered with Arrow.
 
 The metadata of a field contains the name of its extension type. Arrow resolves such names when a schema or an array
-passes through its IPC format or its C interface. Both are used here, so that nested fields are handled, without copies.
+passes through its IPC format or its C data interface. This module uses both, which also handles nested fields and does
+not copy data.
 
 **Source:** metadata keys ``ARROW:extension:name`` and ``ARROW:extension:metadata`` of the Arrow columnar format.
 """
@@ -40,7 +41,7 @@ def has_extension(field: Field) -> bool:
 
 
 def restore_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with its registered extension types; unknown or invalid types are left unchanged."""
+    """Return the schema with registered extension types restored; unknown or invalid ones remain storage types."""
     # This library's type is registered when it is first needed, unless another library has already registered it.
     import_module("lance_core.schema.blob_types")
     try:
@@ -51,7 +52,7 @@ def restore_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the types of ``schema``, a result of :func:`restore_schema`; zero-copy."""
+    """Return the batch with the types of ``schema``, which :func:`restore_schema` returned; zero-copy."""
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch._import_from_c_capsule(*batch.__arrow_c_array__())
@@ -60,8 +61,8 @@ def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
     """Return the field metadata that specifies an extension type and its parameters.
 
-    Types that are defined by Arrow itself do not expose their serialized form to Python, but the C data interface does:
-    its metadata is ``i32 n | n x (i32 length | key | i32 length | value)`` in native byte order.
+    Arrow's own extension types do not expose their serialized parameters to Python, but the C data interface does:
+    there, metadata has the form ``i32 n | n x (i32 length | key | i32 length | value)`` in native byte order.
     """
     serialize = getattr(dtype, "__arrow_ext_serialize__", None)
     if serialize is not None:
@@ -93,7 +94,7 @@ def contains_extension(dtype: pa.DataType) -> bool:
 
 
 def storage_type(dtype: pa.DataType) -> pa.DataType:
-    """Replace every extension type in a type with its storage; field metadata is omitted."""
+    """Replace every extension type in a type with its storage type; field metadata is omitted."""
     if isinstance(dtype, pa.BaseExtensionType):
         return storage_type(dtype.storage_type)
     if not contains_extension(dtype):
@@ -106,7 +107,7 @@ def storage_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def with_children(dtype: pa.DataType, children: list[pa.Field]) -> pa.DataType:
-    """Return the same kind of nested type with other children."""
+    """Return the same kind of nested type with different children."""
     if pa.types.is_struct(dtype):
         return pa.struct(children)
     if pa.types.is_map(dtype):
@@ -117,7 +118,7 @@ def with_children(dtype: pa.DataType, children: list[pa.Field]) -> pa.DataType:
 
 
 def storage_array(array: pa.Array) -> pa.Array:
-    """Replace every extension type in an array with its storage; zero-copy."""
+    """Replace every extension type in an array with its storage type; zero-copy."""
     if not contains_extension(array.type):
         return array
     _, content = array.__arrow_c_array__()

@@ -1,11 +1,11 @@
-"""Field and Schema: the tree of named, typed columns with the ids that make schema evolution possible.
+"""Field and Schema: a tree of named and typed fields, whose ids make schema evolution possible.
 
-A field is identified by its id; names may change, and may be repeated under different parents. Ids are unique in a
-table and are assigned depth first from 0 when it is created; a data file that was added later contains only some of the
-fields.
+A field is identified by its id. Names may change, and fields with different parents may have the same name. Ids are
+unique within a table and are assigned depth first, starting from 0, when the table is created. A data file may contain
+only some of the fields.
 
-``struct``, lists, ``map`` and ``fixed_size_list:struct:n`` have children. A fixed-size list of any other type has none:
-its item type is part of its logical type.
+Structs, lists, maps, and ``fixed_size_list:struct:n`` have child fields. Fixed-size lists of other types do not: their
+item type is part of their logical type.
 
 **Source:** ``lance.file.Field`` and ``lance.file.Schema``; behavior of pylance 14.0.2 for ids and column ownership.
 """
@@ -39,19 +39,19 @@ EXTENSION_NAME_KEY: Final = "ARROW:extension:name"
 EXTENSION_METADATA_KEY: Final = "ARROW:extension:metadata"
 
 PACKED_KEYS: Final = ("lance-encoding:packed", "packed")
-"""Metadata of a struct whose members are stored row by row in one column: either key; the second is the older one."""
+"""Metadata keys for structs whose members are stored row by row in one column; the second key is the older one."""
 
 BLOB_KEY: Final = "lance-encoding:blob"
-"""Metadata key of a large_binary field with values outside the pages; any value has this effect, even ``false``."""
+"""Metadata key of large_binary fields whose values are stored outside the pages; any value counts, even ``false``."""
 
 BLOB_V2: Final = "lance.blob.v2"
-"""Extension type of blobs since 2.2. Table schemas contain the extension name, file schemas the key above."""
+"""Extension type of blobs since 2.2. Table schemas contain the extension name; file schemas contain ``BLOB_KEY``."""
 
 UNASSIGNED_ID: Final = -1
 """Id of a field to which no id has been assigned."""
 
 HIDDEN_FIELD_IDS: Final = frozenset({-3, -4, -5})
-"""Ids of the hidden columns in which data files store ids and versions of rows; no table has such fields."""
+"""Field ids of the hidden columns in which data files store the ids and versions of rows. No table schema has them."""
 
 _TRUE: Final = frozenset({b"true", b"1", b"yes", b"on", b"y"})
 _LISTS: Final = frozenset({"list", "large_list", "list.struct", "large_list.struct"})
@@ -66,13 +66,13 @@ class Field:
         name: name of the field: the last path component ("item", not "x.item").
         logical_type: the type string ("int32", "list.struct", "timestamp:us:UTC").
         nullable: whether nulls are allowed.
-        children: member, item or entries fields.
+        children: the members of a struct, the item of a list, or the entries of a map.
         metadata: Arrow field metadata, read-only.
         extension_name: copy of the metadata entry ``ARROW:extension:name``; empty if there is none.
         unenforced_primary_key: whether the field belongs to the declared primary key.
-        unenforced_primary_key_position: 1-based position in a composite key; 0 if not specified.
+        unenforced_primary_key_position: 1-based position of the field in the primary key; 0 if not specified.
         unenforced_clustering_key: whether the field belongs to the declared clustering key.
-        unenforced_clustering_key_position: 1-based position in a composite key; 0 if not specified.
+        unenforced_clustering_key_position: 1-based position of the field in the clustering key; 0 if not specified.
     """
 
     id: int = UNASSIGNED_ID
@@ -102,22 +102,22 @@ class Field:
 
     @property
     def is_list(self) -> bool:
-        """Whether the field is a variable-length list; a map does not count."""
+        """Whether the field is a variable-length list; False for a map."""
         return self.logical_type in _LISTS
 
     @property
     def is_map(self) -> bool:
-        """Whether the field is a map; its only child is the struct ``entries`` of key and value."""
+        """Whether the field is a map, whose only child is a struct of key and value."""
         return self.logical_type == "map"
 
     @property
     def is_fixed_size_list(self) -> bool:
-        """Whether the field is any fixed-size list."""
+        """Whether the field is a fixed-size list of any type."""
         return self.logical_type.startswith("fixed_size_list:")
 
     @property
     def is_structural_fixed_size_list(self) -> bool:
-        """Whether the field is a fixed-size list of structs, the only kind with a child field and no own column."""
+        """Whether the field is a fixed-size list of structs, the only kind that has a child field and no column."""
         return self.is_fixed_size_list and bool(self.children)
 
     @property
@@ -140,11 +140,11 @@ class Field:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the field owns a column of a 2.1+ data file; of a container, only the leaves own columns."""
+        """Whether the field has its own column in a data file of version 2.1 or later."""
         return not self.children or self.is_packed or self.is_blob
 
     def leaves(self) -> list[Field]:
-        """Return the fields that own a column of a 2.1+ data file, depth first; ``[self]`` for a leaf."""
+        """Return the leaves of this tree, depth first; see :attr:`is_leaf`. The only leaf of a leaf is itself."""
         if self.is_leaf:
             return [self]
         return [leaf for child in self.children for leaf in child.leaves()]
@@ -156,11 +156,11 @@ class Field:
             yield from child.walk()
 
     def child(self, name: str) -> Field | None:
-        """Return the direct child with a name, or None."""
+        """Return the direct child with the given name; None if there is no such child."""
         return next((child for child in self.children if child.name == name), None)
 
     def with_ids(self, first_id: int) -> Field:
-        """Return a copy whose tree is numbered depth first from ``first_id``."""
+        """Return a copy of the tree, with ids assigned depth first from ``first_id``."""
         children = []
         next_id = first_id + 1
         for child in self.children:
@@ -204,7 +204,7 @@ class Schema:
             yield from top.walk()
 
     def leaves(self) -> list[Field]:
-        """Return the fields that own a column of a 2.1+ data file, depth first."""
+        """Return the leaves of all fields, depth first; see :attr:`Field.is_leaf`."""
         return [leaf for top in self.fields for leaf in top.leaves()]
 
     def field_ids(self) -> list[int]:
@@ -218,7 +218,7 @@ class Schema:
     def find(self, key: str | int) -> Field | None:
         """Return the field with an id or at a path ("a", "s.x", "l.item"); None if it does not exist.
 
-        At every level the exact name is tried first, so that nested names that contain dots are found.
+        At every level, the exact name is tried first, so that nested fields whose names contain dots are found.
         """
         if isinstance(key, int):
             return next((node for node in self.walk() if node.id == key), None)
@@ -251,14 +251,14 @@ class Schema:
 
 
 def is_true(value: bytes | None) -> bool:
-    """Return whether a metadata value means true; case-insensitive, unknown values mean false."""
+    """Return whether a metadata value means true. Case is ignored; unknown values mean false."""
     return value is not None and value.lower() in _TRUE
 
 
 def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
-    """Return the fields along a dotted path, starting with one of the siblings; None if the path does not exist.
+    """Return the fields on a dotted path that starts with one of the siblings; None if the path does not exist.
 
-    A name that contains dots may be written literally or in backquotes (``s.`a.b```); backquotes inside are doubled.
+    A name that contains dots may be written literally or in backticks (``s.`a.b```); a backtick in a name is doubled.
     """
     for quoted in (False, True):
         for node in siblings:

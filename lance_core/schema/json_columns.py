@@ -1,4 +1,4 @@
-"""JSON columns: ``arrow.json`` text for callers, ``lance.json`` binary in files.
+"""JSON columns: callers use ``arrow.json`` text, and files contain ``lance.json`` binary values.
 
 **Source:** columns of pylance 14.0.2.
 """
@@ -49,7 +49,7 @@ def json_field(given: pa.Field) -> pa.Field:
 
 
 def shown_json_schema(schema: Schema) -> Schema:
-    """Return the schema with a text field for each stored JSON column; the same object if there are none."""
+    """Return the schema with a text field for each stored JSON column; without such columns, the same object."""
     if not any(node.logical_type == "json" for node in schema.walk()):
         return schema
     return replace(schema, fields=tuple(_shown(top) for top in schema.fields))
@@ -76,7 +76,7 @@ def _text_field(field: Field) -> Field:
 
 
 def encode_json(array: pa.Array, where: str) -> pa.Array:
-    """Convert text to binary, as large_binary.
+    """Convert JSON text to binary JSON, as a large_binary array.
 
     Raises:
         InvalidInputError: a value is not valid JSON.
@@ -89,15 +89,15 @@ def encode_json(array: pa.Array, where: str) -> pa.Array:
 
 
 def decode_json(array: pa.Array, where: str) -> pa.Array:
-    """Convert binary to text, as string.
+    """Convert binary JSON to JSON text, as a string array.
 
     Raises:
-        CorruptDataError: a value is not binary JSON.
+        CorruptDataError: a value is not valid binary JSON.
     """
     try:
         return _mapped(array, text_from_jsonb, pa.string())
     except CorruptDataError as error:
-        raise CorruptDataError(f"column {where!r}: a value is not binary JSON: {error}", column=where) from error
+        raise CorruptDataError(f"column {where!r}: a value is not valid binary JSON: {error}", column=where) from error
 
 
 def _mapped(array: pa.Array, convert: Callable[[bytes], bytes | str], dtype: pa.DataType) -> pa.Array:

@@ -10,8 +10,8 @@
     number      0x00 zero  0x10 NaN  0x20 infinity  0x30 -infinity
                 0x40 signed, 0x50 unsigned, 1, 2, 4 or 8 bytes; 0x60 double, 8 bytes
 
-Words and numbers are big-endian. Members of objects are sorted by the bytes of their keys. Integers that do not fit
-into 64 bits are converted to doubles.
+Words and numbers are big-endian. The members of an object are sorted by the bytes of their keys. Integers that do not
+fit into 64 bits are converted to doubles.
 
 **Source:** columns of pylance 14.0.2, compared byte for byte; the JSONB format of Databend.
 """
@@ -45,7 +45,8 @@ def jsonb_from_text(text: bytes) -> bytes:
     """Convert JSON text to the binary form.
 
     Raises:
-        InvalidInputError: invalid JSON, a key that occurs twice in one object, or more than 256 levels of nesting.
+        InvalidInputError: the text is not valid JSON, a key is repeated in an object, or the document is nested more
+            than 256 levels deep.
     """
     try:
         value = json.loads(text.decode(), object_pairs_hook=_object, strict=False, parse_constant=_no_constant)
@@ -80,7 +81,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         [(repeated, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise InvalidInputError(f"key {repeated!r} occurs twice in an object")
+        raise InvalidInputError(f"key {repeated!r} occurs more than once in an object")
     return found
 
 
@@ -120,7 +121,7 @@ def _container(kind: int, count: int, entries: list[tuple[int, bytes]]) -> bytes
 def _word(kind: int, count: int) -> bytes:
     if count > _COUNT_MASK:
         raise InvalidInputError(
-            f"a document has {count} bytes or members in one container; the maximum is {_COUNT_MASK}"
+            f"a document is too large: one of its values has {count} bytes or members; the maximum is {_COUNT_MASK}"
         )
     return (kind << _KIND_SHIFT | count).to_bytes(_WORD_BYTES, "big")
 
@@ -196,7 +197,7 @@ def _string_text(data: bytes) -> str:
     try:
         return json.dumps(data.decode(), ensure_ascii=False)
     except UnicodeDecodeError as error:
-        raise CorruptDataError(f"a string is not UTF-8: {error}") from error
+        raise CorruptDataError(f"a string is not valid UTF-8: {error}") from error
 
 
 def _number_text(data: bytes) -> str:
@@ -214,7 +215,7 @@ def _number_text(data: bytes) -> str:
 
 
 def _double_text(value: float) -> str:
-    """Return the shortest digits that restore the value, formatted as the reference formats them."""
+    """Return the shortest text that represents the value exactly, in pylance's format."""
     if not math.isfinite(value):
         return "null"
     text = repr(value)

@@ -1,9 +1,9 @@
-"""Keys that a schema declares without enforcing them: the primary key and the clustering key.
+"""Keys that are declared in a schema but not enforced: the primary key and the clustering key.
 
-Both are declared by entries of field metadata, from which the flags of a field are derived::
+Both are declared in field metadata, from which the attributes of a field are derived::
 
-    lance-schema:unenforced-primary-key               true: part of the primary key
-    lance-schema:unenforced-primary-key:position      position in the key, from 1; any number makes the field part of it
+    lance-schema:unenforced-primary-key               "true" makes the field part of the primary key
+    lance-schema:unenforced-primary-key:position      position in the key, from 1; makes the field part of the key
     lance-schema:unenforced-clustering-key:position   position in the clustering key, from 1
 
 A position that is not a number is ignored.
@@ -42,7 +42,7 @@ _MAX_POSITION: Final = 2**32 - 1
 
 
 def position(metadata: Mapping[str, bytes], key: str) -> int | None:
-    """Parse the number in a metadata entry; None if there is no valid number."""
+    """Return the position in a metadata entry; None if the entry is missing or not a number."""
     text = metadata.get(key, b"")
     # Longer text may exceed the limit of int(), and is out of range unless it starts with zeros.
     digits = text.lstrip(b"+").lstrip(b"0") or b"0"
@@ -61,7 +61,7 @@ def check_primary_keys(fields: Iterable[Field]) -> None:
     """Check that every field of the primary key has exactly one value in every row.
 
     Raises:
-        InvalidSchemaError: a field of the key has children, is inside a list, or is nullable.
+        InvalidSchemaError: a field of the key has children, is inside a list, or may be null.
     """
     for field in fields:
         _check(field, nullable=field.nullable, in_list=False)
@@ -70,7 +70,7 @@ def check_primary_keys(fields: Iterable[Field]) -> None:
 def _check(node: Field, *, nullable: bool, in_list: bool) -> None:
     if node.unenforced_primary_key:
         if node.children:
-            raise InvalidSchemaError(f"primary key field {node.name!r} must be a leaf, found a {node.logical_type}")
+            raise InvalidSchemaError(f"primary key field {node.name!r} must be a leaf, found type {node.logical_type}")
         if nullable:
             raise InvalidSchemaError(f"primary key field {node.name!r} and its ancestors must not be nullable")
         if in_list:

@@ -1,24 +1,24 @@
-"""Logical types: the strings of ``Field.logical_type`` and the Arrow types that they represent.
+"""Logical types: the strings in ``Field.logical_type`` and the Arrow types that they represent.
 
 =============================  ==========================================================================
 String                         Arrow
 =============================  ==========================================================================
 ``int32``, ``date32:day`` …    the types without parameters, see ``_PLAIN``
-``timestamp:{unit}:{zone}``    timestamp; zone ``-`` for none; the zone may contain colons
+``timestamp:{unit}:{zone}``    timestamp; zone ``-`` means no time zone; the zone may contain colons
 ``decimal:{width}:{p}:{s}``    decimal128, decimal256
 ``fixed_size_binary:{n}``      fixed-size binary of n bytes
-``fixed_size_list:{item}:{n}`` fixed-size list; n is the last segment, item may contain colons
-``dict:{value}:{index}:false`` dictionary; the ordered flag is not kept
+``fixed_size_list:{item}:{n}`` fixed-size list; n is the last segment, so item may contain colons
+``dict:{value}:{index}:false`` dictionary; the ordered flag is not stored
 ``struct``                     children are the members
 ``list``, ``list.struct`` …    one child, the item
 ``map``                        one child, the struct of key and value
 ``json``                       large_binary of JSONB bytes
 =============================  ==========================================================================
 
-Fixed-size lists can be nested at most 64 levels deep. View types are stored as their plain counterparts. There is no
-string for interval, decimal32/64, union, run-end encoded and list-view types.
+Fixed-size lists can be nested at most 64 levels deep. View types are stored as the corresponding plain types. Interval,
+decimal32, decimal64, union, run-end encoded, and list-view types have no string.
 
-Strings of damaged files may have any length. They are processed once, and messages quote only their start.
+The strings in a damaged file may have any length. Each is processed only once, and messages quote only its start.
 
 **Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """
@@ -71,7 +71,7 @@ _TYPE_OF: Final = MappingProxyType(dict(_PLAIN) | {"json": pa.large_binary()})
 _NAME_OF: Final = MappingProxyType({dtype: name for name, dtype in _PLAIN})
 
 BFLOAT16: Final = "lance.bfloat16"
-"""The only extension type of items that a logical type can express."""
+"""The only extension type that a logical type can express for the items of a fixed-size list."""
 
 _BFLOAT16_ITEM: Final = pa.field(
     "item", pa.binary(2), metadata={EXTENSION_NAME_KEY: BFLOAT16, EXTENSION_METADATA_KEY: ""}
@@ -80,14 +80,14 @@ _BFLOAT16_ITEM: Final = pa.field(
 _MAX_INT32: Final = 2**31 - 1
 
 MAX_LIST_DEPTH: Final = 64
-"""Fixed-size lists in fixed-size lists."""
+"""Maximum nesting depth of fixed-size lists."""
 
 _FIXED_SIZE_LIST: Final = "fixed_size_list:"
 _MAX_SHOWN: Final = 200
 
 
 def plain_type(dtype: pa.DataType) -> pa.DataType:
-    """Return the type as stored: storage types for extension types, plain types for view types."""
+    """Return the type in which values are stored, without extension types and views."""
     if isinstance(dtype, pa.BaseExtensionType):
         return plain_type(dtype.storage_type)
     if dtype == pa.string_view():
@@ -101,11 +101,11 @@ def logical_type_of(dtype: pa.DataType, where: str) -> str:
     """Return the string that represents an Arrow type.
 
     Args:
-        dtype: any Arrow type; extension types are treated as their storage.
+        dtype: any Arrow type; extension types are treated like their storage types.
         where: path of the column, for messages.
 
     Raises:
-        NotSupportedError: the format has no string or no encoding for the type.
+        NotSupportedError: the format has no logical type or no encoding for the type.
     """
     dtype = plain_type(dtype)
     name = _NAME_OF.get(dtype)
@@ -133,7 +133,7 @@ def logical_type_of(dtype: pa.DataType, where: str) -> str:
 
 @lru_cache(maxsize=1024)
 def arrow_type(field: Field) -> pa.DataType:
-    """Return the Arrow type of a field, including children; for extension types, the storage type.
+    """Return the Arrow type of a field, including its children; extension types become their storage types.
 
     Raises:
         CorruptDataError: the logical type is malformed or does not match its children.
@@ -147,7 +147,9 @@ def arrow_type(field: Field) -> pa.DataType:
     if field.is_map:
         entries = _only_child(field)
         if not entries.is_struct or len(entries.children) != 2:
-            raise CorruptDataError(f"map field {field.name!r} must have a struct of key and value, found {entries}")
+            raise CorruptDataError(
+                f"the child of map field {field.name!r} must be a struct of key and value, found {entries}"
+            )
         key, value = entries.children
         if key.logical_type == "null":
             raise NotSupportedError(
@@ -159,7 +161,7 @@ def arrow_type(field: Field) -> pa.DataType:
         child = _only_child(field)
         if item_name != "struct" or len(dimensions) != 1 or not child.is_struct:
             raise CorruptDataError(
-                f"field {field.name!r} of type {_shown(field.logical_type)} has a child {child.name!r}"
+                f"field {field.name!r} of type {_shown(field.logical_type)} must not have a child, found {child.name!r}"
             )
         return pa.list_(arrow_field(child), dimensions[0])
     if field.children:
@@ -228,7 +230,7 @@ def _fixed_size_list_name(dtype: pa.FixedSizeListType, where: str) -> str:
     if pa.types.is_struct(item_type) and len(dimensions) > 1:
         raise _unsupported(dtype, where, "structs can be inside only one level of fixed-size lists")
     if not (pa.types.is_struct(item_type) or _is_fixed_width(item_type)):
-        raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls or fixed-width values")
+        raise _unsupported(dtype, where, "items of a fixed-size list must be structs, nulls, or fixed-width values")
     item_name = BFLOAT16 if _is_bfloat16(item) else logical_type_of(item_type, where)
     return ":".join([*["fixed_size_list"] * len(dimensions), item_name, *reversed(dimensions)])
 
@@ -302,7 +304,7 @@ def _split_fixed_size_list(logical_type: str) -> tuple[str, list[int]]:
 
     Raises:
         CorruptDataError: a dimension is missing or is not a positive number.
-        NotSupportedError: lists are nested more than 64 deep.
+        NotSupportedError: lists are nested more than 64 levels deep.
     """
     depth = start = 0
     while logical_type.startswith(_FIXED_SIZE_LIST, start):
@@ -332,7 +334,7 @@ def _checked_number(text: str, low: int, high: int) -> int:
         raise ValueError(f"{text[:_MAX_SHOWN]!r} is not a number")
     value = int(text)
     if not low <= value <= high:
-        raise ValueError(f"{value} is not in [{low}, {high}]")
+        raise ValueError(f"{value} is not between {low} and {high}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The prepared shape of v2 blobs: descriptors provided by sidecar writers, one struct per value.
+"""The prepared shape of v2 blobs: the descriptors that writers of sidecar files provide, one struct per value.
 
 ====  ============  ===========================================================================
 Kind  Name          Members set in addition to ``kind``; all others are null
@@ -6,9 +6,9 @@ Kind  Name          Members set in addition to ``kind``; all others are null
 0     inline        data
 1     packed        blob_id, blob_size, position
 2     dedicated     blob_id, blob_size
-3     external      uri, and blob_size, position, blob_id (of a base path) if known
-4     managed       uri below the root of the table, blob_size, position
-5     managed       uri below base path blob_id, blob_size, position
+3     external      uri; if known, also blob_size, position, and blob_id (of a base path)
+4     managed       uri relative to the root of the table, blob_size, position
+5     managed       uri relative to base path blob_id, blob_id, blob_size, position
 ====  ============  ===========================================================================
 
 A null value is a null struct.
@@ -61,11 +61,11 @@ def prepared_arrow_field(name: str) -> pa.Field:
 
 
 def in_given_shape(declared: Field, given: pa.DataType) -> Field:
-    """Return a table field in the shape of the given rows: the prepared shape for descriptors, otherwise unchanged.
+    """Return a table field, with the prepared shape for blobs that are given as descriptors.
 
     Args:
-        declared: the field, with its ids.
-        given: type of the given rows; it may differ from that of the field.
+        declared: the field of the table, with its ids.
+        given: type of the given rows; it may differ from the type of the field.
     """
     if is_blob_v2(declared):
         return prepared_field(declared) if given == PREPARED_TYPE else declared

@@ -1,6 +1,6 @@
-"""Selecting columns by name, and comparing a schema with incoming data.
+"""Selects columns by name, and compares a schema with incoming data.
 
-A projection keeps ids, so that the pruned fields still refer to the same columns of a data file.
+A projection keeps the field ids, so that the selected fields still refer to the same columns of a data file.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
 
     Args:
         schema: the schema to select from.
-        columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name", "s.`a.b`"). Two
-            paths into the same top-level field return that field once, with both members in schema order.
-        orders_members: whether members are in the requested order instead, as in pylance for files but not for
-            datasets.
+        columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name", "s.`a.b`"). For two
+            paths into the same top-level field, the field is returned once, with both members in schema order.
+        orders_members: whether members are returned in the requested order instead, as pylance does for files but not
+            for datasets.
 
     Raises:
-        InvalidInputError: a name is unknown (close matches are suggested) or repeated.
+        InvalidInputError: a name is repeated or unknown; for an unknown name, the message suggests close matches.
     """
     # For each top-level field, the nodes to keep, in the order in which they were first requested.
     wanted: dict[str, dict[int, None]] = {}
     seen: set[str] = set()
     for column in columns:
         if column in seen:
-            raise InvalidInputError(f"column {column!r} is requested twice", column=column)
+            raise InvalidInputError(f"column {column!r} is requested more than once", column=column)
         seen.add(column)
         trail = trail_of(schema.fields, column)
         if trail is None:
@@ -70,10 +70,9 @@ def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Sche
 def check_compatible(expected: Schema, found: pa.Schema) -> None:
     """Check whether data with an Arrow schema may be appended to a table.
 
-    Column order and the names of list items and map entries are ignored; nullable columns may be missing. The same
-    applies to the members of structs at any nesting depth.
-    The nullability of the data's schema is also ignored (Spark and pandas declare everything nullable): the file writer
-    rejects actual nulls in a non-nullable field.
+    The order of columns, and the names of list items and map entries, are ignored. Nullable columns may be missing. The
+    same applies to the members of structs at any nesting depth. Nullability is also ignored, because Spark and pandas
+    declare every field nullable; the file writer rejects actual nulls in a non-nullable field.
 
     Raises:
         SchemaMismatchError: a field differs; the message describes the first such field.
@@ -91,7 +90,7 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
     for top in expected.fields:
         if top.name not in names:
             if not top.nullable:
-                raise SchemaMismatchError(f"column {top.name!r} is not nullable but missing", column=top.name)
+                raise SchemaMismatchError(f"column {top.name!r} is missing, but it is not nullable", column=top.name)
             continue
         wanted, given = arrow_type(top), found.field(top.name).type
         if not fits_type(wanted, given):
@@ -104,10 +103,12 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
 
 
 def has_same_columns(table: Schema, written: Schema) -> bool:
-    """Return whether files of one schema can be read with another: each of their field ids must denote the same column.
+    """Return whether files with one schema can be read with another schema.
+
+    Every field id of the files must refer to the same column in both schemas.
 
     Args:
-        table: the schema used for reading; it may have more top-level columns.
+        table: the schema used for reading; it may have additional top-level columns.
         written: the schema of the files.
     """
     by_id = {top.id: top for top in table.fields}
@@ -115,14 +116,15 @@ def has_same_columns(table: Schema, written: Schema) -> bool:
 
 
 def same_type(expected: pa.DataType, found: pa.DataType) -> bool:
-    """Return whether data of type ``found`` is stored like ``expected``, ignoring nullability and item names."""
+    """Return whether two types are stored in the same form, ignoring nullability and the names of list items."""
     return _compare(expected, found, _has_same_members)
 
 
 def fits_type(expected: pa.DataType, found: pa.DataType) -> bool:
-    """Return whether data of type ``found`` matches ``expected``, except for member order and missing nullable members.
+    """Return whether data of type ``found`` may be written to a column of type ``expected``.
 
-    A struct without any of the expected members does not match.
+    The order of struct members is ignored, and nullable members may be missing. A struct without any of the expected
+    members does not match.
     """
     return _compare(expected, found, _has_fitting_members)
 

@@ -1,4 +1,4 @@
-"""Determines which fields a format version supports; every writer checks this table before it writes any bytes.
+"""Determines which kinds of fields each format version supports. Writers check this table before they write anything.
 
 =================================================  ====  ====  ====  ====
 Kind of field                                      0.1   2.0   2.1   2.2
@@ -9,13 +9,13 @@ struct, list, dictionary, fixed-size list           x     x     x     x
 packed struct of fixed-width members                (1)   x     x     x
 dictionary of bools or floats                       (2)   x     x     x
 fixed-size list of nulls                                  x     x     x
-fixed-size lists 20 to 48 deep                      x           x     x
-fixed-size lists 49 to 64 deep                      x
+fixed-size lists, 20 to 48 levels deep              x           x     x
+fixed-size lists, 49 to 64 levels deep              x
 struct without fields                                     x     x     x
 values outside the pages (``lance-encoding:blob``)        x     x     x
-the same, inside a list                                   x
-list with a packed-struct key                       x           x     x
-packed struct with a value other than ``true``      x     x
+values outside the pages, inside a list                   x
+list marked as packed                               x           x     x
+packed struct, metadata value not ``true``          x     x
 packed struct with strings or binaries              (1)               x
 packed struct with fixed-size lists                 (1)   x           x
 fixed-size binary of width 0                                          x
@@ -24,10 +24,11 @@ fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) 0.1 stores it as a plain struct. (2) Dictionaries of floats can be read: the reference writes them, but then cannot
-open the table. Types that no version supports have no logical type; see :mod:`lance_core.schema.logical_types`.
+(1) Version 0.1 stores them as plain structs. (2) Dictionaries of floats can be read but not written: pylance writes
+them, but then cannot open the table. Types that no version supports have no logical type; see
+:mod:`lance_core.schema.logical_types`.
 
-**Source:** types in the spec of the formats; types that pylance 14.0.2 writes and can read back.
+**Source:** types in the specification of the formats; types that pylance 14.0.2 can write and read back.
 """
 
 from __future__ import annotations
@@ -62,12 +63,12 @@ _NO_BYTES: Final = "fixed_size_binary:0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorableRule:
-    """One row of the table in the module docstring.
+    """The format versions that support one kind of field: a row of the table in the module docstring.
 
     Attributes:
         what: the kind of field, for messages.
-        applies: whether a field is of this kind; the second argument is True inside a list.
-        versions: versions that support this kind of field; may be empty.
+        applies: returns whether a field is of this kind; the second argument is True for a field inside a list.
+        versions: the versions that support this kind of field; empty if none does.
     """
 
     what: str
@@ -137,7 +138,7 @@ RULES: Final = (
     ),
     # The reference writes such fields, but its decoders terminate the process.
     StorableRule(
-        what="a packed struct whose key is not 'true'",
+        what="a packed struct whose metadata value is not 'true'",
         applies=_is_packed_by_another_word,
         versions=(_V.V0_1, _V.V2_0),
     ),
@@ -175,7 +176,7 @@ RULES: Final = (
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
     StorableRule(
-        what="a dictionary of floats (with which the reference cannot open a table of format 0.1)",
+        what="a dictionary of floats (pylance cannot open a table of format 0.1 that has one)",
         applies=lambda field, _: field.logical_type.startswith(_FLOAT_DICTIONARIES),
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
@@ -196,15 +197,15 @@ RULES: Final = (
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
 )
-"""Kinds of fields that only some versions support."""
+"""The rules for all kinds of fields that some versions do not support."""
 
 
 def check_storable(schema: Schema, version: LanceFileVersion) -> None:
-    """Check that a version supports every field of a schema.
+    """Check that a format version supports every field of a schema.
 
     Raises:
-        UnsupportedVersionError: the version does not support a field; the message contains the versions that do.
-        NotSupportedError: no version supports a field.
+        UnsupportedVersionError: the version does not support one of the fields; the message lists the versions that do.
+        NotSupportedError: no version supports one of the fields.
     """
     for field, path, below_list in _walk(schema):
         if field.is_blob:
@@ -213,7 +214,7 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
             if rule.applies(field, below_list) and version not in rule.versions:
                 if not rule.versions:
                     raise NotSupportedError(
-                        f"column {path!r}: {rule.what} cannot be stored, since no reader of the format accepts it",
+                        f"column {path!r}: {rule.what} cannot be stored, because no reader of the format accepts it",
                         column=path,
                     )
                 *others, last = [each.value for each in rule.versions]
@@ -226,7 +227,7 @@ def check_storable(schema: Schema, version: LanceFileVersion) -> None:
 
 
 def _check_blob(field: Field, path: str) -> None:
-    """Check that values outside the pages have a type that can be stored there."""
+    """Check that a field with values outside the pages has a type that supports this."""
     if field.is_struct:
         members = [(child.name, child.logical_type) for child in field.children]
         is_declared = (
@@ -237,7 +238,7 @@ def _check_blob(field: Field, path: str) -> None:
         if is_declared or is_prepared(field):
             return
         if is_described(field):
-            problem = "contains blob descriptors, which are not valid in another file; provide the values"
+            problem = "contains blob descriptors, which are valid only for their original file; provide the values"
         else:
             problem = f"is not a blob; expected large_binary, or a struct of data and uri with extension type {BLOB_V2}"
     elif field.logical_type in _BLOBS_V1 and field.extension_name != BLOB_V2:

@@ -122,7 +122,7 @@ def test_rows_by_id(tables: dict[str, str], table: str, columns: list[str] | Non
     for ids in (everything, everything[::-3], [everything[7]] * 3 + [everything[2]], []):
         assert ours._take_rows(ids, columns).equals(theirs._take_rows(ids, columns))
     if table == "plain":
-        with pytest.raises(RowOutOfRangeError, match="fragment 255, which does not exist"):
+        with pytest.raises(RowOutOfRangeError, match="fragment 255 does not exist"):
             ours._take_rows([everything[0], 255 << 32])
         with pytest.raises(RowOutOfRangeError, match="but row 9999 was requested"):
             ours._take_rows([everything[0] + 9999])

@@ -46,7 +46,7 @@ def test_inspect_prints_a_dataset(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[:4] == [
         f"dataset {uri}",
-        "version 3 of 3, format 2.0, 3 rows, 2 fragments",
+        "version 3 (latest: 3), format 2.0, 3 rows, 2 fragments",
         "schema",
         "  0 'x': int64",
     ]
@@ -63,7 +63,7 @@ def test_inspect_prints_a_dataset(tmp_path: Path) -> None:
         f"    data/{second.path}: format 2.0, {second.file_size_bytes} bytes, fields 0",
     ]
     earlier = run("inspect", uri, "--version", "1")
-    assert earlier.stdout.splitlines()[1] == "version 1 of 3, format 2.0, 3 rows, 1 fragments"
+    assert earlier.stdout.splitlines()[1] == "version 1 (latest: 3), format 2.0, 3 rows, 1 fragments"
 
 
 @pytest.mark.parametrize("command", ["describe", "inspect"])
@@ -142,4 +142,4 @@ def test_names_that_the_output_cannot_hold_are_escaped(data_file: str) -> None:
 @pytest.mark.parametrize("command", ["describe", "inspect"])
 def test_an_empty_path_is_named(command: str) -> None:
     done = run(command, "")
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "lance-core: the path or URI '' is empty\n")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "lance-core: the path or URI is empty\n")

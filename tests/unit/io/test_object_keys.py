@@ -100,5 +100,5 @@ def test_another_place_of_the_same_store(uri: str, other: str) -> None:
 
 
 def test_an_endpoint_with_an_open_bracket_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="not a URL"):
+    with pytest.raises(InvalidInputError, match="must be a URL"):
         BACKENDS["az"].arguments({"azure_storage_endpoint": "http://[x"}, "c")

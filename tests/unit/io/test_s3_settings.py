@@ -65,7 +65,7 @@ def test_credentials_come_from_one_place() -> None:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_half_of_the_credentials_is_refused(name: str) -> None:
-    with pytest.raises(InvalidInputError, match="together with") as raised:
+    with pytest.raises(InvalidInputError, match="set both") as raised:
         S3Settings.of({name: KEYS[name]}, ENVIRONMENT)
     assert KEYS[name] not in str(raised.value)
 

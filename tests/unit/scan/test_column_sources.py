@@ -109,14 +109,14 @@ def test_a_field_in_two_files_is_corrupt() -> None:
 
 def test_a_required_field_in_no_file_is_corrupt() -> None:
     required = schema_from_arrow(pa.schema([pa.field("a", pa.int64(), nullable=False)]))
-    with pytest.raises(CorruptDataError, match=r"no data file has the required field 'a' "):
+    with pytest.raises(CorruptDataError, match=r"no data file has the non-nullable field 'a' "):
         ColumnSources.plan(required, [])
 
 
 @pytest.mark.parametrize("path", ["s", "s.t", "l", "l.item"])
 def test_a_column_that_the_schema_does_not_expect_is_never_read_as_nulls(path: str) -> None:
     field = SCHEMA.field(path)
-    with pytest.raises(NotSupportedError, match=f"has a column for field '{field.name}'"):
+    with pytest.raises(NotSupportedError, match=f"stores field '{field.name}'"):
         ColumnSources.plan(SCHEMA, [data_file(field_ids=(field.id,), column_indices=(0,))])
 
 

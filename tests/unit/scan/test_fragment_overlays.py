@@ -65,7 +65,7 @@ def test_an_order_that_is_not_that_of_the_versions(tmp_path: Path) -> None:
 
 
 def test_values_of_another_type(tmp_path: Path) -> None:
-    with pytest.raises(CorruptDataError, match="string for field 'a', expected int64"):
+    with pytest.raises(CorruptDataError, match="stores field 'a' as string, expected int64"):
         _read(tmp_path / "1", lambda fragment, file: _lay(fragment, _column(file, 0, 1), 0))
     with pytest.raises(CorruptDataError, match="columns"):
         _read(tmp_path / "2", lambda fragment, file: _lay(fragment, _column(file, 0, 9), 0))

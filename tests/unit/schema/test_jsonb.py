@@ -95,7 +95,7 @@ def test_what_is_no_json(text: str) -> None:
 
 
 def test_a_key_must_not_occur_twice() -> None:
-    with pytest.raises(InvalidInputError, match="'a' occurs twice"):
+    with pytest.raises(InvalidInputError, match="'a' occurs more than once"):
         jsonb_from_text(b'{"a":1,"b":2,"a":2}')
 
 

@@ -82,7 +82,7 @@ def test_file_versions_are_resolved_from_their_pairs() -> None:
         assert DataFile.from_proto(message).file_version is LanceFileVersion(version)
     with pytest.raises(UnsupportedVersionError, match=r"data file x: data file version 9\.0 is newer"):
         DataFile.from_proto(pb_table.DataFile(path="x", file_major_version=9))
-    with pytest.raises(CorruptDataError, match=r"data file x: .*\(1, 0\) was never written"):
+    with pytest.raises(CorruptDataError, match=r"data file x: .*\(1, 0\): no release"):
         DataFile.from_proto(pb_table.DataFile(path="x", file_major_version=1))
     with pytest.raises(CorruptDataError, match="empty path"):
         DataFile.from_proto(pb_table.DataFile())
