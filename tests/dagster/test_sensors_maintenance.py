@@ -264,7 +264,7 @@ def test_after_the_compaction_nothing_is_due(watched) -> None:
 def test_small_fragments_between_large_ones_are_left(watched) -> None:
     for rows in (8, 100, 8, 100, 8, 100, 8):
         watched.fill(1, rows)
-    watched.skip("events: 4 small fragments, of which 0 have small neighbors < 4")
+    watched.skip("events: 4 small fragments, 0 with small neighbors < 4")
 
 
 def test_a_plan_without_work_is_not_asked_for(watched) -> None:
@@ -283,7 +283,7 @@ def test_rewrites_of_one_dataset_wait_for_each_other(watched, other) -> None:
     run_id = watched.start_run(other)
     for op, figures in (
         ("compact", "4 small fragments >= 4"),
-        ("materialize_deletions", "4 fragments with more than 0.25 deleted, 16 deleted rows >= 2"),
+        ("materialize_deletions", "4 fragments with more than 0.25 of the rows deleted, 16 deleted rows >= 2"),
     ):
         assert watched.tick(op) == []
         last_event = r"last event at [-\d]+ [:\d]+ UTC"
@@ -368,21 +368,22 @@ def test_other_runs_are_not_waited_for(watched) -> None:
 def test_deletions_are_materialized_above_the_fraction(watched) -> None:
     watched.fill(3)
     op = "materialize_deletions"
-    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0 in all", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0 overall", op)
     lance.dataset(watched.uri()).delete("id < 2")
-    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0.25 in all", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0.25 overall", op)
     lance.dataset(watched.uri()).delete("id = 2")
     (request,) = watched.tick(op)
-    assert request.tags["lance/reason"] == "3 fragments with more than 0.25 deleted, 9 deleted rows >= 2"
+    assert request.tags["lance/reason"] == "3 fragments with more than 0.25 of the rows deleted, 9 deleted rows >= 2"
     lance.dataset(watched.uri()).optimize.compact_files(materialize_deletions_threshold=0.25)
-    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0 in all", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0 overall", op)
 
 
 def test_too_few_deleted_rows_are_left(watched) -> None:
     watched.fill(1, rows=3)
     watched.fill(1, rows=100)
     lance.dataset(watched.uri()).delete("id = 0")
-    watched.skip("events: 1 fragment with more than 0.25 deleted, 1 deleted row < 2", "materialize_deletions")
+    found = "events: 1 fragment with more than 0.25 of the rows deleted, 1 deleted row < 2"
+    watched.skip(found, "materialize_deletions")
 
 
 def test_a_cleanup_is_asked_for_when_versions_may_go(watched) -> None:

@@ -78,7 +78,7 @@ def test_columns_under_other_field_ids_are_refused(warehouse, numbers, order) ->
     types = {"id": pa.int64(), "name": pa.string(), "extra": pa.int8()}
     other = pa.schema([pa.field(name, types[name]) for name in order])
     with pytest.raises(
-        SchemaMismatchError, match=r"stores field ids \[0, 1\], but the dataset keeps these columns under"
+        SchemaMismatchError, match=r"stores field ids \[0, 1\], but the dataset stores these columns under"
     ):
         verify_schema(staged, schema_from_arrow(other))
 
