@@ -124,7 +124,7 @@ def test_a_dataset_that_does_not_exist_yet(watched) -> None:
 def test_a_compaction_is_asked_for_once_enough_small_fragments_are_there(watched) -> None:
     watched.fill(3)
     watched.skip("events: 3 small fragments < 4")
-    watched.skip("events: version 3 as before: 3 small fragments < 4")
+    watched.skip("events: version 3 unchanged: 3 small fragments < 4")
     watched.fill(1)
     (request,) = watched.tick()
     assert request.job_name == "compact_events"
@@ -144,13 +144,13 @@ def test_no_run_is_asked_for_twice(watched) -> None:
     watched.fill(4)
     assert len(watched.tick()) == 1
     for _ in range(3):
-        watched.skip("events: version 4 as before: a run was requested, 4 small fragments >= 4")
+        watched.skip("events: version 4 unchanged: a run was requested, 4 small fragments >= 4")
 
 
 OUTCOMES = {
     dg.DagsterRunStatus.FAILURE: "failed",
     dg.DagsterRunStatus.CANCELED: "was canceled",
-    dg.DagsterRunStatus.SUCCESS: "left work undone",
+    dg.DagsterRunStatus.SUCCESS: "did not complete the work",
 }
 
 
@@ -190,7 +190,7 @@ def test_what_a_run_did_not_do_is_asked_for_again_after_a_pause(watched, clock, 
         for ahead in (0, pause - 100):
             clock.ahead = ahead
             assert watched.tick(op) == []
-            assert f"run {run_id} {OUTCOMES[status]}, the next is requested after 2" in watched.reason
+            assert f"run {run_id} {OUTCOMES[status]}, and the next run is requested after 2" in watched.reason
             assert watched.reason.endswith(f", {request.tags['lance/reason']}")
         clock.ahead = pause + 100
         (request,) = watched.tick(op)
@@ -215,7 +215,7 @@ def test_a_run_that_was_asked_for_is_waited_for_without_a_look_at_the_dataset(wa
     (request,) = watched.tick()
     answer(watched, request, dg.DagsterRunStatus.STARTED)
     clock.ahead = 7200
-    watched.skip("events: version 4 as before: a run was requested, 4 small fragments >= 4")
+    watched.skip("events: version 4 unchanged: a run was requested, 4 small fragments >= 4")
 
 
 def test_a_new_version_is_new_work_without_a_pause(watched) -> None:
@@ -441,9 +441,9 @@ def test_each_dataset_gets_one_request_and_one_line(watched) -> None:
     assert [request.tags["lance/dataset"] for request in requests] == ["events", "users"]
     assert [request.job_name for request in requests] == ["compact_events", "compact_users"]
     watched.skip(
-        "events: version 4 as before: a run was requested, 4 small fragments >= 4; "
-        "users: version 4 as before: a run was requested, 4 small fragments >= 4; "
-        "small: version 1 as before: 1 small fragment < 4"
+        "events: version 4 unchanged: a run was requested, 4 small fragments >= 4; "
+        "users: version 4 unchanged: a run was requested, 4 small fragments >= 4; "
+        "small: version 1 unchanged: 1 small fragment < 4"
     )
 
 
@@ -473,7 +473,7 @@ def test_a_broken_dataset_does_not_stop_the_others(watched, op, spoil: Callable[
     assert request.tags["lance/dataset"] == "events"
     assert watched.tick(op) == []
     assert watched.reason.startswith("broken: cannot be examined: ")
-    assert "; events: version 5 as before: " in watched.reason
+    assert "; events: version 5 unchanged: " in watched.reason
 
 
 def test_a_broken_tag_skips_the_cleanup_of_its_dataset_alone(watched) -> None:
