@@ -188,7 +188,7 @@ def test_an_interrupted_run_says_so(module, monkeypatch, interrupt) -> None:
 def test_an_unknown_home_directory_is_one_line(module) -> None:
     done = run("compact", "--uri", "~no_such_user_here/x", "-m", module("events"))
     assert done.exit_code == 1
-    assert done.stderr.startswith("FAILED events: '~no_such_user_here/x': ")
+    assert done.stderr.startswith("FAILED events: invalid path '~no_such_user_here/x': ")
     assert done.stderr.endswith(" [InvalidInputError]\n")
 
 

@@ -462,7 +462,7 @@ def test_a_broken_manifest_is_one_clear_failure(lake, operation) -> None:
         ("compact", {"threshold": 1.5}, "threshold must be at least 0 and less than 1, found 1.5"),
         ("compact", {"uri": " "}, "the URI is empty"),
         ("compact", {"uri": "~no_such_user_here/x"}, "'~no_such_user_here/x': "),
-        ("compact", {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 0, which means no"),
+        ("compact", {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 0 (0 means no"),
         ("materialize_deletions", {"batch_size": -2}, "batch_size must be at least 0 (0 means no limit), found -2"),
         ("cleanup", {"older_than": "soon"}, "'soon' is not a duration"),
         ("cleanup", {"retain_versions": 0}, "retain_versions must be at least 1, found 0"),

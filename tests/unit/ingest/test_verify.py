@@ -112,5 +112,5 @@ def test_a_dataset_created_in_its_place_is_refused(warehouse, numbers) -> None:
     with pytest.raises(IncompatibleTransactionError, match="was replaced in the meantime: version 1"):
         verify_read_version(made_by_another, lance_core.dataset(warehouse.uri))
     planned_later = replace(staged, read_version=9)
-    with pytest.raises(IncompatibleTransactionError, match="is at version 1, but the write was planned on version 9"):
+    with pytest.raises(IncompatibleTransactionError, match="is at version 1, but the write is based on version 9"):
         verify_read_version(planned_later, lance_core.dataset(warehouse.uri))

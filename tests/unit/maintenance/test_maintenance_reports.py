@@ -104,7 +104,7 @@ def test_nothing_to_clean_up_says_why(uri) -> None:
     plan = plan_removal(lance_core.dataset(uri), EVERYTHING_OLD)
     report = CleanupReport(uri=uri, plan=plan, stats=plan.execute())
     assert not report.has_changed
-    assert report.summary() == f"{uri} version 2: nothing to do, 2 versions"
+    assert report.summary() == f"{uri} version 2: nothing to do (2 versions)"
 
 
 def test_the_message_of_a_cleanup_survives_its_journey() -> None:
