@@ -1,9 +1,9 @@
 """The instance's SQLite storage, opened by one process at a time.
 
-Dagster creates the tables of a new instance when its storage is opened for the first time, and does not expect other
-processes: if two start at once, one fails with "UNIQUE constraint failed". That happens when the first two runs of a
-project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file beside the databases
-makes the second process wait until the first is done; apart from that, the storage is the same as
+Dagster creates the tables of a new instance when its storage is opened for the first time, and assumes that no other
+process does so at the same time: if two start at once, one fails with "UNIQUE constraint failed". That happens when the
+first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file
+beside the databases makes the second process wait until the first is done; apart from that, the storage is the same as
 ``DagsterSqliteStorage``.
 
 Dagster's daemon also opens the storage before its first tick, so the storage makes automation ticks exact (see

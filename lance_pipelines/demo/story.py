@@ -2,15 +2,16 @@
 
 ::
 
-    ingest     batches arrive, each by a run of the job ``ingest``: a fragment and a version each; after a fifth of
-               them the version is tagged
-    delete     runs of the job ``delete_rows``: a deletion file per changed fragment and a version each
+    ingest     each run of the job ``ingest`` adds a batch as one fragment and creates a version; after a fifth of the
+               batches, the version is tagged
+    delete     each run of the job ``delete_rows`` writes a deletion file for every changed fragment and creates a
+               version
     maintain   the sensors are started one after another, and nothing else is done: fragments that lost many rows are
                rewritten, small fragments are merged, and old versions and their files are removed, except the tagged
                version
     compare    check that rows, versions, files, and recorded events are as expected
 
-After each step the rows of the dataset are compared with the expected rows. The first failed check ends the
+After each step, the rows of the dataset are compared with the expected rows. The first failed check ends the
 demonstration with :class:`FailedCheckError`.
 """
 

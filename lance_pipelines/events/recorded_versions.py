@@ -1,4 +1,4 @@
-"""What the event log records about a dataset's versions, for the part of its history that no longer exists.
+"""Finds what the event log records about a dataset's versions, for the part of its history that no longer exists.
 
 The data version of a version is found by walking back to the last version that changed rows. A cleanup may have removed
 that version. However, most events record a version, a digest of its content, and its data version; they are known

@@ -45,7 +45,7 @@ def verify_row_counts(staged: StagedWrite) -> None:
     in_fragments = sum(fragment["physical_rows"] for fragment in staged.fragments)
     if not staged.rows_counted == staged.rows_written == in_fragments:
         raise StagedWriteError(
-            f"{staged.uri}: Spark counted {staged.rows_counted} rows, the writers report {staged.rows_written} and "
+            f"{staged.uri}: Spark counted {staged.rows_counted} rows, the writers report {staged.rows_written}, and "
             f"the {len(staged.fragments)} fragments contain {in_fragments}; rows were lost or written twice",
             uri=staged.uri,
             rows_counted=staged.rows_counted,

@@ -1,4 +1,4 @@
-"""The rules of maintenance: policies, plans, commits, and reports, without Dagster and Spark.
+"""The rules of maintenance: policies, plans, commits, and reports, without Dagster or Spark.
 
 To determine whether work is due, ``policy`` defines the limits, ``health`` and ``old_versions`` compute statistics, and
 ``evaluate`` compares them. The work is done by ``rewrite_…`` (compaction and materialization of deletions),

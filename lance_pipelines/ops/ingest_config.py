@@ -61,7 +61,7 @@ class IngestConfig(dg.Config):
     )
     mode: ModeChoice | None = Field(
         default=None,
-        description="append adds the rows, overwrite replaces all rows and the schema, create fails if the dataset "
+        description="append adds the rows; overwrite replaces all rows and the schema; create fails if the dataset "
         "exists. The first run of append or overwrite creates the dataset.",
     )
     max_rows_per_file: int | None = Field(

@@ -180,7 +180,7 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
 
 
 def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any] | None:
-    """Return the policy as values of an operation's configuration; None for an operation without a policy."""
+    """Return the policy as values of an operation's configuration; None if the operation has no policy."""
     if operation not in ("compact", "materialize_deletions", "cleanup"):
         return None
     if operation == "cleanup":

@@ -1,4 +1,4 @@
-"""Catches up with a dataset: reports the commits since the version last seen that have no event yet.
+"""Catches up with a dataset: reports commits that have no event yet, from the version last seen to the latest.
 
 =============================  =========================================  ========================================
 Commit                         changes rows                               changes none
@@ -62,13 +62,13 @@ _Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """The position up to which a dataset was followed.
+    """The position up to which a dataset has been followed.
 
     Attributes:
         version: the version last seen.
         stamp: size and modification time of the version's manifest.
         content: digest of the version's content.
-        data_version: the data version of the version.
+        data_version: the data version of that version.
     """
 
     version: int

@@ -1,7 +1,7 @@
 """Removes the data files of a write or a rewrite to which no version will refer.
 
-The name of every data file of one job ends in that job's *file token*. Attempts that failed, or that Spark replaced by
-another attempt at the same task, can leave files, which are found by the token.
+The name of every data file of one job ends in that job's *file token*. Attempts that failed, or that Spark replaced
+with another attempt at the same task, can leave files behind, which are found by the token.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes a DataFrame as Lance fragments, in parallel, without committing anything.
 
-One Spark job: every task streams its Arrow batches into ``lance_core.write_fragments`` and returns one row that
+In one Spark job, every task streams its Arrow batches into ``lance_core.write_fragments`` and returns one row that
 describes what it wrote; the driver collects these rows. No data passes through the driver, and no version of the
 dataset refers to the files until the fragments are committed.
 
