@@ -1,9 +1,10 @@
-"""Lance datasets as Dagster assets: Spark writes the fragments, a commit creates the version.
+"""Lance datasets as Dagster assets: Spark writes the fragments, and a commit creates the version.
 
-Declare datasets with ``ingest.declaration`` and ``maintenance.policy``; ``build`` turns the declarations into the
-definitions that ``definitions`` holds for Dagster. ``ingest`` and ``maintenance`` contain the rules, without Spark and
-Dagster, and ``spark`` the parallel work, without Dagster. ``assets``, ``ops``, ``jobs``, ``sensors``, ``schedules``,
-``automation`` and ``resources`` hold one Dagster concept each. ``events`` is what Dagster records of commits, ``runs``
-what is known of other runs. ``cli`` runs the maintenance jobs without a server (``command_runs``) and starts the
-``demo``. ``settings`` alone reads the environment.
+Declare datasets with ``ingest.declaration`` and ``maintenance.policy``; ``build`` turns the declarations into Dagster
+definitions, and ``definitions`` is the module that Dagster loads. ``ingest`` and ``maintenance`` contain the rules and
+use neither Spark nor Dagster; ``spark`` contains the parallel work and does not use Dagster. ``assets``, ``ops``,
+``jobs``, ``sensors``, ``schedules``, ``automation``, and ``resources`` contain one Dagster concept each. ``events``
+creates and reads the events that Dagster records for commits, and ``runs`` checks the state of other runs. ``cli`` runs
+the maintenance jobs without a server (``command_runs``) and starts the ``demo``. ``settings`` reads the project's
+environment variables.
 """

@@ -1,12 +1,12 @@
 """Conditions for assets downstream of a dataset, and the sensor that evaluates them.
 
-``AutomationCondition.eager()`` fires on every materialization. :func:`on_new_data` fires when the data version of
-something upstream changed: once for new rows, never for a repeated report of old ones. Maintenance is an observation
-and fires neither.
+``AutomationCondition.eager()`` fires on every materialization. :func:`on_new_data` fires when the data version of an
+upstream asset has changed: once for new rows, and never for a repeated report of old rows. Maintenance is recorded as
+an observation, which fires neither condition.
 
-They differ in a second way. ``eager()`` treats a run of the asset as handling everything that happened since the
-previous tick, even changes made after the run had read its input; such a change is then lost. Here only the request
-itself handles changes, and only those that were seen when it was made::
+The two conditions differ in a second way. ``eager()`` treats a run of the asset as handling everything that happened
+since the previous tick, even changes made after the run had read its input; such a change is then lost. With
+``on_new_data``, only a request handles changes, and only the changes that were known when the request was made::
 
     tick 1   version 7 is new        request
     tick 2   version 8 is new        the request of tick 1 does not handle it: remembered
@@ -23,7 +23,7 @@ _LABEL: Final = "on_new_data"
 
 
 def on_new_data() -> dg.AutomationCondition[Any]:
-    """Materialize an asset whenever the data of something that it depends on changed.
+    """Return a condition that materializes an asset whenever the data of an upstream asset has changed.
 
     ::
 
@@ -31,7 +31,7 @@ def on_new_data() -> dg.AutomationCondition[Any]:
         def daily_report() -> None: ...
 
     An asset that becomes missing is materialized too. No run is started while an upstream asset is missing or being
-    materialized, or while the asset itself is; the run then starts afterwards.
+    materialized, or while the asset itself is being materialized; the run starts afterward.
     """
     condition = dg.AutomationCondition
     changed = condition.newly_missing() | condition.any_deps_updated().replace(
@@ -48,7 +48,7 @@ def on_new_data() -> dg.AutomationCondition[Any]:
 
 
 def build_automation_sensor(*, interval_seconds: int) -> dg.AutomationConditionSensorDefinition:
-    """Return the sensor that evaluates the conditions of all assets; it is running by default."""
+    """Return the sensor that evaluates the conditions of all assets; it runs by default."""
     return dg.AutomationConditionSensorDefinition(
         name="automation_sensor",
         target=dg.AssetSelection.all(),

@@ -1,6 +1,6 @@
 """build_definitions: assembles the Dagster definitions of the project.
 
-Every other module contains one Dagster concept and does not depend on which others a project uses.
+Each of the other Dagster modules covers one concept and works regardless of which others a project uses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,22 +36,22 @@ def build_definitions(
     """Return all definitions for Dagster to load.
 
     Args:
-        declarations: datasets to ingest. With several datasets, the names of their jobs end in the dataset's name. None
-            uses the project's own declarations.
-        settings: locations and executor; None reads the environment.
-        resources: replace or join the project's own, by key.
-        assets: further assets, for example those that read the datasets.
-        jobs: further jobs.
-        sensors: further sensors. One that evaluates automation conditions replaces the project's own.
-        schedules: further schedules.
-        executor: how runs execute; None uses the settings.
-        sensor_interval_seconds: time between two ticks of each of the project's sensors; None for the defaults.
-        maintenance_status: ``RUNNING`` lets the sensors that request compaction, materialization of deletions and
-            cleanup run by default, without being started in the web interface.
+        declarations: datasets to ingest; if None, the project's own declarations. With several datasets, the name of
+            each job ends in the name of its dataset.
+        settings: locations and executor; if None, they are read from the environment.
+        resources: resources by key; each one replaces the project's own resource with that key or is added.
+        assets: additional assets, for example assets that read the datasets.
+        jobs: additional jobs.
+        sensors: additional sensors; a sensor that evaluates automation conditions replaces the project's own.
+        schedules: additional schedules.
+        executor: executes the runs; if None, the executor that the settings specify.
+        sensor_interval_seconds: seconds between two ticks of each of the project's sensors; if None, the defaults.
+        maintenance_status: default status of the sensors that request compaction, materialization of deletions, and
+            cleanup. With ``RUNNING``, they do not have to be started in the web interface.
 
     Raises:
-        InvalidInputError: two declarations have the same name, or a name is reserved by Python or Dagster or already
-            used by a job or an op of a dataset.
+        InvalidInputError: two declarations have the same name, or a name is reserved by Python or Dagster, or is
+            already used by a job or an op of a dataset.
     """
     settings = Settings.from_environment() if settings is None else settings
     declarations = default_declarations(settings) if declarations is None else tuple(declarations)

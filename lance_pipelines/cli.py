@@ -1,8 +1,8 @@
 """The command ``lance-pipelines``: the maintenance jobs without a server, and a demonstration.
 
-Each command runs the Dagster job of its operation in this process: the same steps, checks and events. With
-``DAGSTER_HOME`` set the run appears in that instance and waits for its pools; otherwise only its commit remains.
-Dagster and Spark are imported by the commands that need them, not for ``--help``.
+Each command runs the Dagster job of its operation in this process: the same steps, checks and events. If
+``DAGSTER_HOME`` is set, the run is recorded in that instance and waits for the instance's pools; otherwise, only the
+commit of the run remains. Dagster and Spark are imported only by the commands that need them, not for ``--help``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
 
 _COMMON_OPTIONS: Final = (
     click.option("--dataset", metavar="NAME", help="Name of the declared dataset; optional if only one is declared."),
-    click.option("--uri", help="Location of the dataset; by default the declared one."),
+    click.option("--uri", help="Location of the dataset; by default, the declared location."),
     click.option("--dry-run", is_flag=True, help="Print the plan and change nothing."),
     click.option("-v", "--verbose", is_flag=True, help="Show the log of the run."),
     click.option(
@@ -85,18 +85,18 @@ def _options(*groups: tuple[Callable[[_Function], _Function], ...]) -> Callable[
 @click.option(
     "--materialize-deletions/--no-materialize-deletions",
     default=None,
-    help="Whether to also rewrite large fragments above the threshold.",
+    help="Whether to also rewrite large fragments above the deletion threshold.",
 )
 @_options(_REWRITE_OPTIONS, _COMMON_OPTIONS)
 def compact(**arguments: Any) -> None:
-    """Merge small fragments into fewer large ones. No row changes."""
+    """Merge small fragments into fewer large ones. The rows do not change."""
     _run("compact", **arguments)
 
 
 @main.command()
 @_options(_REWRITE_OPTIONS, _COMMON_OPTIONS)
 def materialize_deletions(**arguments: Any) -> None:
-    """Rewrite fragments with many deleted rows without those rows. No row changes."""
+    """Rewrite fragments with many deleted rows to drop those rows. The remaining rows do not change."""
     _run("materialize_deletions", **arguments)
 
 
@@ -107,7 +107,7 @@ def materialize_deletions(**arguments: Any) -> None:
 @click.option(
     "--older-than",
     metavar="DURATION",
-    help="Keep versions newer than this, regardless of number: 14d, 36h, or seconds.",
+    help="Keep versions newer than this, regardless of their number: 14d, 36h, or a number of seconds.",
 )
 @click.option(
     "--min-age",
@@ -139,7 +139,7 @@ def delete_rows(**arguments: Any) -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(arguments: tuple[str, ...]) -> None:
-    """Demonstrate ingest and maintenance on a real ``dagster dev``."""
+    """Demonstrate ingest and maintenance with a real ``dagster dev``."""
     from lance_pipelines.demo.command import demo as command
 
     command.main(args=list(arguments), prog_name="lance-pipelines demo")

@@ -1,4 +1,4 @@
-"""Execution of a maintenance job in this process, for the command line."""
+"""Executes a maintenance job in this process, for the command line."""
 
 import importlib
 import sys
@@ -34,14 +34,14 @@ def run_operation(
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
-        values: the operation's configuration; a value of None keeps the declared one.
-        module: the module that holds the definitions.
-        dataset: the declared dataset; None if only one is declared.
+        values: the operation's configuration; a value of None keeps the declared value.
+        module: the module that contains the definitions.
+        dataset: name of the declared dataset; may be None if only one is declared.
         spark_config: Spark properties.
-        verbose: whether the run's log is shown.
+        verbose: whether to show the run's log.
 
     Returns:
-        The failures, one line each; empty after success.
+        The failures, one line each; empty if the run succeeded.
     """
     subject = operation
     try:
@@ -71,7 +71,7 @@ def _load(module: str) -> dg.Definitions:
 
     Raises:
         InvalidInputError: the module does not exist, or contains no definitions.
-        DagsterError: a decorated function returns something else.
+        DagsterError: a decorated function returns something other than definitions.
     """
     # As with ``python -m``, modules of the working directory can be imported.
     directory = str(Path.cwd())
@@ -89,8 +89,8 @@ def _load(module: str) -> dg.Definitions:
     ]
     if len(found) != 1:
         raise InvalidInputError(
-            f"module {module!r} must hold one dagster.Definitions or one function decorated with @dagster.definitions, "
-            f"found {len(found)}"
+            f"module {module!r} must contain one dagster.Definitions or one function decorated with "
+            f"@dagster.definitions, found {len(found)}"
         )
     (only,) = found
     return only if isinstance(only, dg.Definitions) else only()
@@ -100,7 +100,7 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
     """Return the job with the operation's and the dataset's tags.
 
     Raises:
-        InvalidInputError: there is no such job, or there are several datasets and none was given.
+        InvalidInputError: there is no such job, or several datasets are declared and none was specified.
     """
     jobs = {
         job.tags[DATASET_TAG]: job
@@ -118,7 +118,7 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
 
 @contextmanager
 def _instance() -> Iterator[dg.DagsterInstance]:
-    """Yield the instance of DAGSTER_HOME, or one that lasts as long as the run."""
+    """Yield the instance of DAGSTER_HOME, or a temporary instance for this run."""
     try:
         chosen = dg.DagsterInstance.get()
     except DagsterHomeNotSetError:

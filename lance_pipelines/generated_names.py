@@ -1,9 +1,9 @@
-"""Checks of the generated names, before Dagster sees them.
+"""Checks generated names before Dagster receives them.
 
-Dagster requires assets, jobs and ops to have different names. Names of jobs and ops contain the names of the datasets,
-so a single dataset called ``compact``, or one called ``compact_trips`` next to ``trips``, would have the name of a job.
-Dagster reports this when it loads the definitions, but does not name the dataset. Names of sensors are fixed, and those
-of schedules have a distinct suffix; they cannot collide.
+Dagster requires assets, jobs, and ops to have different names. The names of jobs and ops contain the names of the
+datasets, so a single dataset named ``compact``, or a dataset named ``compact_trips`` beside ``trips``, would have the
+same name as a job. Dagster reports this when it loads the definitions, but does not name the dataset. The names of
+sensors are fixed, and the names of schedules have a distinct suffix; neither can collide.
 """
 
 from collections import Counter, defaultdict
@@ -27,7 +27,7 @@ _Job: TypeAlias = dg.JobDefinition | UnresolvedAssetJobDefinition
 
 
 def check_dataset_names(declarations: Sequence[DatasetDeclaration]) -> None:
-    """Reject invalid and repeated names of assets.
+    """Reject invalid and repeated dataset names.
 
     Raises:
         InvalidInputError: a name is invalid or repeated.
@@ -49,7 +49,7 @@ def check_generated_names(assets: Sequence[dg.AssetsDefinition], jobs: Sequence[
         jobs: all jobs of the datasets.
 
     Raises:
-        InvalidInputError: two objects would have the same name; the message contains it and the datasets.
+        InvalidInputError: two objects would have the same name; the message contains the name and the datasets.
     """
     bearers: defaultdict[str, set[str]] = defaultdict(set)
     for name, bearer in [*_of_assets(assets), *_of_jobs(jobs)]:

@@ -1,14 +1,15 @@
 """The instance's SQLite storage, opened by one process at a time.
 
-Dagster creates the tables of a new instance when its storage is opened for the first time, and does not expect other
-processes: if two start at once, one fails with "UNIQUE constraint failed". That happens when the first two runs of a
-project start together, and when ``dagster dev`` starts its web server and its daemon. Because of a lock file beside the
-databases the second waits until the first is done; nothing else differs from ``DagsterSqliteStorage``.
+Dagster creates the tables of a new instance when its storage is opened for the first time, and assumes that no other
+process does so at the same time: if two start at once, one fails with "UNIQUE constraint failed". That happens when the
+first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file
+beside the databases makes the second process wait until the first is done; apart from that, the storage is the same as
+``DagsterSqliteStorage``.
 
-It is also what Dagster's daemon opens before its first tick, so it makes the ticks of the automation exact (see
+Dagster's daemon also opens the storage before its first tick, so the storage makes automation ticks exact (see
 ``settle_automation_ticks``).
 
-``dagster.yaml`` refers to this class. Without ``base_dir`` the databases are below ``DAGSTER_HOME``; a command without
+``dagster.yaml`` refers to this class. Without ``base_dir``, the databases are below ``DAGSTER_HOME``; a command without
 ``DAGSTER_HOME`` reads the ``dagster.yaml`` of its working directory and uses a temporary directory, which is removed
 when the command ends.
 """
@@ -30,7 +31,7 @@ LOCK_NAME: Final = ".storage.lock"
 
 
 class LockedSqliteStorage(DagsterSqliteStorage):
-    """``DagsterSqliteStorage`` that only one process opens at a time."""
+    """A ``DagsterSqliteStorage`` that only one process opens at a time."""
 
     @classmethod
     def config_type(cls) -> dict[str, dg.Field]:

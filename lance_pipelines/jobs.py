@@ -1,8 +1,8 @@
 """The jobs of each declared dataset, and their run configurations.
 
-Each dataset has its own: ``ingest_trips``, ``compact_trips`` … If only one dataset is declared, the jobs have the plain
-names of the operations: ``ingest``, ``compact`` … So names do not depend on the order of declarations. Every job is
-tagged with its dataset and operation.
+With several datasets, the name of each job includes its dataset: ``ingest_trips``, ``compact_trips`` … If only one
+dataset is declared, the jobs are named after the operations: ``ingest``, ``compact`` … Names therefore do not depend on
+the order of the declarations. Every job is tagged with its dataset and operation.
 
 ==========================  ===================================================================
 Job                         Steps
@@ -13,8 +13,8 @@ Job                         Steps
 ``delete_rows``             ``plan_delete`` → ``delete_rows``
 ==========================  ===================================================================
 
-The first step takes the configuration, and its plan decides whether the others run. The last step holds the pool slot
-of the dataset.
+The first step takes the configuration, and its plan determines whether the other steps run. The last step holds the
+pool slot of the dataset.
 """
 
 from collections.abc import Callable, Sequence
@@ -53,12 +53,12 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
         "delete_rows": "plan_delete",
     }
 )
-"""Operation -> the step of its job that takes the configuration."""
+"""Maps each operation to the step of its job that takes the configuration."""
 
 _DESCRIPTIONS: Final = MappingProxyType(
     {
-        "compact": "Merge small fragments of {} into fewer large ones. No row changes.",
-        "materialize_deletions": "Rewrite fragments of {} with many deleted rows without those rows. No row changes.",
+        "compact": "Merge small fragments of {} into fewer large ones. The rows do not change.",
+        "materialize_deletions": "Rewrite fragments of {} with many deleted rows to drop those rows.",
         "cleanup": "Remove old versions of {} and the files that only they use. Tagged versions are kept.",
         "delete_rows": "Delete the rows of {} for which a predicate is true.",
     }
@@ -71,7 +71,9 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
         dg.define_asset_job(
             name=job_name("ingest", declarations, declaration.name),
             selection=dg.AssetSelection.assets(declaration.name),
-            description=f"Read the source of {declaration.name}, write its rows with Spark, commit the next version.",
+            description=(
+                f"Read the source of {declaration.name}, write its rows with Spark, and commit the next version."
+            ),
             tags=job_tags("ingest", declaration.name),
         )
         for declaration in declarations
@@ -79,7 +81,7 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
 
 
 def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[dg.JobDefinition]:
-    """Return four jobs for each dataset: compact, materialize deletions, clean up, delete rows."""
+    """Return four jobs for each dataset: compact, materialize deletions, clean up, and delete rows."""
     return [
         dg.job(
             name=job_name(operation, declarations, declaration.name),
@@ -114,7 +116,7 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
 
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
-        values: fields of the operation's configuration; None keeps the declared value.
+        values: fields of the operation's configuration; a value of None keeps the declared value.
     """
     given = {name: value for name, value in values.items() if value is not None}
     return {"ops": {_CONFIGURED_STEPS[operation]: {"config": given}}}
@@ -138,7 +140,7 @@ def _in_turn(steps: Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]) -> Call
 
 
 def _steps(declaration: DatasetDeclaration) -> dict[str, Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]]:
-    """Operation -> the steps of its job."""
+    """Return the steps of each operation's job."""
     rewrite = build_rewrite_op(declaration).alias("rewrite_fragments")
     commit = build_rewrite_commit_op(declaration).alias("commit_rewrites")
     return {

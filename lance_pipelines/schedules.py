@@ -1,16 +1,17 @@
-"""Schedules of the maintenance jobs, for datasets that change too little for the sensors.
+"""Schedules of the maintenance jobs, for datasets that change too little to trigger the sensors.
 
 ======================  ============  ==============================================================
 Operation               When (UTC)    Reason
 ======================  ============  ==============================================================
-compact                 02:00         before the readers of the day
+compact                 02:00         before the day's readers
 materialize_deletions   03:00         after the compaction, which also drops deleted rows
-cleanup                 Sunday 04:00  after a week of rewrites, which leave old versions
+cleanup                 Sunday 04:00  after a week of rewrites, which leave old versions behind
+
 ======================  ============  ==============================================================
 
-Each dataset has a schedule ``<operation>_<dataset>_schedule`` for each of them, which is stopped by default. Dagster
-stores by name whether a schedule is running, so the name always contains the dataset. A run with nothing to do says so
-and ends.
+Each dataset has a schedule ``<operation>_<dataset>_schedule`` for each operation; it is stopped by default. Dagster
+identifies a schedule by its name when it stores whether the schedule is running, so the name always contains the
+dataset. A run with nothing to do reports this and ends.
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ __all__ = ["CRON_SCHEDULES", "build_schedules"]
 CRON_SCHEDULES: Final = MappingProxyType(
     {"compact": "0 2 * * *", "materialize_deletions": "0 3 * * *", "cleanup": "0 4 * * 0"}
 )
-"""Operation -> when its jobs run."""
+"""Maps each operation to the cron expression of its jobs."""
 
 
 def build_schedules(declarations: Sequence[DatasetDeclaration]) -> list[dg.ScheduleDefinition]:
@@ -47,5 +48,5 @@ def _schedule(operation: str, dataset: str, cron_schedule: str, job: str) -> dg.
         execution_timezone="UTC",
         run_config=request_config(operation),
         default_status=dg.DefaultScheduleStatus.STOPPED,
-        description=f"Runs {job} regardless of whether its sensor finds it due.",
+        description=f"Runs {job} regardless of whether its sensor finds the work due.",
     )

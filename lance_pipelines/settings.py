@@ -1,4 +1,4 @@
-"""Settings of the project: the only module that names environment variables.
+"""Settings of the project, and the environment variables that define them.
 
 ==============================  ===========================================  ==========================================
 Variable                        Meaning                                      When absent
@@ -7,8 +7,8 @@ Variable                        Meaning                                      Whe
 ``LANCE_PIPELINES_EXECUTOR``    ``in_process`` or ``multiprocess``           ``in_process``
 ==============================  ===========================================  ==========================================
 
-With ``in_process`` the steps of a run share one process and one Spark session. With ``multiprocess`` every step has its
-own process, and the session is in the process that writes.
+With ``in_process``, the steps of a run share one process and one Spark session. With ``multiprocess``, every step has
+its own process, and the session is in the process that writes.
 """
 
 import atexit
@@ -37,19 +37,19 @@ WAREHOUSE_VARIABLE: Final = "LANCE_PIPELINES_WAREHOUSE"
 EXECUTOR_VARIABLE: Final = "LANCE_PIPELINES_EXECUTOR"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
 INSTANCE_VARIABLE: Final = "LANCE_PIPELINES_INSTANCE"
-"""Set by a command without ``DAGSTER_HOME`` for the processes that it starts."""
+"""Variable that a command without ``DAGSTER_HOME`` sets for the processes that it starts."""
 
 SETTLE_VARIABLE: Final = "DAGSTER_AUTOMATION_TICK_SETTLE_SECONDS"
-"""Dagster's own; see :func:`settle_automation_ticks`."""
+"""Variable that Dagster reads; see :func:`settle_automation_ticks`."""
 
 _SETTLE_SECONDS: Final = "0.1"
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-"""``s3://bucket/x``, and ``file:/x`` as Hadoop and Spark print paths."""
+"""Matches the start of a URI: of ``s3://bucket/x``, and of ``file:/x`` as Hadoop and Spark print paths."""
 
 
 class ExecutorKind(StrEnum):
-    """How the steps of a run are run."""
+    """How the steps of a run are executed."""
 
     IN_PROCESS = "in_process"
     MULTIPROCESS = "multiprocess"
@@ -57,11 +57,11 @@ class ExecutorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Settings from the environment.
+    """The settings of the project.
 
     Attributes:
         warehouse: absolute path or URI of the directory that holds the datasets.
-        executor: how the steps of a run are run.
+        executor: how the steps of a run are executed.
     """
 
     warehouse: str
@@ -69,13 +69,13 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read the variables; an empty one counts as absent.
+        """Read the settings from environment variables; an empty variable counts as unset.
 
         Args:
-            environment: the variables; None takes the process's.
+            environment: the environment variables; if None, those of the process.
 
         Raises:
-            InvalidInputError: the executor is not one of the two.
+            InvalidInputError: the executor is unknown.
         """
         variables = os.environ if environment is None else environment
         executor = variables.get(EXECUTOR_VARIABLE) or ExecutorKind.IN_PROCESS
@@ -97,31 +97,32 @@ def absolute_uri(location: str) -> str:
     """Return an absolute path, so that all processes of a run use the same location; a URI with a scheme is unchanged.
 
     Raises:
-        InvalidInputError: the path begins with ``~`` and a user whose home directory cannot be found.
+        InvalidInputError: the path begins with ``~``, and the user's home directory cannot be found.
     """
     if _SCHEME.match(location):
         return location
     try:
         return str(Path(location).expanduser().absolute())
     except RuntimeError as error:
-        raise InvalidInputError(f"{location!r}: {error}", uri=location) from error
+        raise InvalidInputError(f"invalid path {location!r}: {error}", uri=location) from error
 
 
 def child_environment(*, warehouse: Path, dagster_home: Path) -> dict[str, str]:
-    """Return the environment of a process with a warehouse and a Dagster instance of its own.
+    """Return the environment for a process with a separate warehouse and a separate Dagster instance.
 
-    Variables that point to the user's instance or datasets are removed.
+    Variables that refer to the user's instance or datasets are removed.
     """
     own = {name: text for name, text in os.environ.items() if not name.startswith(("DAGSTER_", "LANCE_PIPELINES_"))}
     return {**own, WAREHOUSE_VARIABLE: str(warehouse), HOME_VARIABLE: str(dagster_home)}
 
 
 def settle_automation_ticks() -> None:
-    """Assign each event to exactly one automation tick, in this process and in those that it starts.
+    """Assign each event to exactly one automation tick, in this process and in the processes that it starts.
 
     A tick records the end of the event log and then reads the latest events. An event recorded in between would be read
-    by this tick and by the next one too: two runs for one change. Dagster leaves it to the next tick only if this
-    variable says how long a tick waits after it recorded the end. An existing value is kept.
+    by both this tick and the next, which would cause two runs for one change. Dagster leaves such an event to the next
+    tick only if :data:`SETTLE_VARIABLE` specifies how long a tick waits after it recorded the end. An existing value of
+    the variable is kept.
     """
     os.environ.setdefault(SETTLE_VARIABLE, _SETTLE_SECONDS)
 
@@ -129,8 +130,8 @@ def settle_automation_ticks() -> None:
 def instance_directory() -> str:
     """Return the directory of the Dagster instance's databases.
 
-    It is ``DAGSTER_HOME``. A command without it gets a temporary directory, which it shares with the processes that it
-    starts and which is removed when it ends.
+    This is ``DAGSTER_HOME``. A command without ``DAGSTER_HOME`` uses a temporary directory, which it shares with the
+    processes that it starts and which is removed when the command ends.
     """
     known = os.environ.get(HOME_VARIABLE) or os.environ.get(INSTANCE_VARIABLE)
     if known:

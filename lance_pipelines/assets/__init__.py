@@ -1,1 +1,1 @@
-"""The assets: one per declared dataset."""
+"""The Dagster assets, one per declared dataset."""

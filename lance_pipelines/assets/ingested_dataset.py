@@ -1,4 +1,4 @@
-"""From a declaration to its asset: write the fragments with Spark, then commit them."""
+"""ingested_dataset: the asset of a declared dataset, which writes fragments with Spark and then commits them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ __all__ = ["build_dataset_asset"]
 
 
 def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
-    """Return the asset of one dataset: each materialization is a version that this project committed."""
+    """Return the asset of one dataset; materializing it writes fragments and commits them as a version."""
     write_fragments = build_write_op(declaration).alias("write_fragments")
     commit_fragments = build_commit_op(declaration).alias("commit_fragments")
 

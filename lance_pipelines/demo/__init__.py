@@ -1,1 +1,1 @@
-"""The demonstration: ingests, deletes and maintenance on a real ``dagster dev``."""
+"""The demonstration: ingests, deletes, and maintenance with a real ``dagster dev``."""

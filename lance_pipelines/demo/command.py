@@ -1,4 +1,4 @@
-"""``lance-pipelines demo``: run the demonstration; the exit code shows whether every check passed."""
+"""``lance-pipelines demo``: run the demonstration; the exit code tells whether every check passed."""
 
 import signal
 import sys
@@ -24,7 +24,7 @@ __all__ = ["demo"]
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for the dataset and the Dagster instance, which is kept. By default a temporary directory.",
+    help="Directory for the dataset and the Dagster instance; it is kept. By default, a temporary directory is used.",
 )
 @click.option("--ingests", type=click.IntRange(min=10), default=20, show_default=True, help="Number of batches.")
 @click.option("--rows", type=click.IntRange(min=500), default=500, show_default=True, help="Number of rows per batch.")
@@ -35,8 +35,9 @@ __all__ = ["demo"]
 def demo(directory: Path | None, ingests: int, rows: int, port: int, stay: bool) -> None:
     """Ingest and delete rows, then watch the sensors maintain the dataset.
 
-    Starts a real `dagster dev` with an instance of its own, takes five to ten minutes, and ends with a table of
-    versions, fragments, files and bytes before and after. The exit code is 0 if every check passed, 1 if not.
+    Starts a real `dagster dev` with a separate instance. The demonstration takes five to ten minutes and ends with a
+    table that compares the numbers of versions, fragments, files, and bytes before and after maintenance. The exit code
+    is 0 if every check passed, and 1 otherwise.
     """
     # When the demonstration is terminated, its processes are terminated too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
@@ -74,7 +75,7 @@ def _empty_directory(directory: Path) -> Path:
     place = directory.expanduser().absolute()
     place.mkdir(parents=True, exist_ok=True)
     if any(place.iterdir()):
-        raise click.BadParameter(f"{place} is not empty", param_hint="--directory")
+        raise click.BadParameter(f"directory {place} is not empty", param_hint="--directory")
     return place
 
 

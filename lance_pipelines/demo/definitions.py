@@ -1,7 +1,7 @@
-"""The demonstration's definitions: one dataset with a strict policy, and an asset downstream of it.
+"""The demonstration's definitions: one dataset with a strict policy, and a downstream asset.
 
-The policy is a scaled-down version of a real one: fragments of a few thousand rows, one version kept, sensors that
-run every few seconds.
+The policy and the intervals are scaled-down versions of real ones: fragments of a few thousand rows, one version that
+is kept, and sensors that run every few seconds.
 """
 
 from datetime import timedelta
@@ -44,7 +44,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
     """Return the dataset ``events``, its jobs and sensors, and the asset ``event_counts``.
 
     Args:
-        settings: the location of the dataset.
+        settings: determine the location of the dataset.
     """
     uri = settings.dataset_uri(DATASET)
 
@@ -52,7 +52,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
         name=DOWNSTREAM,
         deps=[DATASET],
         automation_condition=on_new_data(),
-        description="Number of events of each kind; runs whenever rows are added or deleted, and only then.",
+        description="Number of events of each kind; computed whenever rows are added or deleted, and only then.",
     )
     def event_counts() -> dg.MaterializeResult[None]:
         counts = lance_core.dataset(uri).to_table(columns=["kind"])["kind"].value_counts().to_pylist()

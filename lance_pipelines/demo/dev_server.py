@@ -1,6 +1,6 @@
 """The demonstration's own ``dagster dev``: web server, daemon and code server as processes.
 
-The instance is in a directory of the demonstration, so that no instance of the user is touched. The processes form a
+The instance is in the demonstration's directory, so that the user's own instance is not affected. The processes form a
 process group and are stopped at the end of the ``with`` block.
 """
 
@@ -55,9 +55,9 @@ class DevServer:
     """A running ``dagster dev``.
 
     Args:
-        directory: for the instance and the log; created when absent.
-        warehouse: directory of the datasets.
-        port: of the web server; 0 for a free one.
+        directory: directory for the instance and the log; created if it does not exist.
+        warehouse: directory that contains the datasets.
+        port: port of the web server; 0 selects a free port.
     """
 
     def __init__(self, directory: Path, *, warehouse: Path, port: int = 0) -> None:
@@ -72,14 +72,14 @@ class DevServer:
 
     @property
     def log(self) -> Path:
-        """The output of all processes."""
+        """Path of the file that contains the output of all processes."""
         return self._log
 
     def __enter__(self) -> Self:
-        """Start, and wait until the code location is loaded.
+        """Start the server, and wait until the code location is loaded.
 
         Raises:
-            StorageError: it does not start.
+            StorageError: the server does not start.
         """
         self._home.mkdir(parents=True, exist_ok=True)
         # JSON is YAML.
@@ -111,9 +111,9 @@ class DevServer:
         """Wait until a condition is true.
 
         Args:
-            condition: the condition; a server that does not answer counts as False.
-            what: the error message after a timeout.
-            seconds: the timeout.
+            condition: called repeatedly; False is assumed while the server does not answer.
+            what: beginning of the error message after a timeout.
+            seconds: the timeout in seconds.
 
         Raises:
             StorageError: the timeout expired, or a process ended.
@@ -127,7 +127,7 @@ class DevServer:
                 raise StorageError(f"dagster dev exited; the last lines of {self._log}:\n{self._tail()}")
             if time.monotonic() > deadline:
                 raise StorageError(
-                    f"{what} after {seconds:.0f} seconds; the last lines of {self._log}:\n{self._tail()}"
+                    f"{what} within {seconds:.0f} seconds; the last lines of {self._log}:\n{self._tail()}"
                 )
             time.sleep(_POLL_SECONDS)
 

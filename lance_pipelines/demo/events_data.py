@@ -36,8 +36,8 @@ class Delete:
     """One delete of the demonstration.
 
     Attributes:
-        predicate: the predicate for the job.
-        matches: the same predicate with Arrow functions; table -> boolean array.
+        predicate: the predicate for the job, in SQL.
+        matches: the same predicate, computed with Arrow functions: maps a table to a boolean array.
     """
 
     predicate: str
@@ -60,7 +60,8 @@ DELETES: Final = (
         matches=lambda rows: pc.and_(pc.equal(rows["kind"], "view"), pc.greater(rows["score"], 0.97)),
     ),
 )
-"""Five deletes: a kind, a range over whole fragments and parts of two, a threshold, single rows, a combination."""
+"""Five deletes: by kind, by a range that covers whole fragments and parts of two others, by a threshold, by individual
+ids, and by a combination of conditions."""
 
 
 def events(number: int, num_rows: int) -> pa.Table:

@@ -1,6 +1,6 @@
 """Checks a dataset with the reference implementation, if it is installed.
 
-The reference is not a dependency of this project. It runs in a separate process.
+The reference implementation is not a dependency of this project. It runs in a separate process.
 """
 
 import importlib.util
@@ -35,16 +35,17 @@ def is_reference_installed() -> bool:
 
 
 def rows_by_version(uri: Path, versions: tuple[int, ...]) -> dict[int, int]:
-    """Validate versions with the reference and read every row of them.
+    """Validate versions with the reference implementation and read all of their rows.
 
     Returns:
-        The number of rows that the reference reads, by version.
+        The number of rows that the reference implementation finds in each version.
 
     Raises:
-        CorruptDataError: the reference rejects a version.
+        CorruptDataError: the reference implementation rejects a version.
     """
     command = [sys.executable, "-c", _PROGRAM, REFERENCE_MODULE, str(uri), *map(str, versions)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise CorruptDataError(f"the reference rejects {uri}: {done.stderr.strip().splitlines()[-1]}", path=str(uri))
+        reason = done.stderr.strip().splitlines()[-1]
+        raise CorruptDataError(f"the reference implementation rejects {uri}: {reason}", path=str(uri))
     return {int(version): rows for version, rows in json.loads(done.stdout).items()}

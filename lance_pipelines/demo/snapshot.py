@@ -1,4 +1,4 @@
-"""A snapshot of a dataset, and the table of two of them with which the demonstration ends."""
+"""Snapshots of a dataset, and the table that compares two of them at the end of the demonstration."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +19,14 @@ class Snapshot:
 
     Attributes:
         versions: the version numbers, in ascending order.
-        fragments: of the latest version.
-        rows: live rows of the latest version.
-        deleted_rows: deleted rows that the data files of the latest version still contain.
-        worst_deleted_fraction: the highest fraction of deleted rows of any fragment; 0 without fragments.
-        data_files: on disk, of all versions.
-        deletion_files: on disk, of all versions.
-        other_files: manifests, transactions and the rest.
-        num_bytes: of all files.
+        fragments: number of fragments in the latest version.
+        rows: number of live rows in the latest version.
+        deleted_rows: number of deleted rows that the data files of the latest version still contain.
+        worst_deleted_fraction: the highest fraction of deleted rows in any fragment; 0 if there are no fragments.
+        data_files: number of data files on disk, for all versions.
+        deletion_files: number of deletion files on disk, for all versions.
+        other_files: number of manifests, transaction files, and all other files.
+        num_bytes: total size of all files, in bytes.
     """
 
     versions: tuple[int, ...]
@@ -68,7 +68,7 @@ class Snapshot:
 
 def print_comparison(console: Console, before: Snapshot, after: Snapshot) -> None:
     """Print two snapshots of a dataset side by side."""
-    table = Table(title="events, before and after the sensors acted")
+    table = Table(title="dataset events, before and after the sensors acted")
     table.add_column("")
     table.add_column("before", justify="right")
     table.add_column("after", justify="right")

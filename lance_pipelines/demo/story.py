@@ -2,14 +2,16 @@
 
 ::
 
-    ingest     batches arrive, each by a run of the job ``ingest``: a fragment and a version each; after a fifth of
-               them the version is tagged
-    delete     runs of the job ``delete_rows``: a deletion file per changed fragment and a version each
-    maintain   one sensor after the other is started, and nothing else is done: fragments that lost many rows are
-               rewritten, small fragments are merged, old versions and their files are removed, the tagged one is kept
-    compare    rows, versions, files and recorded events are as expected
+    ingest     each run of the job ``ingest`` adds a batch as one fragment and creates a version; after a fifth of the
+               batches, the version is tagged
+    delete     each run of the job ``delete_rows`` writes a deletion file for every changed fragment and creates a
+               version
+    maintain   the sensors are started one after another, and nothing else is done: fragments that lost many rows are
+               rewritten, small fragments are merged, and old versions and their files are removed, except the tagged
+               version
+    compare    check that rows, versions, files, and recorded events are as expected
 
-After each step the rows of the dataset are compared with the expected rows. The first failed check ends the
+After each step, the rows of the dataset are compared with the expected rows. The first failed check ends the
 demonstration with :class:`FailedCheckError`.
 """
 
@@ -46,7 +48,7 @@ _AUTOMATION_JOB: Final = "__ASSET_JOB"
 """The name that Dagster gives to runs that an automation condition requests."""
 
 _SPARK_CONFIG: Final = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Settings with which a session for a few rows starts fastest."""
+"""Settings that let a Spark session for a few rows start as fast as possible."""
 
 
 class FailedCheckError(LanceError):
@@ -58,9 +60,9 @@ class StoryOutcome:
     """The result of a demonstration that passed.
 
     Attributes:
-        before: the dataset when the sensors were started.
-        after: the dataset at the end.
-        checks: the checks that passed, in order.
+        before: snapshot of the dataset before the sensors were started.
+        after: snapshot of the dataset at the end.
+        checks: descriptions of the checks that passed, in order.
     """
 
     before: Snapshot
@@ -72,12 +74,12 @@ class Story:
     """One run of the demonstration.
 
     Args:
-        server: a running server over :data:`~lance_pipelines.demo.definitions.DATASET`.
-        uri: where the dataset is.
+        server: a running server for the dataset :data:`~lance_pipelines.demo.definitions.DATASET`.
+        uri: location of the dataset.
         inputs: an existing, empty directory for the input files.
-        tell: called with one line of output for each event.
-        num_ingests: batches.
-        rows_per_ingest: rows of each batch.
+        tell: called with each line of output.
+        num_ingests: number of batches.
+        rows_per_ingest: number of rows in each batch.
     """
 
     def __init__(
@@ -178,7 +180,7 @@ class Story:
     # ── Maintenance ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _maintain(self, tagged_version: int) -> None:
-        """Start one sensor after the other; each must act, and bring the dataset within the limits of its policy."""
+        """Start the sensors one after another; each must act and bring the dataset within the limits of its policy."""
         known = {run["runId"] for run in self._api.runs()}
         most, worst = self._most_fragments(), DELETION_POLICY.max_deleted_fraction
         stages: tuple[tuple[str, str, str, Callable[[Snapshot], bool]], ...] = (
@@ -244,7 +246,7 @@ class Story:
         tagged = lance_core.dataset(self._uri, version=TAG)
         found = tagged.to_table().sort_by("id").combine_chunks()
         self._check(
-            f"tag {TAG!r} still shows version {version} with its {found.num_rows} rows",
+            f"tag {TAG!r} still refers to version {version}, which has {found.num_rows} rows",
             holds=tagged.version == version and found.equals(rows),
         )
 
@@ -264,7 +266,7 @@ class Story:
         changes = [tags[_DATA_VERSION] for tags in recorded.materializations]
         num_changes = self._num_ingests + len(DELETES)
         self._check(
-            f"{num_changes} data changes are {num_changes} materializations of {DATASET}",
+            f"{num_changes} data changes were recorded as {num_changes} materializations of {DATASET}",
             holds=len(changes) == len(set(changes)) == num_changes,
         )
         self._check(

@@ -44,11 +44,11 @@ query Events($path: [String!]!) { assetOrError(assetKey: {path: $path}) { ... on
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetEvents:
-    """The tags of the recorded events of an asset, newest first.
+    """The tags of an asset's recorded events, newest first.
 
     Attributes:
-        materializations: new data.
-        observations: everything else.
+        materializations: the tags of each materialization.
+        observations: the tags of each observation.
     """
 
     materializations: list[dict[str, str]]
@@ -56,10 +56,10 @@ class AssetEvents:
 
 
 class WebApi:
-    """A web server's GraphQL interface.
+    """The GraphQL interface of a Dagster web server.
 
     Args:
-        url: of the server.
+        url: URL of the server.
         location: name of the code location.
     """
 
@@ -83,10 +83,10 @@ class WebApi:
         return [(entry["name"], entry["loadStatus"]) for entry in entries] == [(self._location, "LOADED")]
 
     def launch(self, job: str, run_config: dict[str, Any]) -> str:
-        """Launch a job as the launchpad does; returns the run's id.
+        """Launch a job as the launchpad does, and return the run's id.
 
         Raises:
-            StorageError: the run was refused.
+            StorageError: the server did not launch the run.
         """
         params = {"selector": {**self._selector, "jobName": job}, "runConfigData": run_config}
         launched = self.query(_LAUNCH, params=params)["launchRun"]
@@ -101,7 +101,10 @@ class WebApi:
         return status
 
     def runs(self, *statuses: str) -> list[dict[str, str]]:
-        """Return the runs in one of these statuses, or all runs; each has runId, jobName and status."""
+        """Return the runs with one of these statuses, or all runs if none is given.
+
+        Each run has the keys ``runId``, ``jobName``, and ``status``.
+        """
         runs: list[dict[str, str]] = self.query(_RUNS, statuses=list(statuses) or None)["runsOrError"]["results"]
         return runs
 
@@ -109,19 +112,19 @@ class WebApi:
         """Start a sensor.
 
         Raises:
-            StorageError: there is no such sensor.
+            StorageError: the server did not start the sensor.
         """
         started = self.query(_START_SENSOR, selector={**self._selector, "sensorName": name})["startSensor"]
         if started["__typename"] != "Sensor":
             raise StorageError(f"the sensor {name} was not started: {started}")
 
     def sensors(self) -> dict[str, str]:
-        """Return the status of each sensor, ``RUNNING`` or ``STOPPED``."""
+        """Return the status of each sensor by name: ``RUNNING`` or ``STOPPED``."""
         found = self.query(_SENSORS, selector=self._selector)["sensorsOrError"]["results"]
         return {sensor["name"]: sensor["sensorState"]["status"] for sensor in found}
 
     def asset_events(self, asset: str) -> AssetEvents:
-        """Return the recorded events of an asset; empty for one that never had an event."""
+        """Return the recorded events of an asset; empty if there are none."""
         found = self.query(_ASSET_EVENTS, path=[asset])["assetOrError"]
         return AssetEvents(
             materializations=[_tags(event) for event in found.get("assetMaterializations", [])],
@@ -132,7 +135,7 @@ class WebApi:
         """Return the data of the response to a query or a mutation.
 
         Raises:
-            StorageError: the server refused it.
+            StorageError: the server rejected the query or mutation.
         """
         request = urllib.request.Request(
             f"{self._url}/graphql",
@@ -142,7 +145,7 @@ class WebApi:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response:
             answer = json.load(response)
         if "errors" in answer:
-            raise StorageError(f"the web server refused a query: {answer['errors']}")
+            raise StorageError(f"the web server rejected a query: {answer['errors']}")
         data: dict[str, Any] = answer["data"]
         return data
 

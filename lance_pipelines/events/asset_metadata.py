@@ -1,7 +1,8 @@
-"""The metadata that Dagster shows for a dataset: that of the asset and of each event.
+"""The metadata that Dagster displays for a dataset's asset and for each of its events.
 
-Keys that begin with ``dagster/`` are Dagster's own and fill its columns and panels. Keys that begin with ``lance/`` are
-the project's; those that count something are numbers, so that the UI plots them over the events.
+Keys that begin with ``dagster/`` are defined by Dagster and fill columns and panels of its web interface. Keys that
+begin with ``lance/`` are defined by this project; counts are stored as numbers, so that the web interface can plot
+them.
 """
 
 from typing import Final
@@ -33,16 +34,16 @@ __all__ = [
 URI_KEY: Final = "dagster/uri"
 
 VERSION_KEY: Final = "lance/version"
-"""The version that an event describes."""
+"""Metadata key: the version that an event describes."""
 
 CONTENT_KEY: Final = "lance/content"
-"""Digest of the content of the version; versions with equal digests have equal rows."""
+"""Metadata key: digest of the version's content; versions with equal digests have equal rows."""
 
 STORAGE_KIND: Final = "lance"
 
 
 def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValue]:
-    """Metadata of the asset definition, known before any run."""
+    """Return the metadata of the asset definition, which is known before any run."""
     return {
         URI_KEY: dg.MetadataValue.text(declaration.uri),
         "dagster/table_name": dg.MetadataValue.text(declaration.name),
@@ -53,7 +54,7 @@ def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValu
 
 
 def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
-    """Return the dataset of an event, and its location."""
+    """Return the metadata that identifies the dataset of an event: its name and its location."""
     return {
         URI_KEY: dg.MetadataValue.text(uri),
         "dagster/table_name": dg.MetadataValue.text(dataset),
@@ -62,7 +63,7 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
 
 
 def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
-    """Return the statistics of the version that a handle shows; costs one listing and opens no data file."""
+    """Return the statistics of the handle's version; this needs one listing and opens no data file."""
     health = TableHealth.of(dataset, policy)
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(health.rows),
@@ -85,7 +86,7 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
 
 
 def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]:
-    """Metadata of one materialization: the dataset at the new version, and what this run added."""
+    """Return the metadata of one materialization: the dataset at the new version, and what this run added."""
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),
         "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(report.schema)),
@@ -110,7 +111,7 @@ def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]
 
 
 def staged_metadata(staged: StagedWrite, num_tasks: int) -> dict[str, dg.MetadataValue]:
-    """Metadata of the write step's output."""
+    """Return the metadata of the write step's output."""
     return {
         "lance/rows_written": dg.MetadataValue.int(staged.rows_written),
         "lance/fragments_written": dg.MetadataValue.int(len(staged.fragments)),

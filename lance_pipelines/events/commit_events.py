@@ -8,9 +8,9 @@ changes neither (maintenance, an    ``AssetObservation``     none; metadata and 
 index, configuration)
 ==================================  =======================  ============================================
 
-A maintenance commit must never be a materialization, not even one with an unchanged data version: freshness would
-restart and ``AutomationCondition.eager()`` fires on any materialization. Both events carry the data version, the
-operation, and the statistics of the version, so that the UI plots them over time.
+A maintenance commit must never be reported as a materialization, not even with an unchanged data version: freshness
+would restart, and ``AutomationCondition.eager()`` fires on every materialization. Both events contain the data version,
+the operation, and the statistics of the version, which the web interface plots over time.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ OPERATION_TAG: Final = "lance/op"
 WRITER_TAG: Final = "lance/writer"
 
 EXTERNAL_WRITER: Final = "external"
-"""Value of the writer's tag for commits that were not made by a run of this instance."""
+"""Value of the tag ``lance/writer`` for commits that were not made by a run of this instance."""
 
 
 def dataset_materialization(
@@ -52,7 +52,7 @@ def dataset_materialization(
     writer: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the event of a commit that changed rows; see :func:`dataset_observation`."""
+    """Return the event for a commit that changed rows; see :func:`dataset_observation`."""
     what = f"{op}: version {version}" if writer is None else _commit_by_another_program(version, op)
     return dg.AssetMaterialization(
         asset_key=dataset,
@@ -73,18 +73,18 @@ def dataset_observation(
     writer: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetObservation:
-    """Return the event of a commit that changed no row, or of files that maintenance removed.
+    """Return the event for a commit that changed no row, or for a cleanup that removed files.
 
     Args:
         dataset: the declaration's name.
         uri: the dataset's location.
-        op: what was done: ``compact``, or the operation as the transaction of another program names it.
-        report_metadata: metadata about the work; a key without ``/`` gets the prefix ``lance/``.
-        version: the version afterwards.
-        data_version: the data version; None reads it from the history. For a cleanup, pass the one determined before
-            old versions were removed, because the history may no longer include it.
-        writer: what made the commit; None for the run that reports it.
-        policy: what counts as a small fragment; None takes the default.
+        op: what was done, for example ``compact``; for a commit by another program, the operation in its transaction.
+        report_metadata: metadata about the operation; a key without ``/`` gets the prefix ``lance/``.
+        version: the version after the operation.
+        data_version: the data version; if None, it is determined from the history. For a cleanup, pass the data version
+            that was determined before old versions were removed, because the history may no longer include it.
+        writer: value of the tag ``lance/writer``; None if the run that reports the event made the commit.
+        policy: defines small fragments; if None, the default policy.
     """
     what = op if writer is None else _commit_by_another_program(version, op)
     return dg.AssetObservation(

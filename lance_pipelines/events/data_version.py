@@ -1,11 +1,12 @@
 """The data version that Dagster records for a version of a dataset.
 
-Not every version changes rows: a compaction creates two versions that do not, building an index creates one, and so
-does a delete by another program that matches nothing. Dagster must not treat those as new data, or everything
-downstream would run again.
+Not every version changes rows: a compaction creates two versions that do not, and building an index creates one, as
+does a delete by another program that matches no rows. Dagster must not treat such versions as new data; otherwise,
+everything downstream would run again.
 
-So the data version of version ``v`` is the number of the last version up to ``v`` that changed rows, with the beginning
-of its transaction's UUID: the number alone would repeat after the dataset was deleted and recreated.
+Therefore, the data version of version ``v`` consists of the number of the last version up to ``v`` that changed rows
+and the beginning of that version's transaction UUID. The number alone would repeat after the dataset was deleted and
+recreated.
 """
 
 import re
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 CHANGES_ROWS: Final = MAY_CHANGE_ROWS
-"""Operation, as the transaction's oneof names it -> whether readers may see other rows or columns after it."""
+"""Maps each operation, by its name in the transaction's oneof, to whether it may change what readers see."""
 
 _UNKNOWN: Final = "unknown"
 
@@ -36,7 +37,7 @@ _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def operation_name(operation: LanceOperation.BaseOperation) -> str:
-    """Return the operation as the transaction's oneof names it: ``ReserveFragments`` is ``reserve_fragments``."""
+    """Return an operation's name in the transaction's oneof: ``reserve_fragments`` for ``ReserveFragments``."""
     if isinstance(operation, LanceOperation.Other):
         return operation.name
     return _WORD_START.sub("_", type(operation).__name__).lower()
@@ -48,13 +49,15 @@ def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
 
 
 def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
-    """Return whether a version changed rows or columns: its operation can, and its content is not the previous one's.
+    """Return whether a version changed rows or columns.
+
+    It did if its operation can change them and its content differs from the content of the previous version.
 
     Args:
-        log: the versions.
-        manifest: of the version.
-        operation: as the transaction's oneof names it. An operation that is unknown or no longer recorded counts as a
-            change.
+        log: the dataset's versions.
+        manifest: manifest of the version.
+        operation: the operation's name in the transaction's oneof; None if it is no longer recorded. An operation that
+            is unknown or no longer recorded counts as a change.
 
     Raises:
         StorageError: a storage operation failed.
@@ -64,7 +67,7 @@ def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> boo
 
 
 def data_version_of(version: int, transaction_uuid: str | None) -> str:
-    """Return the data version of a version that changed rows; ambiguous without its transaction."""
+    """Return the data version of a version that changed rows; a placeholder if its transaction is unknown."""
     return f"{version}-{transaction_uuid[:8] if transaction_uuid else _UNKNOWN}"
 
 
@@ -74,10 +77,15 @@ def is_unknown(data_version: str) -> bool:
 
 
 def data_version_at(uri: str, version: int | None) -> str:
-    """Return the data version of one version of the dataset, None for the latest, as ``"{version}-{8 hex digits}"``.
+    """Return the data version of one version of the dataset, as ``"{version}-{8 hex digits}"``.
 
-    The function walks back to the last version that changed rows. If the history was cleaned up before that version,
-    the oldest remaining version is used; the event log may have more information, see ``recorded_versions.py``.
+    The function walks back to the last version that changed rows. If that version was cleaned up, the result is a
+    placeholder with the oldest remaining version; the event log may have more information, see
+    ``recorded_versions.py``.
+
+    Args:
+        uri: the dataset's location.
+        version: the version; if None, the latest version.
 
     Raises:
         VersionNotFoundError: the dataset has no such version.

@@ -10,21 +10,21 @@ from lance_pipelines.maintenance.content import content_digest, content_digest_b
 __all__ = ["RUN_ID_PROPERTY", "FoundVersion"]
 
 RUN_ID_PROPERTY: Final = "dagster.run_id"
-"""Transaction property with the id of the run that committed."""
+"""Transaction property that contains the id of the Dagster run that made the commit."""
 
 _UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class FoundVersion:
-    """One version.
+    """One version of a dataset.
 
     Attributes:
-        name: the name of its manifest.
+        name: the name of the version's manifest.
         manifest: the manifest.
-        transaction: the transaction that created it; None when that is no longer recorded.
-        changes_rows: whether readers see other rows or columns than in the previous version. False for an operation
-            that could have changed them but did not (a delete that matches nothing); True for an unknown operation.
+        transaction: the transaction that created the version; None if it is no longer recorded.
+        changes_rows: whether the version changed the rows or columns that readers see. False for an operation that
+            could have changed them but did not (a delete that matches no rows); True for an unknown operation.
     """
 
     name: ManifestName
@@ -53,40 +53,46 @@ class FoundVersion:
 
     @property
     def operation(self) -> str:
-        """The operation, as the transaction's oneof names it."""
+        """The operation's name in the transaction's oneof; ``unknown`` if it is no longer recorded."""
         return _UNKNOWN if self.transaction is None else self.transaction.operation.arm
 
     @property
     def run_id(self) -> str | None:
-        """The run that committed it; None when it was not committed by a Dagster run."""
+        """Id of the run that committed the version; None if it was not committed by a Dagster run."""
         return None if self.transaction is None else self.transaction.properties.get(RUN_ID_PROPERTY)
 
     @property
     def data_version(self) -> str:
-        """The data version, if this version changed rows."""
+        """The data version that this version has if it changed rows."""
         return data_version_of(self.version, None if self.transaction is None else self.transaction.uuid)
 
     @property
     def content(self) -> str:
-        """Digest of its content."""
+        """Digest of the version's content."""
         return content_digest(self.manifest)
 
     @property
     def content_before(self) -> str:
-        """Digest of the content of the previous version, if this one changed no row."""
+        """Digest of the previous version's content, provided that this version changed no row."""
         rewritten = () if self.transaction is None else self.transaction.operation.rewritten_groups()
         return content_digest_before(self.manifest, rewritten)
 
     def repeats(self, content: str) -> bool:
-        """Return whether its content has this digest; False for an unknown operation (the digest may miss it)."""
+        """Return whether the version's content has this digest.
+
+        False for an unknown operation, because the digest may miss what it changed.
+        """
         return self.operation in CHANGES_ROWS and self.content == content
 
     def follows(self, version: int, content: str) -> bool:
-        """Return whether it directly follows a version with that content and changed no row."""
+        """Return whether this version directly follows the given one, by number or by content.
+
+        Meaningful only for a version that changed no row.
+        """
         return self.version == version + 1 or self.content_before == content
 
     def facts(self) -> dict[str, int | str]:
-        """Metadata about the transaction, for an event."""
+        """Return metadata about the transaction, for an event."""
         if self.transaction is None:
             return {}
         run = {} if self.run_id is None else {"run_id": self.run_id}

@@ -1,15 +1,16 @@
-"""What the event log records about a dataset's versions, for the part of its history that no longer exists.
+"""Finds what the event log records about a dataset's versions, for the part of its history that no longer exists.
 
-The data version of a version is found by walking back to the last version that changed rows. A cleanup may remove it.
-But most events record a version, a digest of its content and its data version: known points of the same history.
-Versions between which no row changed share one data version, so a single known point determines it for all of them::
+The data version of a version is found by walking back to the last version that changed rows. A cleanup may have removed
+that version. However, most events record a version, a digest of its content, and its data version; they are known
+points of the same history. Versions between which no row changed share one data version, so a single known point
+determines the data version of all of them::
 
     9 append      10 compact     11 compact     12 configuration
-    removed       removed,       is there:      is there
-                  recorded       names what it
-                                 replaced
+    removed       removed,       exists,        exists
+                  recorded       records what
+                                 it replaced
 
-Runs can be configured with another location than the declared one; their events do not count.
+A run can be configured with a location other than the declared one; its events do not count.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ from lance_pipelines.settings import absolute_uri
 __all__ = ["RecordedVersion", "RecordedVersions", "event_value", "find_data_version", "is_event_at"]
 
 _MAX_EVENTS: Final = 200
-"""Number of events of each kind that are read, newest first."""
+"""Maximum number of events of each kind that are read, starting with the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +38,11 @@ class RecordedVersion:
     """The content of one event.
 
     Attributes:
-        version: the version of the event.
-        data_version: the data version of the event.
-        content: digest of the content of the version; None when not recorded.
-        run_id: the run that logged it; empty when no run did.
-        is_materialization: whether it reports new data.
+        version: the version that the event describes.
+        data_version: the data version that the event records.
+        content: digest of the version's content; None if the event does not record it.
+        run_id: id of the run that logged the event; empty if no run logged it.
+        is_materialization: whether the event is a materialization, which reports new data.
     """
 
     version: int
@@ -51,7 +52,7 @@ class RecordedVersion:
     is_materialization: bool
 
     def describes(self, found: FoundVersion) -> bool:
-        """Return whether the event is about this version: numbers repeat if a dataset is deleted and recreated."""
+        """Return whether the event is about this version; a recreated dataset has the same version numbers."""
         if self.version != found.version:
             return False
         return self.run_id == found.run_id if self.content is None else self.content == found.content
@@ -59,7 +60,7 @@ class RecordedVersion:
 
 @dataclass(frozen=True, slots=True)
 class RecordedVersions:
-    """The events of one dataset, the newest first."""
+    """The recorded events of one dataset, newest first."""
 
     points: tuple[RecordedVersion, ...]
 
@@ -70,7 +71,7 @@ class RecordedVersions:
         Args:
             instance: the Dagster instance.
             dataset: the declaration's name.
-            uri: the location that the events must have.
+            uri: the dataset's location; events of other locations are ignored.
         """
         key = dg.AssetKey(dataset)
         materializations = instance.fetch_materializations(key, limit=_MAX_EVENTS).records
@@ -87,15 +88,15 @@ class RecordedVersions:
         return next((point for point in self.points if point.is_materialization), None)
 
     def is_materialized(self, data_version: str) -> bool:
-        """Return whether this data was reported to the asset."""
+        """Return whether the asset has a materialization with this data version."""
         return any(point.is_materialization and point.data_version == data_version for point in self.points)
 
     def find(self, chain: Iterable[FoundVersion], *, after: int = 0) -> str | None:
-        """Return the data version of versions between which no row changed.
+        """Return the data version shared by versions between which no row changed; None if it is not recorded.
 
         Args:
-            chain: those versions, ascending.
-            after: events of this version and earlier ones do not count.
+            chain: the versions, in ascending order.
+            after: events of this version and of earlier versions are ignored.
         """
         return next((known for found in chain if (known := self._find(found, after)) is not None), None)
 
@@ -114,10 +115,10 @@ class RecordedVersions:
 
 
 def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, version: int) -> str:
-    """Return the data version of one version: from the history, otherwise from the event log, or a placeholder.
+    """Return the data version of one version: from the history, else from the event log, else a placeholder.
 
     Args:
-        instance: has the events.
+        instance: the Dagster instance with the event log.
         dataset: the declaration's name.
         uri: the dataset's location.
         version: the version.
@@ -135,7 +136,7 @@ def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, vers
 
 
 def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) -> object:
-    """Return a value of an event's metadata; None when it is absent."""
+    """Return a value of an event's metadata; None if it is absent."""
     value = event.metadata.get(key)
     return None if value is None else value.value
 
@@ -147,7 +148,7 @@ def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) 
 
 
 def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
-    """Return the versions up to one, ascending, from the last that changed rows or whose predecessor was removed."""
+    """Return the versions up to ``version``, ascending; the first changed rows, or its predecessor was removed."""
     log = open_version_log(uri)
     names = [name for name in log.newer_than(0) if name.version <= version]
     if not names or names[-1].version != version:

@@ -1,7 +1,7 @@
 """The declaration of a dataset: its location, its source, and how it is written.
 
 A :class:`DatasetDeclaration` is plain data. ``build_definitions`` turns each into a graph-backed asset; the Spark
-layer reads its source; the commit step reads its mode. A run configuration may replace single values for one run.
+layer reads its source; the commit step reads its mode. A run configuration may replace individual values for one run.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ __all__ = [
 DECLARED_MAX_ROWS_PER_FILE: Final = 1024 * 1024
 """Number of rows at which a task starts its next data file, unless declared otherwise.
 
-With the next one, the limits of a declared dataset. A write without a declaration has those of
-``lance_core/file/write_config.py``: as many rows, but 90 GiB.
+This and :data:`DECLARED_MAX_BYTES_PER_FILE` are the limits for a declared dataset. A write without a declaration uses
+the limits in ``lance_core/file/write_config.py``: the same number of rows, but 90 GiB.
 """
 
 DECLARED_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
@@ -55,7 +55,7 @@ class WriteMode(StrEnum):
 
 
 class SourceFormat(StrEnum):
-    """What Spark reads."""
+    """The format of a source that Spark reads."""
 
     PARQUET = "parquet"
     CSV = "csv"
@@ -67,14 +67,14 @@ class SourceFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
-    """Where rows come from.
+    """The source of a dataset's rows.
 
     Attributes:
-        format: the reader.
+        format: the format, which selects the reader.
         paths: files, directories or globs that the reader opens; empty for ``environment``.
-        options: reader options as Spark spells them (``header``, ``sep`` …).
-        schema: Spark DDL (``"id BIGINT, name STRING"``) when the reader should not infer one.
-        sql: a query over the view ``source``; None takes every row and column.
+        options: reader options under the names that Spark uses (``header``, ``sep`` …).
+        schema: the schema as Spark DDL (``"id BIGINT, name STRING"``); if None, the reader infers it.
+        sql: a query on the view ``source``; if None, all rows and columns are read.
     """
 
     format: SourceFormat
@@ -96,18 +96,19 @@ class DatasetDeclaration:
     """One Lance dataset of the project.
 
     Attributes:
-        name: the asset's name; letters, digits and underscores.
+        name: the asset's name; consists of letters, digits, and underscores.
         uri: the dataset's location.
-        source: where its rows come from.
+        source: the source of its rows.
         mode: what a run does with existing rows.
-        max_rows_per_file: a task starts a new fragment at this many rows.
-        max_bytes_per_file: a task starts a new fragment at approximately this many bytes.
+        max_rows_per_file: number of rows at which a task starts a new fragment.
+        max_bytes_per_file: approximate number of bytes at which a task starts a new fragment.
         data_storage_version: format version of the data files when a run creates the dataset or replaces its content:
-            "2.2" ("stable"), "2.1", "2.0", or "0.1" ("legacy"). None for the dataset's own, or "2.2" for a new
+            "2.2" ("stable"), "2.1", "2.0", or "0.1" ("legacy"). If None, the dataset's own version, or "2.2" for a new
             dataset. Appended rows use the dataset's version.
-        vector_columns: column of float lists -> length that every list must have; stored as fixed-size lists.
-        description: shown with the asset.
-        maintenance: when its fragments are merged and its old versions are removed.
+        vector_columns: maps each column of float lists to the length that every list must have; these columns are
+            stored as fixed-size lists.
+        description: description of the asset.
+        maintenance: determines when fragments are merged and old versions are removed.
     """
 
     name: str
@@ -125,7 +126,7 @@ class DatasetDeclaration:
         if not _NAME.fullmatch(self.name):
             raise InvalidInputError(
                 f"invalid dataset name {self.name!r}: it must start with a letter or an underscore and "
-                "contain only letters, digits and underscores"
+                "contain only letters, digits, and underscores"
             )
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")

@@ -21,25 +21,25 @@ __all__ = ["StagedWrite"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedWrite:
-    """Fragments that were written and not committed yet.
+    """Fragments that have been written but not yet committed.
 
     Attributes:
-        write_id: unique per execution of the write step (a UUID string); the commit's idempotency key.
+        write_id: UUID string, unique to an execution of the write step; the idempotency key of the commit.
         file_token: 16 hex digits that end the stem of every data file of this write.
         dataset: the declaration's name.
         uri: the dataset's location.
         mode: what the commit does with existing rows.
-        read_version: the version the write was planned on; 0 when there was no dataset.
-        read_transaction: UUID of the transaction that created ``read_version``. It reveals a dataset that was deleted
-            and recreated. None when there was no dataset, or it records none.
+        read_version: the version that the write is based on; 0 if the dataset did not exist.
+        read_transaction: UUID of the transaction that created ``read_version``. It reveals whether the dataset was
+            deleted and recreated. None if the dataset did not exist, or if the version records no transaction.
         schema: the Arrow schema of the fragments.
         fragments: the fragments, as ``FragmentMetadata.to_json()`` documents.
-        rows_counted: rows that Spark counted on their way to the writers.
-        rows_written: rows in the fragments.
-        bytes_written: bytes of the data files.
-        run_id: the run that wrote them.
-        step_key: the step of that run.
-        data_storage_version: format version of the dataset that the commit creates or replaces; None for the default.
+        rows_counted: number of rows that Spark counted on their way to the writers.
+        rows_written: number of rows that the writers wrote.
+        bytes_written: total size of the data files, in bytes.
+        run_id: id of the run that wrote the fragments.
+        step_key: key of the writing step in that run.
+        data_storage_version: format version for a dataset that the commit creates or replaces; if None, the default.
     """
 
     write_id: str
@@ -59,7 +59,7 @@ class StagedWrite:
     data_storage_version: str | None = None
 
     def to_json(self) -> str:
-        """Return the message as one JSON document; the schema as base64 of its Arrow IPC form."""
+        """Return the message as one JSON document, with the schema as base64-encoded Arrow IPC."""
         document = {name: getattr(self, name) for name in self.__slots__}
         document["schema"] = base64.b64encode(self.schema.serialize()).decode("ascii")
         return json.dumps(document, sort_keys=True)

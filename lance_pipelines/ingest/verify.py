@@ -1,12 +1,12 @@
-"""Checks of a staged write before it becomes a version. No check changes anything.
+"""Checks a staged write before it becomes a version. The checks change nothing.
 
 A commit publishes files by name only: it would succeed even if a file were missing or truncated, and only readers
 would notice. So the commit step first verifies that
 
 * every row that Spark counted is in a fragment (:func:`verify_row_counts`);
-* every data file is there, with the size its writer recorded (:func:`verify_files`);
-* the fragments hold the dataset's columns, under the dataset's field ids (:func:`verify_schema`);
-* the dataset is the one that the write was planned on (:func:`verify_read_version`).
+* every data file exists, with the size that its writer recorded (:func:`verify_files`);
+* the fragments contain the dataset's columns, under the dataset's field ids (:func:`verify_schema`);
+* the dataset has not been recreated since the write was planned (:func:`verify_read_version`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StagedWriteError(InvalidInputError):
 
 
 def verify_row_counts(staged: StagedWrite) -> None:
-    """Check that three independent counts agree: Spark's, the writers', and the sum over the fragments.
+    """Check that three independent row counts agree: those of Spark, the writers, and the fragments.
 
     Raises:
         StagedWriteError: the counts differ; the message contains them.
@@ -45,8 +45,8 @@ def verify_row_counts(staged: StagedWrite) -> None:
     in_fragments = sum(fragment["physical_rows"] for fragment in staged.fragments)
     if not staged.rows_counted == staged.rows_written == in_fragments:
         raise StagedWriteError(
-            f"{staged.uri}: Spark counted {staged.rows_counted} rows, the writers report {staged.rows_written} and "
-            f"the {len(staged.fragments)} fragments hold {in_fragments}: rows were lost or written twice",
+            f"{staged.uri}: Spark counted {staged.rows_counted} rows, the writers report {staged.rows_written}, and "
+            f"the {len(staged.fragments)} fragments contain {in_fragments}; rows were lost or written twice",
             uri=staged.uri,
             rows_counted=staged.rows_counted,
             rows_written=staged.rows_written,
@@ -58,7 +58,7 @@ def verify_files(staged: StagedWrite) -> None:
     """Check that every data file exists with its recorded size and has this write's token in its name.
 
     Raises:
-        StagedWriteError: names the first file that does not.
+        StagedWriteError: a data file does not; the message names the first one.
     """
     store, root = open_store(staged.uri)
     for data_file in _data_files(staged):
@@ -85,14 +85,14 @@ def verify_files(staged: StagedWrite) -> None:
 
 
 def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
-    """Check that the fragments can be added to a dataset of this schema.
+    """Check that the fragments can be added to a dataset with this schema.
 
-    Names, types and field ids must match: files written for another schema hold the same columns under other ids and
-    would be read without an error, as wrong values. Which ids a file lists, and in which order, depends on its format
-    version.
+    Names, types, and field ids must match: files written for a different schema store the same columns under different
+    ids, and readers would return wrong values without an error. Which ids a file lists, and in which order, depends
+    on its format version.
 
     Raises:
-        SchemaMismatchError: names the first column or file that differs.
+        SchemaMismatchError: a column or file differs; the message names the first one.
     """
     check_compatible(schema, staged.schema)
     for column in staged.schema:
@@ -109,22 +109,23 @@ def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
         if data_file["fields"] != expected_ids:
             raise SchemaMismatchError(
                 f"{staged.uri}: data file {data_file['path']} stores field ids {data_file['fields']}, but the "
-                f"dataset keeps these columns under {expected_ids}",
+                f"dataset stores these columns under {expected_ids}",
                 uri=staged.uri,
                 path=data_file["path"],
             )
 
 
 def verify_read_version(staged: StagedWrite, dataset: lance_core.LanceDataset) -> None:
-    """Check that the dataset is the one that the write was planned on, not a recreated one.
+    """Check that the dataset has not been recreated since the write was planned.
 
     Raises:
-        IncompatibleTransactionError: the planned version no longer exists, or another transaction created it.
+        IncompatibleTransactionError: the read version is newer than the latest version, or another transaction
+            created it.
     """
     planned = staged.read_version
     if planned > dataset.version:
         raise IncompatibleTransactionError(
-            f"{staged.uri} is at version {dataset.version}, but the write was planned on version {planned}: the "
+            f"{staged.uri} is at version {dataset.version}, but the write is based on version {planned}; the "
             "dataset was replaced in the meantime",
             uri=staged.uri,
             planned=planned,

@@ -1,14 +1,14 @@
 """Exactly-once commit of a staged write.
 
 All attempts to commit one staged write (a retried step, a re-executed run, a second process) are one transaction: its
-UUID is derived from the id of the write. Each attempt first checks whether a version since the planned one has this
+UUID is derived from the id of the write. Each attempt first checks whether a version after the read version has this
 UUID::
 
     open latest -> committed already? --yes--> report that version
          ^              | no
          |          verify files, counts, schema
          |              |
-         |          commit on the latest version -- committed --> report
+         |          commit on top of the latest version -- committed --> report
          |              |
          +-- retryable conflict, or another writer created the dataset
 
@@ -17,16 +17,16 @@ The mode decides which operation the write becomes:
 =============  ==============================  ====================================================================
 Mode           No dataset                      A dataset
 =============  ==============================  ====================================================================
-``append``     create it; fail if the write    append, checked for conflicts with all versions since the planned one
-               was planned on one
+``append``     create it; fail if the write    append, checked for conflicts with all versions since the read version
+               is based on a version
 ``overwrite``  create it                       overwrite the latest version
 ``create``     create it                       fail
 =============  ==============================  ====================================================================
 
-Creating is a single attempt to commit version 1. Of two simultaneous first runs, one creates the dataset; the other is
-committed on top of it, after its schema and field ids were compared with it.
+A dataset is created by a single attempt to commit version 1. Of two simultaneous first runs, one creates the dataset;
+the write of the other is committed on top of it, after the schema and field ids have been compared.
 
-Files are deleted only after a *definite* failure, and only when all versions since the planned one can be read and none
+Files are deleted only after a *definite* failure, and only if all versions since the read version can be read and none
 of them contains this write. After an unknown outcome nothing is deleted.
 """
 
@@ -66,10 +66,10 @@ if TYPE_CHECKING:
 __all__ = ["WriteOutcome", "commit_on", "commit_staged", "transaction_uuid"]
 
 _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
-"""Namespace of the transaction UUIDs; changing it would let pending writes be committed twice."""
+"""Namespace of the transaction UUIDs; changing it could cause pending writes to be committed twice."""
 
 _MAX_ATTEMPTS: Final = 20
-"""How often one call tries to commit on the latest version; each attempt has the commit loop's own retries."""
+"""Maximum number of attempts of one call, each on top of the latest version; the commit loop also retries."""
 
 _DEFINITE_FAILURES: Final = (
     AlreadyExistsError,
@@ -83,14 +83,14 @@ _DEFINITE_FAILURES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOutcome:
-    """The version of the dataset that holds a staged write.
+    """The version of the dataset that contains a staged write.
 
     Attributes:
-        version: the version that holds it.
-        transaction_uuid: the transaction that created the version; None when it records none.
-        committed: False when there was nothing to commit: no new rows for a dataset that exists.
-        repeated: True when an earlier attempt had committed it.
-        attempts: number of attempts of this call.
+        version: the version that contains the write.
+        transaction_uuid: UUID of the transaction that created the version; None if the version records none.
+        committed: False if there was nothing to commit: no new rows for an existing dataset.
+        repeated: True if an earlier attempt had committed the write.
+        attempts: number of commit attempts in this call.
     """
 
     version: int
@@ -101,7 +101,7 @@ class WriteOutcome:
 
     @property
     def committed_now(self) -> bool:
-        """True when this call created the version."""
+        """True if this call created the version."""
         return self.committed and not self.repeated
 
 
@@ -110,18 +110,18 @@ def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object])
 
     Args:
         staged: the message of the write step.
-        discard: called with the dataset's URI and the file token to delete the files of this write, after a failure
-            that rules out that they ever become part of a version.
+        discard: called with the dataset's URI and the file token to delete the files of this write after a failure, if
+            the files can no longer become part of a version.
 
     Raises:
-        StagedWriteError: a file, a size or a row count differs from the message.
-        SchemaMismatchError: the schema of the fragments does not match that of the dataset.
+        StagedWriteError: a file, a size, or a row count differs from the message.
+        SchemaMismatchError: the schema of the fragments does not match the dataset's schema.
         AlreadyExistsError: the mode is ``create`` and another writer created the dataset.
         DatasetNotFoundError: the dataset of an append no longer exists.
         IncompatibleTransactionError: a later version invalidates this write.
-        TooMuchWriteContentionError: other writers were faster at every attempt; the files are kept for another one.
+        TooMuchWriteContentionError: other writers committed first at every attempt; the files are kept for another try.
         CommitOutcomeUnknownError: the commit may have succeeded; nothing was deleted.
-        StorageError: a storage operation failed; the files are kept for another attempt when it is ``retryable``.
+        StorageError: a storage operation failed; the files are kept for another try if the error is ``retryable``.
     """
     try:
         return _commit(staged)
@@ -167,10 +167,10 @@ def _nothing_to_commit(dataset: lance_core.LanceDataset) -> WriteOutcome:
 
 
 def _find_commit(staged: StagedWrite, dataset: lance_core.LanceDataset) -> WriteOutcome | None:
-    """Return the version since the planned one that carries this write's transaction.
+    """Return the version after the read version that this write's transaction created; None if there is none.
 
     Raises:
-        CommitOutcomeUnknownError: some of those versions were cleaned up, and the others are not this write.
+        CommitOutcomeUnknownError: some of these versions were cleaned up, and this write created none of the others.
     """
     wanted = transaction_uuid(staged)
     for version in range(dataset.version, staged.read_version, -1):
@@ -178,8 +178,8 @@ def _find_commit(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Write
             transaction = dataset.read_transaction(version)
         except VersionNotFoundError as error:
             raise CommitOutcomeUnknownError(
-                f"{staged.uri}: the write was planned on version {staged.read_version}, and version {version} was "
-                "cleaned up in the meantime; whether it was this write can no longer be determined",
+                f"{staged.uri}: the write is based on version {staged.read_version}, and version {version} was "
+                "cleaned up in the meantime; whether this write created it can no longer be determined",
                 uri=staged.uri,
                 version=version,
                 write_id=staged.write_id,
@@ -209,12 +209,12 @@ def commit_on(dataset: lance_core.LanceDataset | None, staged: StagedWrite, *, i
     """Commit a verified write and return the new version.
 
     Args:
-        dataset: the latest version; None when there is no dataset.
+        dataset: the dataset at its latest version; None if it does not exist.
         staged: the message of the write step.
         is_first: False after an attempt that failed with a retryable conflict.
 
     Raises:
-        RetryableCommitConflictError: try again on the version that is the latest now.
+        RetryableCommitConflictError: another writer committed first; try again with the version that is now the latest.
         LanceError: see :func:`commit_staged`.
     """
     if dataset is None:
@@ -246,7 +246,7 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
         if not staged.read_version or dataset.version == staged.read_version:
             raise
         raise IncompatibleTransactionError(
-            f"{staged.uri}: the write was planned on version {staged.read_version}, but as of version "
+            f"{staged.uri}: the write is based on version {staged.read_version}, but as of version "
             f"{dataset.version}, another writer has changed the dataset's schema: {error}",
             uri=staged.uri,
             planned=staged.read_version,
@@ -268,7 +268,9 @@ def _create(staged: StagedWrite) -> int:
         version = _file_version(staged)
         return commit_transaction(staged.uri, transaction, create_only=True, data_storage_version=version)
     except AlreadyExistsError as error:
-        raise RetryableCommitConflictError(f"{staged.uri}: another writer created it first", uri=staged.uri) from error
+        raise RetryableCommitConflictError(
+            f"{staged.uri}: another writer created the dataset first", uri=staged.uri
+        ) from error
 
 
 def _file_version(staged: StagedWrite) -> LanceFileVersion | None:

@@ -1,7 +1,7 @@
-"""Planning a write: examines the dataset's location before the write starts.
+"""Plans a write: examines the dataset's location before the write starts.
 
-A write is planned on one version: the fragments get its schema, and the commit is checked for conflicts with all later
-versions. Everything that can be rejected is rejected here, before any row is read.
+A write is based on one version: the fragments get the schema of that version, and the commit is checked for conflicts
+with all later versions. Everything that can be rejected is rejected here, before any row is read.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ class WritePlan:
     """The version that a write starts from.
 
     Attributes:
-        read_version: the latest version; 0 when there is no dataset.
-        read_transaction: UUID of the transaction that created it; None when there is no dataset, or it records none.
-        schema: the schema that new fragments must have; None when they have the schema of the source, because there is
-            no dataset or because the write replaces everything.
-        data_storage_version: format version of the dataset's data files; None when there is no dataset.
+        read_version: the latest version; 0 if the dataset does not exist.
+        read_transaction: UUID of the transaction that created this version; None if the dataset does not exist, or if
+            the version records no transaction.
+        schema: the schema that new fragments must have; None if they have the schema of the source, because the dataset
+            does not exist or because the write replaces its content.
+        data_storage_version: format version of the dataset's data files; None if the dataset does not exist.
     """
 
     read_version: int
@@ -38,7 +39,7 @@ class WritePlan:
 
 
 def open_dataset(uri: str) -> lance_core.LanceDataset | None:
-    """Return the latest version of the dataset at ``uri``, or None when there is none."""
+    """Return the latest version of the dataset at ``uri``, or None if there is no dataset."""
     try:
         return lance_core.dataset(uri)
     except DatasetNotFoundError:
@@ -46,18 +47,18 @@ def open_dataset(uri: str) -> lance_core.LanceDataset | None:
 
 
 def plan_write(declaration: DatasetDeclaration) -> WritePlan:
-    """Examine the dataset's location.
+    """Examine the dataset's location, and return the plan of a write.
 
     Raises:
-        AlreadyExistsError: the mode is ``create`` and there is a dataset.
+        AlreadyExistsError: the mode is ``create`` and the dataset exists.
     """
     dataset = open_dataset(declaration.uri)
     if dataset is None:
         return WritePlan(read_version=0, read_transaction=None, schema=None)
     if declaration.mode is WriteMode.CREATE:
         raise AlreadyExistsError(
-            f"{declaration.uri} holds a dataset (version {dataset.version}); mode create needs an empty location; "
-            "choose append or overwrite, or another URI",
+            f"{declaration.uri} already contains a dataset (version {dataset.version}); mode create requires an "
+            "empty location; choose append or overwrite, or another URI",
             uri=declaration.uri,
             version=dataset.version,
         )

@@ -1,4 +1,4 @@
-"""The report of a committed write, and of the dataset at the version that it created."""
+"""The report of a committed write, with statistics of the version that it created."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = ["WriteReport", "report_write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteReport:
-    """Numbers of one commit, all taken from the version that it created.
+    """Statistics of one committed write, and of the version that contains it.
 
     Attributes:
         dataset: the declaration's name.
         uri: the dataset's location.
         mode: what was done with existing rows.
-        version: the new version; the latest version when there was nothing to commit.
-        read_version: the version the write was planned on; 0 when there was no dataset.
-        transaction_uuid: the transaction of ``version``; None when it records none.
-        committed: False when there was nothing to commit.
-        repeated: True when an earlier attempt had created the version.
+        version: the new version; the latest version if there was nothing to commit.
+        read_version: the version that the write is based on; 0 if the dataset did not exist.
+        transaction_uuid: UUID of the transaction that created ``version``; None if the version records none.
+        committed: False if there was nothing to commit.
+        repeated: True if an earlier attempt had created the version.
         attempts: number of commit attempts.
         schema: the dataset's schema at ``version``.
-        rows_total: live rows at ``version``.
-        fragments_total: fragments at ``version``.
-        bytes_total: bytes of the data files at ``version``; None when a file does not record its size.
-        rows_written: rows that this write added.
-        fragments_written: fragments that this write added.
-        bytes_written: bytes that this write added.
+        rows_total: number of live rows at ``version``.
+        fragments_total: number of fragments at ``version``.
+        bytes_total: total size of the data files at ``version``, in bytes; None if the size of a file is not recorded.
+        rows_written: number of rows that this write added.
+        fragments_written: number of fragments that this write added.
+        bytes_written: total size of the data files that this write added, in bytes.
     """
 
     dataset: str
@@ -58,7 +58,7 @@ class WriteReport:
     bytes_written: int
 
     def summary(self) -> str:
-        """One line for logs and terminals."""
+        """Return one line for logs and terminals."""
         line = f"{self.uri} version {self.version}: {_amount(self.rows_total, self.fragments_total)}"
         if not self.committed:
             return f"{line}; this run added no rows"
@@ -66,7 +66,7 @@ class WriteReport:
 
 
 def report_write(staged: StagedWrite, outcome: WriteOutcome) -> WriteReport:
-    """Read the numbers of the version that holds a staged write, from its manifest alone."""
+    """Return the report of a staged write; opens the manifest of its version, but no data file."""
     dataset = lance_core.dataset(staged.uri, version=outcome.version)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     sizes = [data_file.file_size_bytes for fragment in fragments for data_file in fragment.files]

@@ -1,7 +1,8 @@
-"""The rules of maintenance: policies, plans, commits and reports. No Dagster, no Spark.
+"""The rules of maintenance: policies, plans, commits, and reports, without Dagster or Spark.
 
-Whether work is due: ``policy`` has the limits, ``health`` and ``old_versions`` the statistics, ``evaluate`` compares
-them. The work: ``rewrite_…`` (compaction and materialization of deletions), ``delete_…`` and ``cleanup_…``, each with a
-plan, the commit if there is one, and a report. ``staged_rewrite`` has the messages between the steps of a rewrite,
-``plan_table`` is what a dry run prints, and ``content`` tells whether two versions have the same rows.
+To determine whether work is due, ``policy`` defines the limits, ``health`` and ``old_versions`` compute statistics, and
+``evaluate`` compares them. The work is done by ``rewrite_…`` (compaction and materialization of deletions),
+``delete_…``, and ``cleanup_…``: each consists of a plan, a commit if there is one, and a report. ``staged_rewrite``
+defines the messages between the steps of a rewrite, ``plan_table`` prints the table of a dry run, and ``content`` tells
+whether two versions have the same rows.
 """

@@ -1,7 +1,7 @@
 """The plan of a cleanup: its statistics, and the message from the step that plans to the step that removes.
 
 The plan itself is not part of the message. The step that removes files plans again while it holds the dataset's pool
-slot: between the steps a version may have been tagged or committed.
+slot: between the steps, a version may have been tagged or committed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> Cle
 
     Args:
         dataset: the latest version.
-        policy: which versions are removed.
+        policy: determines which versions are removed.
     """
     return plan_cleanup(
         dataset,
@@ -50,14 +50,14 @@ def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> Cle
 
 @dataclass(frozen=True, slots=True)
 class FileTotals:
-    """Number and bytes of some files."""
+    """Number and total size of some files."""
 
     files: int
     num_bytes: int
 
     @classmethod
     def of(cls, paths: Iterable[ClassifiedPath]) -> Self:
-        """Count files."""
+        """Return the totals of some files."""
         listed = list(paths)
         return cls(len(listed), sum(path.num_bytes for path in listed))
 
@@ -68,9 +68,9 @@ class CleanupForecast:
 
     Attributes:
         uri: the dataset's location.
-        policy: which versions are removed.
-        rows: rows of the latest version; a cleanup does not change them.
-        plan: every file below the root, and whether it is kept or removed.
+        policy: determines which versions are removed.
+        rows: number of rows in the latest version; a cleanup does not change it.
+        plan: the plan: every file below the root, and whether the file is kept or removed.
     """
 
     uri: str
@@ -80,12 +80,12 @@ class CleanupForecast:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything is to be removed."""
+        """Whether there is anything to remove."""
         return bool(self.plan.removable)
 
     @property
     def versions(self) -> int:
-        """Versions that exist."""
+        """Number of existing versions."""
         return len(self.plan.kept_versions) + len(self.plan.removed_versions)
 
     def metadata(self) -> dict[str, int | float | str]:
@@ -104,17 +104,17 @@ class CleanupForecast:
         }
 
     def headline(self) -> str:
-        """One line that describes the plan."""
+        """Return one line that describes the plan."""
         place = f"{self.uri} version {self.plan.read_version}"
         terms = f"the newest {self.policy.retain_versions}"
         if self.policy.retention:
             terms += f" and all of the last {format_duration(self.policy.retention)}"
         if not self.has_work:
-            return f"{place}: nothing to do ({amount(self.versions, 'version')}; {terms} are kept)"
+            return f"{place}: nothing to do ({amount(self.versions, 'version')}; keeping {terms})"
         removable = FileTotals.of(self.plan.removable)
         return (
-            f"{place}: {len(self.plan.removed_versions)} of {amount(self.versions, 'version')}, "
-            f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) will be removed; {terms} are kept"
+            f"{place}: {len(self.plan.removed_versions)} of {amount(self.versions, 'version')} and "
+            f"{amount(removable.files, 'file')} ({format_bytes(removable.num_bytes)}) will be removed, keeping {terms}"
         )
 
     def table(self) -> str:
@@ -135,11 +135,11 @@ class CleanupForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCleanup:
-    """What the plan step decided.
+    """The message from the plan step to the step that removes files.
 
     Attributes:
         uri: the dataset's location.
-        policy: which versions are removed.
+        policy: determines which versions are removed.
         data_version: the data version, read before any version was removed.
     """
 
@@ -148,7 +148,7 @@ class PlannedCleanup:
     data_version: str
 
     def to_json(self) -> str:
-        """Return the message as one JSON document; durations in seconds."""
+        """Return the message as one JSON document, with durations in seconds."""
         return json.dumps(asdict(self), sort_keys=True, default=timedelta.total_seconds)
 
     @classmethod
@@ -162,7 +162,7 @@ class PlannedCleanup:
 
 
 def files_left_alone(plan: CleanupPlan) -> dict[str, int]:
-    """Return the metrics of files that no version references and that the cleanup keeps nevertheless."""
+    """Return the metrics of files that the cleanup keeps although no version references them."""
     unrecognized, residue, protected = map(FileTotals.of, (plan.unrecognized, plan.possibly_needed, plan.protected))
     return {
         "lance/unrecognized_files": unrecognized.files,

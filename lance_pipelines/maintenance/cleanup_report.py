@@ -1,4 +1,4 @@
-"""The report of a cleanup: what was removed, and what was not removed as planned."""
+"""The report of a cleanup: what was removed, and where the removal deviated from the plan."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CleanupReport:
 
     Attributes:
         uri: the dataset's location.
-        plan: what was to be removed.
-        stats: what was removed.
+        plan: the plan of the cleanup.
+        stats: statistics of what was removed.
     """
 
     uri: str
@@ -51,7 +51,7 @@ class CleanupReport:
 
     @property
     def versions(self) -> int:
-        """Versions that are left."""
+        """Number of remaining versions."""
         return len(self.plan.kept_versions) + len(self.plan.removed_versions) - self.stats.old_versions
 
     def metadata(self) -> dict[str, int | float | str]:
@@ -76,14 +76,15 @@ class CleanupReport:
         }
 
     def warnings(self) -> list[str]:
-        """Messages about what was not removed as planned; empty when everything was."""
+        """Return messages about deviations from the plan; empty if there are none."""
         found = []
         if self.stats.failed_deletes:
             found.append(f"{self._failed()}; the next run tries again")
         if self.stats.damaged_versions:
             versions = amount(self.stats.damaged_versions, "version")
             found.append(
-                f"{versions} got a tag, a branch or a commit too late: some of their files had already been removed"
+                f"{versions} received a tag, a branch, or a commit too late; some of the files that they need had "
+                "already been removed"
             )
         return found
 
@@ -95,7 +96,7 @@ class CleanupReport:
         """
         if self.stats.failed_deletes and not self.has_changed:
             raise StorageError(
-                f"{self.uri}: nothing could be removed, {self._failed()}",
+                f"{self.uri}: nothing could be removed; {self._failed()}",
                 uri=self.uri,
                 failed_deletes=self.stats.failed_deletes,
             )
@@ -106,13 +107,13 @@ class CleanupReport:
         return f"{amount(self.stats.failed_deletes, 'file')} could not be removed: {', '.join(left)}{more}"
 
     def summary(self) -> str:
-        """One line for logs and terminals."""
+        """Return one line for logs and terminals."""
         stats = self.stats
         place = f"{self.uri} version {self.plan.read_version}"
         if not self.has_changed and not stats.failed_deletes:
-            return f"{place}: nothing to do, {amount(self.versions, 'version')}"
+            return f"{place}: nothing to do ({amount(self.versions, 'version')})"
         line = (
-            f"{place}: {amount(stats.old_versions, 'old version')} removed, {self.versions} left; "
+            f"{place}: {amount(stats.old_versions, 'old version')} removed, {self.versions} remaining; "
             f"{amount(stats.data_files_removed, 'data file')}, "
             f"{amount(stats.deletion_files_removed, 'deletion file')}, {format_bytes(stats.bytes_removed)} reclaimed"
         )

@@ -1,8 +1,8 @@
-"""A digest of the content of a version: its columns, the data files of its fragments, their deleted rows and overlays.
+"""A digest of the content of a version: its columns, the data files of its fragments, their deleted rows, and overlays.
 
 Two versions with the same digest have the same rows at the same positions. Commits that neither change nor move rows
-keep it (configuration, an index, a delete that matches nothing). A rewrite changes it, but can be logically reverted,
-because it records what it replaced.
+keep the digest (configuration, an index, a delete that matches nothing). A rewrite changes the digest, but can be
+logically reverted, because it records what it replaced.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
 
     Args:
         manifest: the version that the rewrite created.
-        rewritten: which fragments it replaced with which.
+        rewritten: the groups of fragments that the rewrite replaced, with their replacements.
     """
     written = {_files(fragment.message) for group in rewritten for fragment in group.new_fragments}
     kept = [fragment for fragment in manifest.message.fragments if _files(fragment) not in written]
@@ -40,7 +40,7 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
 
 
 def has_previous_content(log: VersionLog, manifest: Manifest) -> bool:
-    """Return whether a version has the same content as the previous one; False if that one can no longer be read.
+    """Return whether a version has the same content as the previous one; False if the latter cannot be read.
 
     Raises:
         StorageError: a storage operation failed.

@@ -1,9 +1,10 @@
-"""Committing a delete exactly once, however often the step runs.
+"""Commits a delete exactly once, no matter how often the step runs.
 
-A repeated step would also delete matching rows that were added in the meantime. So each attempt first checks whether a
-version since the planned one has the id of this delete.
+A repeated step would also delete matching rows that were added in the meantime. Therefore, each attempt first checks
+whether a version after the read version has the id of this delete.
 
-Another writer may have deleted the rows since they were counted. Then no version is created, and nothing is reported.
+Another writer may have deleted the rows since they were counted. In that case, no version is created, and nothing is
+reported.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ class DeleteReport:
 
     Attributes:
         uri: the dataset's location.
-        predicate: selects the deleted rows.
+        predicate: SQL expression that selects the deleted rows.
         before: statistics of the version that the plan is based on.
-        after: statistics of the version that the delete created, or of the latest one when no row was left to delete.
-        rows_deleted: rows deleted; None when an earlier attempt deleted them and the version before no longer exists.
-        repeated: True when an earlier attempt had created the version.
-        attempts: number of attempts of this call.
+        after: statistics of the version that the delete created, or of the latest version if no matching row remained.
+        rows_deleted: number of deleted rows; None if an earlier attempt deleted them and the version before that no
+            longer exists.
+        repeated: True if an earlier attempt had created the version.
+        attempts: number of commit attempts in this call.
     """
 
     uri: str
@@ -54,7 +56,7 @@ class DeleteReport:
         return self.rows_deleted != 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """Return the metrics for an event; those of the version are the event's own."""
+        """Return the metrics for an event, without those of the version, which every event has."""
         counted = {} if self.rows_deleted is None else {"lance/rows_deleted": self.rows_deleted}
         return {
             "lance/read_version": self.before.version,
@@ -69,14 +71,14 @@ class DeleteReport:
         }
 
     def summary(self) -> str:
-        """One line for logs and terminals."""
+        """Return one line for logs and terminals."""
         if not self.has_changed:
             found = f"none of {amount(self.after.rows, 'row')} matches {self.predicate} any longer"
             return f"{self.uri} version {self.after.version}: nothing to do ({found})"
         deleted = "rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
         return (
             f"{self.uri} version {self.after.version}: {deleted} deleted where {self.predicate}; "
-            f"{amount(self.after.rows, 'row')} left in {amount(self.after.fragments, 'fragment')}"
+            f"{amount(self.after.rows, 'row')} remaining in {amount(self.after.fragments, 'fragment')}"
         )
 
 
@@ -85,7 +87,7 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
 
     Raises:
         DatasetNotFoundError: the dataset no longer exists.
-        InvalidInputError: the predicate does not fit the dataset.
+        InvalidInputError: the predicate is not valid for the dataset.
         TooMuchWriteContentionError: other writers kept changing the same rows; nothing was deleted.
         CommitOutcomeUnknownError: it is unknown whether the rows were deleted.
         StorageError: a storage operation failed.
@@ -115,8 +117,8 @@ def _find_commit(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> in
             transaction = dataset.read_transaction(version)
         except VersionNotFoundError as error:
             raise CommitOutcomeUnknownError(
-                f"{planned.uri}: the delete was planned on version {planned.before.version}, and version {version} was "
-                "cleaned up in the meantime; whether it was this delete can no longer be determined",
+                f"{planned.uri}: the delete is based on version {planned.before.version}, and version {version} was "
+                "cleaned up in the meantime; whether this delete created it can no longer be determined",
                 uri=planned.uri,
                 version=version,
                 delete_id=planned.delete_id,

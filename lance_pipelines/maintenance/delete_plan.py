@@ -17,13 +17,13 @@ __all__ = ["DeleteForecast", "PlannedDelete"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteForecast:
-    """A delete planned on a version.
+    """A planned delete.
 
     Attributes:
         uri: the dataset's location.
-        predicate: selects the rows to delete.
+        predicate: SQL expression that selects the rows to delete.
         before: statistics of the version that the plan is based on.
-        plan: the number of matching rows and of their fragments.
+        plan: the plan, with the number of matching rows and of affected fragments.
     """
 
     uri: str
@@ -51,14 +51,14 @@ class DeleteForecast:
         }
 
     def headline(self) -> str:
-        """One line that describes the plan."""
+        """Return one line that describes the plan."""
         place = f"{self.uri} version {self.plan.read_version}"
         if not self.has_work:
             return f"{place}: nothing to do (none of {amount(self.plan.rows_before, 'row')} matches {self.predicate})"
         touched = self.plan.fragments_changed + self.plan.fragments_dropped
         return (
-            f"{place}: {self.plan.rows_deleted} of {amount(self.plan.rows_before, 'row')} match {self.predicate}, in "
-            f"{touched} of {amount(self.before.fragments, 'fragment')}"
+            f"{place}: {self.plan.rows_deleted} of {amount(self.plan.rows_before, 'row')} to be deleted "
+            f"where {self.predicate}, in {touched} of {amount(self.before.fragments, 'fragment')}"
         )
 
     def table(self) -> str:
@@ -94,13 +94,13 @@ class DeleteForecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDelete:
-    """What the plan step decided.
+    """The message from the plan step to the step that deletes rows.
 
     Attributes:
         delete_id: a UUID, the same for every attempt to commit this delete.
         dataset: the declaration's name.
         uri: the dataset's location.
-        predicate: the rows to delete.
+        predicate: SQL expression that selects the rows to delete.
         before: statistics of the version that the plan is based on.
         run_id: the run that made the plan.
         step_key: the key of the planning step in that run.

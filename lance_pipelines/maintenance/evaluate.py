@@ -1,6 +1,6 @@
-"""Decides whether maintenance is due: compares a policy with the statistics of a table. Pure; opens no table.
+"""Decides whether maintenance is due: compares a policy with the statistics of a table. Opens no table.
 
-Each result has a reason with the numbers. It is shown in the tick of the sensor and in a tag of the requested run.
+Each result gives a reason with numbers, which appears in the tick of the sensor and in a tag of the requested run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Due:
     """The work is due.
 
     Attributes:
-        reason: why, with numbers.
+        reason: the reason, with numbers.
         subject: identifies the work, if the latest version alone does not.
     """
 
@@ -37,7 +37,7 @@ class NotDue:
     """The work is not due.
 
     Attributes:
-        reason: why, with numbers.
+        reason: the reason, with numbers.
     """
 
     reason: str
@@ -47,7 +47,7 @@ Verdict: TypeAlias = Due | NotDue
 
 
 def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) -> Verdict:
-    """Due when enough small fragments have neighbors to merge with.
+    """Return :class:`Due` if enough small fragments have neighbors to merge with.
 
     Small fragments between large ones are not counted: no plan would contain them.
     """
@@ -58,24 +58,25 @@ def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) ->
         return NotDue(f"{_count(health.small_fragments, 'small fragment')} < {needed}")
     if health.mergeable_fragments < needed:
         return NotDue(
-            f"{_count(health.small_fragments, 'small fragment')}, of which {health.mergeable_fragments} have small "
+            f"{_count(health.small_fragments, 'small fragment')}, {health.mergeable_fragments} with small "
             f"neighbors < {needed}"
         )
     return Due(f"{_count(health.mergeable_fragments, 'small fragment')} >= {needed}")
 
 
 def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Verdict:
-    """Due when a fragment has a higher fraction of deleted rows than allowed, and enough rows would be dropped.
+    """Return :class:`Due` if a fragment has too many deleted rows, and enough rows would be dropped.
 
-    If the table as a whole exceeds the fraction, so does at least one fragment; the table needs no separate rule.
+    If the table as a whole exceeds the allowed fraction, so does at least one fragment; the table needs no separate
+    rule.
     """
     if policy is None:
         return NotDue("materializing deletions is disabled")
     allowed = f"{policy.max_deleted_fraction:.3g}"
     if not health.worn_fragments:
-        return NotDue(f"no fragment with more than {allowed} of its rows deleted, {health.deletion_ratio:.3g} in all")
+        return NotDue(f"no fragment has more than {allowed} of its rows deleted, {health.deletion_ratio:.3g} overall")
     found = (
-        f"{_count(health.worn_fragments, 'fragment')} with more than {allowed} deleted, "
+        f"{_count(health.worn_fragments, 'fragment')} with more than {allowed} of the rows deleted, "
         f"{_count(health.worn_rows, 'deleted row')}"
     )
     if health.worn_rows < policy.min_deleted_rows:
@@ -84,7 +85,7 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
 
 
 def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
-    """Due when enough versions exceed both limits of the policy and have neither a tag nor a branch."""
+    """Return :class:`Due` if enough versions exceed both limits of the policy and have neither a tag nor a branch."""
     found = f"{_count(old.versions, 'version')}, {len(old.removable)} removable"
     if len(old.removable) >= policy.min_old_versions:
         return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")

@@ -1,8 +1,8 @@
 """TableHealth: the statistics of one version, for policies and events.
 
 All numbers come from the manifest and the names below ``_versions/``: one listing and one manifest are read, but no
-data file or deletion file. A number that a writer did not record counts as 0, except the total number of bytes, which
-is then unknown.
+data file or deletion file. A number that a writer did not record counts as 0, except the size of a data file: the total
+size is then unknown.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class TableHealth:
 
     Attributes:
         version: the version.
-        versions: number of versions, counted by their names.
-        fragments: fragments of the version.
-        small_fragments: fragments below both targets of the compaction policy.
-        mergeable_fragments: small fragments that a compaction would merge with neighbors.
-        rows: rows that are not deleted.
-        deleted_rows: deleted rows that the data files still contain.
-        worn_fragments: fragments with a higher fraction of deleted rows than the deletion policy allows.
-        worn_rows: deleted rows of those fragments.
-        data_files: data files of the fragments.
-        deletion_files: fragments that have a deletion file.
-        bytes_total: bytes of the data files; None when a file does not record its size.
-        manifest_bytes: bytes of the manifest's message.
+        versions: number of versions in the dataset.
+        fragments: number of fragments.
+        small_fragments: number of fragments below both targets of the compaction policy.
+        mergeable_fragments: number of small fragments that a compaction would merge with neighbors.
+        rows: number of rows that are not deleted.
+        deleted_rows: number of deleted rows that the data files still contain.
+        worn_fragments: number of fragments whose fraction of deleted rows exceeds the limit of the deletion policy.
+        worn_rows: number of deleted rows in those fragments.
+        data_files: number of data files.
+        deletion_files: number of fragments that have a deletion file.
+        bytes_total: total size of the data files, in bytes; None if the size of a file is not recorded.
+        manifest_bytes: size of the manifest message, in bytes.
     """
 
     version: int
@@ -61,12 +61,12 @@ class TableHealth:
 
     @classmethod
     def of(cls, dataset: lance_core.LanceDataset, policy: MaintenancePolicy, *, versions: int | None = None) -> Self:
-        """Compute the statistics of the version that a handle shows.
+        """Compute the statistics of a handle's version.
 
         Args:
             dataset: an open handle.
-            policy: defines the limits; the default replaces a part that is disabled.
-            versions: the number of versions; None counts them by listing.
+            policy: defines the limits; for a part that is disabled, the default limits apply.
+            versions: the number of versions; if None, the versions are listed and counted.
         """
         message = dataset.counted_manifest.message
         small = [_is_small(fragment, policy.compaction or CompactionPolicy()) for fragment in message.fragments]
@@ -91,7 +91,7 @@ class TableHealth:
 
     @property
     def deletion_ratio(self) -> float:
-        """The fraction of the rows in the data files that is deleted, between 0 and 1."""
+        """The fraction of deleted rows among the rows in the data files, between 0 and 1."""
         physical_rows = self.rows + self.deleted_rows
         return self.deleted_rows / physical_rows if physical_rows else 0.0
 

@@ -1,10 +1,10 @@
 """OldVersions: which versions a cleanup policy removes, determined cheaply.
 
 The plan of a cleanup lists everything below the table's root and reads every manifest that is kept. A check every few
-minutes must cost less. So versions are identified here by the names of their manifests and dated by the modification
-times of those files, a few of which a binary search requests. The timestamp of a version is taken before its manifest
-is written. So if the file is older than the retention period, the version is too, and the plan includes every version
-found here.
+minutes must cost less. Therefore, versions are identified here by the names of their manifests, and their ages are
+taken from the modification times of those files; a binary search requests only a few of these times. The timestamp of a
+version is taken before its manifest is written. Therefore, if the file is older than the retention period, the version
+is too, and the plan includes every version found here.
 
 Tags and branches are read only when a version could be removed.
 """
@@ -33,10 +33,11 @@ class OldVersions:
 
     Attributes:
         versions: number of versions.
-        removable: versions that may be removed, ascending.
+        removable: numbers of the versions that may be removed, in ascending order.
         named: number of versions that are kept only because a tag or branch needs them.
         too_recent: number of versions that are kept only because they are newer than the retention period.
-        next_at: when the oldest of those becomes eligible, in seconds since the epoch; None when there is none.
+        next_at: time at which the oldest of these versions becomes eligible, in seconds since the epoch; None if there
+            are none.
     """
 
     versions: int
@@ -47,13 +48,13 @@ class OldVersions:
 
     @classmethod
     def of(cls, log: VersionLog, names: Sequence[ManifestName], policy: CleanupPolicy, *, now: float) -> Self:
-        """Apply a policy.
+        """Determine the effect of a policy.
 
         Args:
             log: the table's versions.
-            names: all of them, ascending.
-            policy: how many versions are kept, and for how long.
-            now: seconds since the epoch.
+            names: the names of all versions, in ascending order.
+            policy: determines how many versions are kept, and for how long.
+            now: the current time, in seconds since the epoch.
 
         Raises:
             CorruptDataError: a file among the tags or branches is not a valid record.

@@ -26,9 +26,9 @@ class PlanLine:
 
     Attributes:
         name: what is counted.
-        before: the value now; None when unknown.
-        after: the value after the work; None when unknown.
-        is_bytes: whether it counts bytes.
+        before: the value now; None if unknown.
+        after: the value after the work; None if unknown.
+        is_bytes: whether the values are numbers of bytes.
         is_estimate: whether ``after`` is an estimate.
     """
 
@@ -39,7 +39,7 @@ class PlanLine:
     is_estimate: bool = False
 
     def cells(self) -> tuple[str, str, str, str]:
-        """Name, before, after and the change, as text."""
+        """Return the name, the value before, the value after, and the change as text."""
         mark = "~" if self.is_estimate else ""
         change = ""
         if self.before is not None and self.after is not None and self.before != self.after:
@@ -57,17 +57,17 @@ class PlanLine:
 
 
 def amount(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 fragment`` or ``2 fragments``."""
+    """Return a number with a noun: ``1 fragment`` or ``2 fragments``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_bytes(number: int) -> str:
-    """Return a human-readable number of bytes: ``1.5 GiB``."""
+    """Return a number of bytes in human-readable form, for example ``1.5 GiB``."""
     return str(format_size(number, binary=True))
 
 
 def format_duration(duration: timedelta) -> str:
-    """Return the duration in words, ``2 weeks``."""
+    """Return a duration in words, for example ``2 weeks``."""
     return str(format_timespan(duration))
 
 

@@ -9,8 +9,8 @@ deletion           a fragment lost more than ``max_deleted_fraction`` of its    
 cleanup            ``min_old_versions`` versions exceed both limits              their manifests and files are removed
 =================  ============================================================  =======================================
 
-A part that is None is disabled. The digest of a policy is part of every run key: a changed policy is evaluated again
-even if the dataset did not change.
+A part that is None is disabled. The digest of a policy is part of every run key: if the policy changes, the dataset is
+evaluated again even if it did not change.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _DIGEST_DIGITS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPolicy:
-    """When small fragments are merged, and what a merged fragment looks like.
+    """Policy for merging small fragments.
 
     Attributes:
         target_rows_per_fragment: target number of rows of a fragment; a fragment with fewer rows is small.
         target_bytes_per_fragment: maximum number of bytes in the data files of a fragment; None for no limit.
-        min_small_fragments: number of mergeable small fragments from which a compaction is due.
+        min_small_fragments: minimum number of mergeable small fragments for which a compaction is due.
         max_source_bytes: maximum number of bytes that one run reads; None for no limit.
-        batch_size: maximum number of rows that a rewrite holds in memory; None lets the reader choose.
+        batch_size: maximum number of rows that a rewrite holds in memory; if None, the reader chooses.
     """
 
     target_rows_per_fragment: int = 1024 * 1024
@@ -58,11 +58,11 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionPolicy:
-    """When fragments with deleted rows are rewritten.
+    """Policy for rewriting fragments with deleted rows.
 
     Attributes:
         max_deleted_fraction: fragments with a higher fraction of deleted rows are rewritten; between 0 and 1.
-        min_deleted_rows: number of deleted rows, in all those fragments together, from which a rewrite is due.
+        min_deleted_rows: minimum number of deleted rows, in all those fragments together, for which a rewrite is due.
     """
 
     max_deleted_fraction: float = 0.1
@@ -71,25 +71,26 @@ class DeletionPolicy:
     def __post_init__(self) -> None:
         if not 0 <= self.max_deleted_fraction < 1:
             raise InvalidInputError(
-                f"deletion: max_deleted_fraction must be at least 0 and below 1, found {self.max_deleted_fraction}"
+                f"deletion: max_deleted_fraction must be at least 0 and less than 1, found {self.max_deleted_fraction}"
             )
         _require_positive("deletion", self, "min_deleted_rows")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """Which old versions are removed: those that exceed all limits. Tagged versions are always kept.
+    """Policy for removing old versions, namely those that exceed all limits. Tagged versions are always kept.
 
-    Part of a declaration. The policy of the same name in ``lance_core.metadata``, with which a cleanup is planned, is
-    made from it in ``cleanup_plan.py``.
+    This policy is part of a declaration; ``cleanup_plan.py`` converts it to the policy of the same name in
+    ``lance_core.metadata``, with which a cleanup is planned.
 
     Attributes:
         retain_versions: keep this many of the newest versions, regardless of age.
-        older_than: keep versions newer than this, regardless of number.
+        older_than: keep versions newer than this, regardless of their number.
         min_age: keep versions newer than this, even if ``older_than`` is shorter. A writer that is suspended for longer
-            than this, just before it commits, may find the number of a removed version free. Writers of this library
-            detect that and fail; writers of the reference lose the commit. Lower it only while nothing writes.
-        min_old_versions: number of removable versions from which a cleanup is due.
+            than this just before it commits may reuse the number of a removed version. Writers of this library detect
+            that and fail; with writers of the reference implementation, the commit is lost. Lower it only while nothing
+            writes.
+        min_old_versions: minimum number of removable versions for which a cleanup is due.
         delete_unverified: also delete recent files that no version references. Use only while nothing writes.
     """
 
@@ -107,18 +108,18 @@ class CleanupPolicy:
 
     @property
     def retention(self) -> timedelta:
-        """How long every version is kept."""
+        """The period for which every version is kept."""
         return max(self.older_than, self.min_age)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenancePolicy:
-    """What is done for one dataset.
+    """The maintenance policy of one dataset.
 
     Attributes:
-        compaction: merging of small fragments; None disables it.
-        deletion: rewriting of fragments without their deleted rows; None disables it.
-        cleanup: removal of old versions; None disables it.
+        compaction: policy for merging small fragments; None disables it.
+        deletion: policy for rewriting fragments without their deleted rows; None disables it.
+        cleanup: policy for removing old versions; None disables it.
     """
 
     compaction: CompactionPolicy | None = field(default_factory=CompactionPolicy)
@@ -126,7 +127,7 @@ class MaintenancePolicy:
     cleanup: CleanupPolicy | None = field(default_factory=CleanupPolicy)
 
     def digest(self) -> str:
-        """Hexadecimal digits that identify the policy: the same for equal policies in every process."""
+        """Return hexadecimal digits that identify the policy; they are the same for equal policies in every process."""
         text = json.dumps(dataclasses.asdict(self), sort_keys=True, default=timedelta.total_seconds)
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 

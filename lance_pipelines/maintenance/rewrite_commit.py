@@ -1,4 +1,4 @@
-"""Committing rewritten fragments: groups with a conflict are planned and rewritten again.
+"""Commits rewritten fragments: groups with a conflict are planned and rewritten again.
 
 ::
 
@@ -14,11 +14,11 @@
         outcome <-----+
 
 A group is lost when another writer deleted from, updated or replaced one of its fragments since the plan. Its new files
-are removed, because they would restore deleted rows. The other groups of the same plan are not affected, and a group
-that an earlier attempt of the step committed is recognized.
+are removed, because they would restore deleted rows. The other groups of the same plan are not affected, and groups
+that an earlier attempt of the step committed are recognized.
 
-With a byte target another round may follow: how many bytes rows need when they are written together is known only
-afterwards, and new files may be small enough to be merged again.
+If a maximum number of bytes per fragment is set, another round may follow: the size of merged fragments is known only
+after they are written, and new fragments may be small enough to be merged again.
 
 The number of rounds is limited: groups that still conflict are left unchanged, and the next run tries again.
 """
@@ -50,22 +50,22 @@ if TYPE_CHECKING:
 __all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "RowsLostError", "commit_staged_rewrite"]
 
 _MAX_ROUNDS: Final = 8
-"""How often lost groups are rewritten before the rest is left to the next run."""
+"""Maximum number of rounds; groups that then still conflict are left to the next run."""
 
 _DEFINITE_FAILURES: Final = (IncompatibleTransactionError, InvalidInputError, NotFoundError, NotSupportedError)
 """Errors that would recur whenever the same files are committed."""
 
 
 class RowsLostError(InvalidInputError):
-    """A rewrite has a different number of rows than what it replaces. Nothing was committed."""
+    """A rewrite does not have the same number of rows as the fragments that it replaces. Nothing was committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """The output of the tasks of a plan.
+    """The output of a plan's tasks.
 
     Attributes:
-        file_token: every data file written ends in this token.
+        file_token: the name of every data file written ends in this token.
         results: the results of the tasks, each serialized by ``RewriteResult.json()``.
     """
 
@@ -74,29 +74,29 @@ class Rewritten:
 
 
 class RewriteTasks(Protocol):
-    """Executes rewrite tasks, in parallel."""
+    """Executes rewrite tasks in parallel."""
 
     def __call__(self, uri: str, tasks: Sequence[str], /) -> Rewritten:
-        """Execute the tasks, given as ``CompactionTask.json()`` texts."""
+        """Execute the tasks, each serialized by ``CompactionTask.json()``."""
 
 
 class DiscardFiles(Protocol):
     """Deletes the data files of one write."""
 
     def __call__(self, uri: str, file_token: str, /, *, keep: Iterable[str]) -> object:
-        """Delete the files with the token, except those to keep."""
+        """Delete the files whose names end in the token, except those to keep."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RewriteOutcome:
-    """The result of a commit step; it grows from round to round.
+    """The result of a commit step, updated in every round.
 
     Attributes:
         version: the latest version known to the step.
-        committed: results that are part of the dataset, those of earlier attempts included.
+        committed: results that are part of the dataset, including those of earlier attempts.
         conflicts: number of groups that conflicted with other writers, summed over the rounds.
         attempts: number of commit attempts.
-        rounds: rounds of committing, at least 1.
+        rounds: number of commit rounds, at least 1.
         unfinished: number of groups that still conflicted after the last round.
     """
 
@@ -113,15 +113,15 @@ def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, disca
 
     Args:
         staged: the message of the rewrite step.
-        rewrite: executes the tasks of a further round.
-        discard: deletes the files of this rewrite, after a failure that rules out that they become part of a version.
+        rewrite: executes the tasks of another round.
+        discard: deletes the files of this rewrite after a failure, if the files can no longer become part of a version.
 
     Raises:
-        TooMuchWriteContentionError: no group at all could be committed.
+        TooMuchWriteContentionError: none of the groups could be committed.
         DatasetNotFoundError: the dataset no longer exists.
         CommitOutcomeUnknownError: a commit may have succeeded; nothing was deleted.
         StorageError: a storage operation failed; the files are kept for another attempt.
-        LanceError: what ``rewrite`` raised.
+        LanceError: ``rewrite`` failed.
     """
     plan = staged.plan
     pending = Rewritten(file_token=staged.file_token, results=staged.results)
@@ -139,7 +139,7 @@ def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, disca
 def _commit_round(
     plan: PlannedRewrite, pending: Rewritten, outcome: RewriteOutcome, discard: DiscardFiles
 ) -> list[RewriteResult]:
-    """Commit what can be committed, add it to the outcome, and return what must be written again."""
+    """Commit what can be committed, add it to the outcome, and return the results that must be written again."""
     dataset = lance_core.dataset(plan.uri)
     outcome.rounds += 1
     try:
@@ -160,7 +160,7 @@ def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
     """Check that each group has as many rows as the replaced fragments have live rows.
 
     Raises:
-        RowsLostError: names the first group that does not.
+        RowsLostError: a group does not; the message names the first one.
     """
     for result in results:
         expected = sum(fragment.num_rows for fragment in result.original_fragments)
@@ -168,8 +168,8 @@ def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
         if found != expected:
             fragment_ids = [fragment.id for fragment in result.original_fragments]
             raise RowsLostError(
-                f"{uri}: fragments {fragment_ids} hold {expected} rows, but their rewrite holds {found}: rows were "
-                "lost or written twice",
+                f"{uri}: fragments {fragment_ids} contain {expected} rows, but their rewrite contains {found}; rows "
+                "were lost or written twice",
                 uri=uri,
                 expected=expected,
                 found=found,
@@ -177,7 +177,7 @@ def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
 
 
 def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: RewriteOutcome) -> list[CompactionTask]:
-    """Return what another round has to do, as of the latest version."""
+    """Return the tasks of another round, as of the latest version."""
     if lost:
         return plan_again(lance_core.dataset(plan.uri), lost, plan.options).tasks
     if not outcome.committed or "target_bytes_per_fragment" not in plan.options or "max_source_bytes" in plan.options:
@@ -186,10 +186,10 @@ def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: Rewrit
 
 
 def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
-    """Return the tasks that merge fragments of this rewrite with others of it, or with older ones.
+    """Return the tasks that merge fragments of this rewrite with each other, or with older fragments.
 
-    Older ones are those that existed when the rewrite was planned. Fragments that others appended since then are left
-    to the next run; otherwise this one might never end.
+    Older fragments are those that existed when the rewrite was planned. Fragments that other writers appended since
+    then are left to the next run; otherwise, this run might never end.
     """
     try:
         planned = lance_core.dataset(plan.uri, version=plan.before.version)

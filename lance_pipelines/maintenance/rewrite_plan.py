@@ -34,7 +34,7 @@ _LIMIT: Final = "max_source_bytes"
 
 
 class RewriteOperation(StrEnum):
-    """Why fragments are rewritten."""
+    """An operation that rewrites fragments."""
 
     COMPACT = "compact"
     MATERIALIZE_DELETIONS = "materialize_deletions"
@@ -43,12 +43,12 @@ class RewriteOperation(StrEnum):
 def plan_rewrite(
     dataset: lance_core.LanceDataset, operation: RewriteOperation, options: Mapping[str, Any]
 ) -> CompactionPlan:
-    """Return the groups of fragments to rewrite, on the version that the handle shows.
+    """Return the groups of fragments to rewrite, based on the handle's version.
 
     Args:
         dataset: an open handle.
-        operation: why fragments are rewritten.
-        options: options of ``Compaction.plan``, with ``materialize_deletions_threshold``.
+        operation: the operation that rewrites fragments.
+        options: options of ``Compaction.plan``, including ``materialize_deletions_threshold``.
     """
     chosen = dict(options)
     if operation is RewriteOperation.MATERIALIZE_DELETIONS:
@@ -57,9 +57,9 @@ def plan_rewrite(
 
 
 def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
-    """Return tasks as JSON texts, for the workers.
+    """Return each task as JSON, for the workers.
 
-    The texts omit the list of excluded fragments, which tasks do not need.
+    The JSON omits the list of excluded fragments, which tasks do not need.
     """
     documents = [json.loads(task.json()) for task in tasks]
     for document in documents:
@@ -69,11 +69,11 @@ def task_documents(tasks: Iterable[CompactionTask]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteForecast:
-    """A rewrite planned on a version.
+    """A planned rewrite.
 
     Attributes:
         uri: the dataset's location.
-        operation: why fragments are rewritten.
+        operation: the operation that rewrites fragments.
         before: statistics of the version that the plan is based on.
         figures: statistics of the plan.
         max_source_bytes: maximum number of bytes that the plan may read; None for no limit.
@@ -100,10 +100,10 @@ class RewriteForecast:
         """Return the forecast of a plan.
 
         Args:
-            dataset: the version that the plan is based on.
-            operation: why fragments are rewritten.
+            dataset: the dataset at the version that the plan is based on.
+            operation: the operation that rewrites fragments.
             options: the options of the plan.
-            before: statistics of the version.
+            before: statistics of that version.
             figures: statistics of the plan.
         """
         limit = options.get(_LIMIT)
@@ -122,7 +122,7 @@ class RewriteForecast:
 
     @property
     def has_work(self) -> bool:
-        """Whether anything is to be rewritten."""
+        """Whether there is anything to rewrite."""
         return self.figures.tasks > 0
 
     def metadata(self) -> dict[str, int | float | str]:
@@ -146,7 +146,7 @@ class RewriteForecast:
         }
 
     def headline(self) -> str:
-        """One line that describes the plan."""
+        """Return one line that describes the plan."""
         figures = self.figures
         place = f"{self.uri} version {self.before.version}"
         if not self.has_work:
@@ -182,10 +182,10 @@ class RewriteForecast:
         before = self.before
         if self.unlimited is not None and self.unlimited.tasks and self.max_source_bytes is not None:
             waiting = f"{amount(self.unlimited.tasks, 'task')} of {format_bytes(self.unlimited.rewritten_bytes)}"
-            return f"{waiting}, but none fits max_source_bytes, {self.max_source_bytes}"
+            return f"{waiting}, but none fits max_source_bytes = {self.max_source_bytes}"
         fragments = amount(before.fragments, "fragment")
         if self.operation is RewriteOperation.COMPACT:
-            return f"{fragments}, {before.small_fragments} of them small"
+            return f"{fragments}, {before.small_fragments} small"
         return f"{amount(before.deleted_rows, 'deleted row')} in {before.deletion_files} of {fragments}"
 
 

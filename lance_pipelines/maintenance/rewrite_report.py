@@ -28,18 +28,19 @@ class RewriteReport:
         uri: the dataset's location.
         before: statistics of the version that the plan is based on.
         after: statistics of the version that the job created.
-        groups: groups of fragments that were replaced.
-        groups_unfinished: groups that conflicted in every round; the next run tries again.
-        fragments_removed: fragments that were replaced.
-        fragments_added: fragments that replace them.
-        rows_rewritten: rows in the new fragments.
-        deleted_rows_removed: deleted rows that the old fragments still held.
-        bytes_rewritten: bytes of the new data files.
-        bytes_superseded: bytes of the old data files, which are removed together with the versions that reference them.
+        groups: number of groups of fragments that were replaced.
+        groups_unfinished: number of groups that conflicted in every round; the next run tries again.
+        fragments_removed: number of fragments that were replaced.
+        fragments_added: number of fragments that replace them.
+        rows_rewritten: number of rows in the new fragments.
+        deleted_rows_removed: number of deleted rows that the old fragments still contained.
+        bytes_rewritten: total size of the data files written, in bytes.
+        bytes_superseded: total size of the old data files, in bytes; a cleanup removes these files together with the
+            versions that reference them.
         commit_attempts: number of commit attempts.
         conflicts: number of groups that conflicted with other writers, summed over the rounds.
         rounds: number of commit rounds.
-        repeated: True when an earlier attempt had committed all of it.
+        repeated: True if an earlier attempt had committed the whole rewrite.
     """
 
     uri: str
@@ -64,7 +65,7 @@ class RewriteReport:
         return self.groups > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """Return the metrics for an event; those of the version are the event's own."""
+        """Return the metrics for an event, without those of the version, which every event has."""
         return {
             "lance/read_version": self.before.version,
             "lance/groups": self.groups,
@@ -84,10 +85,10 @@ class RewriteReport:
         }
 
     def summary(self) -> str:
-        """One line for logs and terminals."""
+        """Return one line for logs and terminals."""
         place = f"{self.uri} version {self.after.version}"
         if not self.has_changed:
-            return f"{place}: nothing left to do: other writers replaced the fragments in the meantime"
+            return f"{place}: nothing left to do; other writers replaced the fragments in the meantime"
         line = (
             f"{place}: {amount(self.fragments_removed, 'fragment')} ({format_bytes(self.bytes_superseded)}) "
             f"rewritten into {self.fragments_added} ({format_bytes(self.bytes_rewritten)}), "
@@ -103,7 +104,7 @@ class RewriteReport:
 
 
 def report_rewrite(planned: PlannedRewrite, outcome: RewriteOutcome, policy: MaintenancePolicy) -> RewriteReport:
-    """Compute the report of a commit step. Reads a manifest, no data."""
+    """Return the report of a commit step. Reads a manifest, but no data."""
     written = [fragment for result in outcome.committed for fragment in result.new_fragments]
     read = [fragment for result in outcome.committed for fragment in result.original_fragments]
     # Fragments written by one round and merged by a later one are neither old fragments nor remaining ones.

@@ -1,8 +1,9 @@
-"""The messages between the steps of a rewriting job: the plan, and what was rewritten.
+"""The messages between the steps of a rewriting job: the plan, and the results.
 
-They are plain data and passed as JSON: the steps may run in different processes, and a step may run again.
+They are plain data and are passed as JSON, because the steps may run in different processes, and a step may be
+repeated.
 
-``PlannedRewrite`` carries the version that the plan was made on. Workers read the old fragments at that version, and
+``PlannedRewrite`` contains the version that the plan is based on. Workers read the old fragments at that version, and
 the commit is checked for conflicts with all versions since.
 """
 
@@ -20,7 +21,7 @@ __all__ = ["PlannedRewrite", "StagedRewrite"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRewrite:
-    """What the plan step decided.
+    """The message from the plan step to the rewrite step.
 
     Attributes:
         rewrite_id: a UUID, the same for every attempt to commit this rewrite.
@@ -59,11 +60,11 @@ class PlannedRewrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRewrite:
-    """The output of the rewrite step. No version refers to it yet.
+    """The output of the rewrite step. No version refers to the new files yet.
 
     Attributes:
-        plan: the plan, without its tasks: each result names the fragments that it replaces.
-        file_token: every data file written ends in this token.
+        plan: the plan without its tasks, because each result names the fragments that it replaces.
+        file_token: the name of every data file written ends in this token.
         results: the results of the tasks, each serialized by ``RewriteResult.json()``.
     """
 

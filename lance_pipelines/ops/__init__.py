@@ -1,6 +1,6 @@
-"""The steps of a run, one module for each op or for a plan and its execution.
+"""The steps of a run: one module for each op, or for an op that plans and an op that executes.
 
 Each step reads its configuration (``ingest_config``, ``maintenance_config``), calls ``ingest``, ``maintenance`` or
-``spark``, and reports. ``plan_outputs`` is common to the steps that plan, ``commit_steps`` to those that commit;
-``run_entry`` waits for other runs, ``failures`` converts errors, and ``output`` prints.
+``spark``, and reports. ``plan_outputs`` is shared by the steps that plan, and ``commit_steps`` by the steps that
+commit; ``run_entry`` waits for other runs, ``failures`` converts errors, and ``output`` prints.
 """

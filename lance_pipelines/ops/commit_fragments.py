@@ -27,7 +27,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
     @dg.op(
         name=f"commit_fragments_of_{declaration.name}",
-        description=f"Checks the staged fragments of {declaration.name} and commits them as its next version.",
+        description=f"Checks the staged fragments of {declaration.name} and commits them as the next version.",
         ins={"staged_write": dg.In(str, description="The staged write, as JSON.")},
         out=dg.Out(dg.Nothing),
         pool=commit_pool(declaration.name),

@@ -1,8 +1,8 @@
-"""What all steps that commit to a dataset have in common: their concurrency pool, and when they are retried.
+"""Settings of all steps that commit to a dataset: the concurrency pool and the retry policy.
 
 There is one pool per dataset. With ``default_limit: 1`` (see ``dagster.yaml``) the commits of one dataset wait for each
-other instead of conflicting. That saves work and is not needed for correctness: runs that share no Dagster instance
-share no pools, and the commit protocol alone keeps them correct.
+other instead of conflicting. This saves work but is not needed for correctness: runs of different Dagster instances
+share no pools, and the commit protocol alone ensures correctness.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ __all__ = ["COMMIT_RETRIES", "commit_pool"]
 COMMIT_RETRIES: Final = dg.RetryPolicy(
     max_retries=3, delay=1, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.PLUS_MINUS
 )
-"""A commit can be repeated safely. Only temporary failures are retried, see ``failures.py``."""
+"""Retry policy for commits, which can be repeated safely; only temporary failures are retried, see ``failures.py``."""
 
 
 def commit_pool(dataset: str) -> str:

@@ -1,7 +1,7 @@
 """Converts typed errors to the message of a failed step, and invalid run configurations to one line.
 
-A typed error says what failed. Its stack trace is logged once, at debug level; Dagster would show the stack trace of
-its own frames with the failure of the step, and again with that of the run.
+A typed error says what failed. Its stack trace is logged once, at debug level; otherwise, Dagster would show the stack
+trace of its own frames with the failure of the step, and again with the failure of the run.
 """
 
 import atexit
@@ -28,7 +28,7 @@ _SAMPLE: Final = re.compile(r"\.? (?:Expected: \"|Sample config for missing )", 
 """Marks the start of the part of a message that shows a configuration."""
 
 _failures: dict[str, str] = {}
-"""Dataset -> message of its latest step, if that step failed."""
+"""Maps each dataset to the message of its latest step, if that step failed."""
 
 
 @atexit.register
@@ -39,14 +39,14 @@ def _print_failures() -> None:
 
 
 def take_failures() -> list[str]:
-    """Return the messages that would be printed when the process ends; they are no longer printed then."""
+    """Return the messages that would be printed when the process ends, and do not print them then."""
     messages = list(_failures.values())
     _failures.clear()
     return messages
 
 
 def config_headline(error: dg.DagsterInvalidConfigError) -> str:
-    """Return the errors of a run configuration in one line: the path of each field, without Dagster's samples."""
+    """Return the errors of a run configuration in one line, with the path of each field, without Dagster's samples."""
     found = [_SAMPLE.split(str(each.message))[0] for each in error.errors]
     return " ".join(f"run configuration: {'; '.join(found)}".split())
 
@@ -77,9 +77,9 @@ class _FinalError(dg.Failure, _StacklessError):
 
 
 def as_failure(error: LanceError, dataset: str) -> dg.Failure:
-    """Convert an error to Dagster's own failure, with its message as headline and its context as metadata.
+    """Convert an error to a Dagster failure, with the error's message as headline and its context as metadata.
 
-    Retries are allowed only where the same call may succeed later.
+    Retries are allowed only if the same call may succeed later.
     """
     metadata: dict[str, dg.MetadataValue] = {
         "lance/error": dg.MetadataValue.text(error.kind.value),
@@ -101,7 +101,7 @@ def as_failure(error: LanceError, dataset: str) -> dg.Failure:
 
 @contextmanager
 def reported_as_failure(dataset: str, log: logging.Logger | None = None) -> Iterator[None]:
-    """Convert a typed error inside the block to the failure of the step, without the errors that it wraps.
+    """Convert a typed error raised inside the block to a failure of the step, without the errors that it wraps.
 
     Args:
         dataset: the dataset's name.

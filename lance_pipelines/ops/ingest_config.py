@@ -30,38 +30,38 @@ ModeChoice = Enum("ModeChoice", {mode.value: mode.value for mode in WriteMode}, 
 
 
 class SourceConfig(dg.Config):
-    """Where the rows come from. Omitted fields keep the declared value, unless the format changes."""
+    """The source of the rows. Omitted fields keep the declared values, unless the format changes."""
 
     format: FormatChoice | None = Field(
         default=None,
-        description="Reader to use. A format other than the declared one discards the declared paths, options, "
-        "schema and sql.",
+        description="Format of the source. If it differs from the declared format, the declared paths, options, "
+        "schema, and sql are discarded.",
     )
-    paths: list[str] | None = Field(default=None, description="Files, directories or globs to read.")
+    paths: list[str] | None = Field(default=None, description="Files, directories, or globs to read.")
     options: dict[str, str] | None = Field(
-        default=None, description='Reader options as Spark spells them, for example {header: "true"}.'
+        default=None, description='Reader options under the names that Spark uses, for example {header: "true"}.'
     )
     schema_ddl: str | None = Field(
         default=None,
         alias="schema",
-        description="Columns as Spark DDL (id BIGINT, name STRING); by default the reader infers them.",
+        description="Columns as Spark DDL (id BIGINT, name STRING); by default, the reader infers them.",
     )
     sql: str | None = Field(
-        default=None, description="SQL query over the view named source; by default all of its rows."
+        default=None, description="SQL query on the view named source; by default, all rows are read."
     )
 
 
 class IngestConfig(dg.Config):
-    """What to ingest in this run. Omitted fields keep the declared value."""
+    """What to ingest in this run. Omitted fields keep the declared values."""
 
-    source: SourceConfig | None = Field(default=None, description="Where the rows come from.")
+    source: SourceConfig | None = Field(default=None, description="The source of the rows.")
     uri: str | None = Field(
         default=None,
         description="Location of the Lance dataset; a relative path is resolved against the working directory.",
     )
     mode: ModeChoice | None = Field(
         default=None,
-        description="append adds the rows, overwrite replaces all rows and the schema, create fails if the dataset "
+        description="append adds the rows; overwrite replaces all rows and the schema; create fails if the dataset "
         "exists. The first run of append or overwrite creates the dataset.",
     )
     max_rows_per_file: int | None = Field(
@@ -73,11 +73,11 @@ class IngestConfig(dg.Config):
     data_storage_version: str | None = Field(
         default=None,
         description="Format version of the data files when this run creates or overwrites the dataset: 2.2 (stable), "
-        "2.1, 2.0 or 0.1 (legacy). Appended rows take the dataset's version.",
+        "2.1, 2.0 or 0.1 (legacy). Appended rows use the dataset's version.",
     )
     vector_columns: dict[str, int] | None = Field(
         default=None,
-        description="Column of float lists -> length of every list; stored as fixed-size lists.",
+        description="Maps each column of float lists to the length of every list; stored as fixed-size lists.",
     )
 
 

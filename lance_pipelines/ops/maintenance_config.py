@@ -6,7 +6,7 @@ The configuration belongs to the job's first step::
       plan_rewrites:
         config: {dry_run: true, target_rows_per_fragment: 500000}
 
-Omitted fields keep the declared value.
+Omitted fields keep the declared values.
 """
 
 import dataclasses
@@ -49,13 +49,13 @@ class MaintenanceConfig(dg.Config):
     dry_run: bool | None = Field(default=False, description="Print the plan and change nothing.")
     uri: str | None = Field(
         default=None,
-        description="Location of the Lance dataset; by default the declared one. A relative path is resolved against "
-        "the working directory.",
+        description="Location of the Lance dataset; by default, the declared location. A relative path is resolved "
+        "against the working directory.",
     )
 
 
 class MaterializeDeletionsConfig(MaintenanceConfig):
-    """Which fragments are rewritten without their deleted rows, and how."""
+    """The configuration of ``materialize_deletions``: which fragments are rewritten, and how."""
 
     threshold: float | None = Field(
         default=None,
@@ -74,23 +74,24 @@ class MaterializeDeletionsConfig(MaintenanceConfig):
 
 
 class CompactConfig(MaterializeDeletionsConfig):
-    """Which fragments are merged, and how."""
+    """The configuration of ``compact``: which fragments are merged, and how."""
 
     materialize_deletions: bool | None = Field(
         default=None,
-        description="Also rewrite large fragments above the threshold. By default yes, unless the deletion part of the "
-        "policy is disabled.",
+        description="Whether to also rewrite large fragments above the threshold; true by default, unless the deletion "
+        "part of the policy is disabled.",
     )
 
 
 class CleanupConfig(MaintenanceConfig):
-    """Which old versions are removed: those that exceed both limits and have no tag."""
+    """The configuration of ``cleanup``, which removes old versions that exceed both limits and have no tag."""
 
     retain_versions: int | None = Field(
         default=None, description="Keep this many of the newest versions, regardless of age."
     )
     older_than: str | None = Field(
-        default=None, description="Keep versions newer than this, regardless of number: 14d, 36h, 90m, or seconds."
+        default=None,
+        description="Keep versions newer than this, regardless of their number: 14d, 36h, 90m, or a number of seconds.",
     )
     min_age: str | None = Field(
         default=None,
@@ -105,7 +106,7 @@ class CleanupConfig(MaintenanceConfig):
 
 
 class DeleteRowsConfig(MaintenanceConfig):
-    """Which rows are deleted."""
+    """The configuration of ``delete_rows``: which rows are deleted."""
 
     predicate: str = Field(
         description="Rows for which this SQL expression is true are deleted: \"day < '2024-01-01'\"."
@@ -130,7 +131,7 @@ def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bo
     """Return whether this run only prints its plan.
 
     Raises:
-        InvalidInputError: it is null, which is ambiguous.
+        InvalidInputError: ``dry_run`` is null, which is ambiguous.
     """
     if config.dry_run is None:
         raise InvalidInputError(f"run configuration of {declaration.name}: dry_run is null; expected true or false")
@@ -138,7 +139,7 @@ def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bo
 
 
 def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -> dict[str, Any]:
-    """Options for ``Compaction.plan`` that merge small fragments and rewrite large ones above the threshold.
+    """Return ``Compaction.plan`` options that merge small fragments and rewrite large ones above the threshold.
 
     Raises:
         InvalidInputError: a value is invalid; the message names the dataset and the field.
@@ -150,7 +151,7 @@ def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -
 
 
 def materialization_options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
-    """Options for ``Compaction.plan`` that rewrite the fragments above the threshold.
+    """Return ``Compaction.plan`` options that rewrite the fragments above the threshold.
 
     Raises:
         InvalidInputError: a value is invalid; the message names the dataset and the field.
@@ -179,7 +180,7 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
 
 
 def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any] | None:
-    """Return the policy as values of an operation's configuration; None for an operation without a policy."""
+    """Return the policy as values of an operation's configuration; None if the operation has no policy."""
     if operation not in ("compact", "materialize_deletions", "cleanup"):
         return None
     if operation == "cleanup":
@@ -207,7 +208,7 @@ def parse_duration(text: str) -> timedelta:
 
     Args:
         text: a number with a unit (``ms``, ``s``, ``m``, ``h``, ``d``, ``w``, ``y``, or the whole word); without a
-            unit it is seconds.
+            unit, the number is in seconds.
 
     Raises:
         InvalidInputError: the text is not a duration, or the duration is too long.
@@ -216,12 +217,12 @@ def parse_duration(text: str) -> timedelta:
         return timedelta(seconds=parse_timespan(text))
     except (InvalidTimespan, OverflowError) as error:
         raise InvalidInputError(
-            f"{text!r} is not a duration; expected a number and a unit (14d, 36h, 90m) or seconds"
+            f"{text!r} is not a duration; expected a number and a unit (14d, 36h, 90m), or a number of seconds"
         ) from error
 
 
 def duration_text(duration: timedelta) -> str:
-    """Return the duration as seconds, ``0.25s``; :func:`parse_duration` is the inverse."""
+    """Return a duration as text in seconds, for example ``0.25s``; the inverse of :func:`parse_duration`."""
     seconds, microseconds = divmod(duration, timedelta(seconds=1))
     fraction = f".{microseconds.microseconds:06d}".rstrip("0").rstrip(".")
     return f"{seconds}{fraction}s"
@@ -258,14 +259,14 @@ def _options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig
 
 
 def _check_limits(config: MaterializeDeletionsConfig) -> None:
-    """Check the limits: zero means no limit here, unlike in a policy; negative numbers are invalid."""
+    """Check the limits: here, unlike in a policy, zero means no limit; negative numbers are invalid."""
     for name in _ZERO_IS_NO_LIMIT:
         number = getattr(config, name)
         if number is not None and number < 0:
-            raise InvalidInputError(f"{name} must be at least 0, which means no limit, found {number}")
+            raise InvalidInputError(f"{name} must be at least 0 (0 means no limit), found {number}")
     # The policy has another name for this limit.
     if config.threshold is not None and not 0 <= config.threshold < 1:
-        raise InvalidInputError(f"threshold must be at least 0 and below 1, found {config.threshold}")
+        raise InvalidInputError(f"threshold must be at least 0 and less than 1, found {config.threshold}")
 
 
 def _given(**values: Any) -> dict[str, Any]:

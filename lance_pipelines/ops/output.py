@@ -1,4 +1,4 @@
-"""The output of a step for people: one line in the log and on standard output, or a table."""
+"""The human-readable output of a step: one line in the log and on standard output, or a table."""
 
 import sys
 

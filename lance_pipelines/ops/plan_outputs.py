@@ -1,7 +1,7 @@
 """The outputs of the planning steps of the maintenance jobs, and what these steps print.
 
-A dry run, and a plan without work, have no output ``plan``: Dagster then skips the steps that wait for it, no Spark
-session is started, nothing is committed, and the run succeeds.
+A dry run and a plan without work do not produce the output ``plan``: Dagster then skips the steps that wait for it, no
+Spark session is started, nothing is committed, and the run succeeds.
 """
 
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ __all__ = ["PLAN_OUTPUTS", "Forecast", "report_plan"]
 PLAN_OUTPUTS: Final[Mapping[str, dg.Out]] = MappingProxyType(
     {
         "figures": dg.Out(dg.Nothing, description="The statistics of the plan."),
-        "plan": dg.Out(str, description="The plan, as JSON; absent when there is nothing to do.", is_required=False),
+        "plan": dg.Out(str, description="The plan, as JSON; absent if there is nothing to do.", is_required=False),
     }
 )
 """Outputs of every planning step."""
 
 
 class Forecast(Protocol):
-    """What a plan will do, in numbers and in words."""
+    """The expected effect of a plan, in numbers and in words."""
 
     @property
     def has_work(self) -> bool:
@@ -34,7 +34,7 @@ class Forecast(Protocol):
         """Return the metrics for an event."""
 
     def headline(self) -> str:
-        """One line that describes the plan."""
+        """Return one line that describes the plan."""
 
     def table(self) -> str:
         """Return the output of a dry run."""
@@ -43,7 +43,7 @@ class Forecast(Protocol):
 def report_plan(context: dg.OpExecutionContext, dataset: str, forecast: Forecast, *, is_dry_run: bool) -> bool:
     """Return whether the next steps execute a plan; if not, print it.
 
-    They do not execute the plan of a dry run, which is printed as a table, or a plan without work.
+    The plan of a dry run, which is printed as a table, and a plan without work are not executed.
     """
     if is_dry_run:
         print_text(f"{dataset}: {forecast.table()}")

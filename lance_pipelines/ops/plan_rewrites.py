@@ -1,4 +1,4 @@
-"""The ops that plan a rewrite: a dry run prints the plan, otherwise the next steps execute it."""
+"""The ops that plan a rewrite: a dry run prints the plan; otherwise, the next steps execute it."""
 
 import uuid
 from collections.abc import Iterator, Mapping

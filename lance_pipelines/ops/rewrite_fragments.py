@@ -23,7 +23,7 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     @dg.op(
         name=f"rewrite_fragments_of_{declaration.name}",
         description=f"Rewrites fragments of {declaration.name} with Spark, without their deleted rows. No version "
-        "refers to the new ones yet.",
+        "refers to the new fragments yet.",
         ins={"plan": dg.In(str, description="The planned rewrite, as JSON.")},
         out=dg.Out(str, description="The staged rewrite, as JSON."),
     )
@@ -32,7 +32,7 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         with reported_as_failure(declaration.name, context.log):
             written = rewrite_with(spark, planned.uri, planned.tasks)
         staged = StagedRewrite.of(planned, written.file_token, written.results)
-        context.log.info("Rewrote %s of fragments of %s.", amount(len(written.results), "group"), planned.uri)
+        context.log.info("Rewrote %s of fragments in %s.", amount(len(written.results), "group"), planned.uri)
         prepare_for_pool(context)
         metadata = {
             "lance/groups": dg.MetadataValue.int(len(written.results)),

@@ -1,4 +1,4 @@
-"""What a run does about other runs: when it starts, and before a step takes the pool slot of a dataset."""
+"""Handles other runs when a run starts, and before a step takes the pool slot of a dataset."""
 
 import time
 from typing import Final
@@ -23,10 +23,10 @@ def begin_run(context: dg.OpExecutionContext) -> None:
 
 
 def await_ingests(context: dg.OpExecutionContext, dataset: str) -> None:
-    """Wait for the ingests of a dataset that are running now, so that their commits are maintained too.
+    """Wait for the ingests of a dataset that are running now, so that maintenance covers their commits.
 
-    Later and queued ingests are not waited for: this run may occupy the slot that they need. Without a shared instance
-    other runs are unknown, and this returns immediately.
+    This does not wait for ingests that are queued or start later, because this run may occupy the slot that they need.
+    Without a shared instance, other runs are unknown, and this returns immediately.
     """
     first = told = _ingests_at_work(context, dataset)
     while left := {run_id: text for run_id, text in _ingests_at_work(context, dataset).items() if run_id in first}:
@@ -37,14 +37,14 @@ def await_ingests(context: dg.OpExecutionContext, dataset: str) -> None:
 
 
 def prepare_for_pool(context: dg.OpExecutionContext) -> None:
-    """Release the slots of dead runs, and keep doing so until this run has its own."""
+    """Release the pool slots of dead runs, and keep doing so until this run has its own slot."""
     _report_dead_runs(context)
     watch_for_dead_runs(context.instance, context.run_id)
 
 
 def _report_dead_runs(context: dg.OpExecutionContext) -> None:
     for run_id in fail_dead_runs(context.instance):
-        context.log.warning("Run %s was unfinished but its process no longer exists; it was marked as failed.", run_id)
+        context.log.warning("Run %s was unfinished, but its process no longer exists; it was marked as failed.", run_id)
 
 
 def _ingests_at_work(context: dg.OpExecutionContext, dataset: str) -> dict[str, str]:

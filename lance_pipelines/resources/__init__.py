@@ -1,1 +1,1 @@
-"""The resources of the steps."""
+"""The Dagster resources that the steps use."""

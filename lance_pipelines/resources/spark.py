@@ -2,7 +2,7 @@
 
 dagster-pyspark's own resource starts a session as soon as it is set up and never stops it. This one starts no session
 until it is used, because a step that only commits needs no JVM, and stops the JVM with the run. With the in-process
-executor all steps of a run share it; with the multiprocess executor every step that uses Spark has its own.
+executor, all steps of a run share the session; with the multiprocess executor, every step that uses Spark has its own.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class SparkResource(PySparkResource):
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["SparkResource"]:
-        """Yield the resource; afterwards stop the session that was started through it, if any."""
+        """Yield the resource; afterward, stop the session if it was started through the resource."""
         try:
             yield self
         finally:

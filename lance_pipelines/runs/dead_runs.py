@@ -1,16 +1,16 @@
 """Runs whose process no longer exists: they are marked as failed, and their pool slots are released.
 
-A process that was killed cannot report it. Its run stays "started" forever, and if it died inside a commit, it keeps
-the pool slot of its dataset, so that the next commit would wait forever. Dagster's daemon cleans up after runs that it
-launched itself, but not after ``dagster job execute``. Therefore every run records its process, looks for dead runs
-before its own commit, and continues to look while it may have to wait for the slot.
+A process that was killed cannot report its end. Its run stays "started" forever, and if it died inside a commit, it
+keeps the pool slot of its dataset, so that the next commit would wait forever. Dagster's daemon cleans up after runs
+that it launched itself, but not after ``dagster job execute``. Therefore every run records its process, looks for dead
+runs before its own commit, and continues to look while it may have to wait for the slot.
 
-A run has an id only once it was launched, and ``dagster job execute`` has no hook between that and the first step. So
-a run that is killed before its first step has no recorded process.
+A run has an id only after it was launched, and ``dagster job execute`` has no hook between the launch and the first
+step. Therefore, a run that is killed before its first step has no recorded process.
 
-Only runs recorded in the same process namespace of the same machine are checked: elsewhere the ids mean other
-processes. Sensors and runs wait for all other runs only as long as ``silent_runs.py`` says. Pool slots of such runs are
-released by Dagster's daemon, by the limits of ``run_monitoring`` in ``dagster.yaml``.
+Only runs recorded in the same process namespace of the same machine are checked: elsewhere, the ids identify different
+processes. For all other runs, sensors and runs wait only as long as ``silent_runs.py`` specifies. The pool slots of
+such runs are released by Dagster's daemon, according to the limits of ``run_monitoring`` in ``dagster.yaml``.
 """
 
 import logging
@@ -39,7 +39,7 @@ MACHINE_TAG: Final = "lance_pipelines/machine"
 PROCESS_TAG: Final = "lance_pipelines/process"
 
 _CLOCK_TOLERANCE_SECONDS: Final = 60
-"""Tolerance for start times, which are relative to the clock; the clock may be set while a process runs."""
+"""Tolerance for start times in seconds: they depend on the clock, which may be set while a process runs."""
 
 _WATCH_SECONDS: Final = 5.0
 
@@ -58,7 +58,7 @@ def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
     """Tag a run with the process that it depends on.
 
     A step of the multiprocess executor is a child of that process. A run that a code server launched is recorded with
-    the server's process, which watches its runs itself.
+    the process of that server, which watches its runs itself.
     """
     parent = multiprocessing.parent_process()
     process_id = os.getpid() if parent is None else parent.pid
@@ -67,7 +67,7 @@ def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
 
 
 def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Mark every unfinished run of this machine whose process no longer exists as failed, and release its slots.
+    """Mark every unfinished run on this machine whose process no longer exists as failed, and release its slots.
 
     Returns:
         The ids of those runs.
@@ -81,14 +81,14 @@ def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def watch_for_dead_runs(instance: dg.DagsterInstance, run_id: str) -> None:
-    """Look for dead runs repeatedly until :func:`stop_watching`: one may hold the slot that this run waits for."""
+    """Look for dead runs repeatedly until :func:`stop_watching`, as one may hold the slot that this run waits for."""
     stop = _watched[run_id] = threading.Event()
     watcher = threading.Thread(target=_watch, args=(instance, run_id, stop), name="dead-runs", daemon=True)
     watcher.start()
 
 
 def stop_watching(run_id: str) -> None:
-    """Stop looking: the run has its slot, or needs none."""
+    """Stop looking for dead runs, because the run has its slot or needs none."""
     stop = _watched.pop(run_id, None)
     if stop is not None:
         stop.set()

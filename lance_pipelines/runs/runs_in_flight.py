@@ -17,7 +17,7 @@ from lance_pipelines.runs.silent_runs import describe_run, is_silent
 __all__ = ["INGEST", "RunInFlight", "RunsInFlight", "find_runs_in_flight"]
 
 INGEST: Final = "ingest"
-"""The operation of runs that materialize the dataset's asset."""
+"""Operation name of the runs that materialize the dataset's asset."""
 
 _IN_FLIGHT: Final = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -38,9 +38,9 @@ class RunInFlight:
     """A run that has not ended.
 
     Attributes:
-        run_id: its id.
-        is_ingest: whether it ingests the dataset rather than maintains it.
-        is_at_work: whether its first step has begun, which records the process.
+        run_id: id of the run.
+        is_ingest: whether the run ingests the dataset instead of maintaining it.
+        is_at_work: whether its first step, which records the process, has begun.
         text: description of the run.
     """
 
@@ -56,7 +56,7 @@ class RunsInFlight:
 
     Attributes:
         awaited: the runs to wait for, newest first.
-        passed_over: description of runs that have been silent for too long; empty when there are none.
+        passed_over: description of runs that have been silent for too long; empty if there are none.
     """
 
     awaited: tuple[RunInFlight, ...]

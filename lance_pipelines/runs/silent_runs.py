@@ -1,13 +1,13 @@
 """Runs that have been silent for so long that other runs no longer wait for them.
 
 Whether the process of a run is alive can be determined on its own machine, once its first step has recorded the process
-(see ``dead_runs.py``). It cannot be determined for a run on another machine, in a container that was recreated under
-another name, or for a run that was killed before that step. Such a run must not block the sensors of its dataset
-forever: after a time without any event it is ignored. That time is the instance's
+(see ``dead_runs.py``). It cannot be determined for a run on another machine, for a run in a container that was
+recreated under a different name, or for a run that was killed before that step. Such a run must not block the sensors
+of its dataset forever: after a period without any event, it is ignored. The length of that period is the instance's
 ``run_monitoring.max_runtime_seconds``, or the run's tag ``dagster/max_runtime``, beyond which Dagster's daemon ends a
 run anyway; six hours if neither is set.
 
-A queued run may wait for any time. A run recorded on this machine is alive, or was marked as failed.
+A queued run may wait for any length of time. A run recorded on this machine is alive, or was marked as failed.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -25,7 +25,7 @@ _MAX_RUNTIME_TAGS: Final = ("dagster/max_runtime", "dagster/max_runtime_seconds"
 
 
 def is_silent(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Return whether an unfinished run has been silent for too long; call it after dead runs were marked as failed."""
+    """Return whether an unfinished run has been silent for too long; call this after marking dead runs as failed."""
     if run.status is dg.DagsterRunStatus.QUEUED or run.tags.get(MACHINE_TAG) == machine():
         return False
     last_event = _last_event_at(instance, run)

@@ -1,4 +1,4 @@
-"""The sensors of a project: one of each kind, over all declared datasets.
+"""The sensors of a project: one of each kind, for all declared datasets.
 
 ==================  ===========  =====================================  =================================
 Sensor              Every        Looks at                               Does
@@ -50,7 +50,7 @@ def build_sensors(
     Args:
         declarations: the datasets.
         jobs: their maintenance jobs.
-        interval_seconds: time between two ticks of each sensor; None for the defaults.
+        interval_seconds: seconds between two ticks of each sensor; if None, the defaults.
         maintenance_status: the default status of the sensors that request maintenance.
         with_automation: False if the project evaluates the automation conditions of its assets itself.
     """

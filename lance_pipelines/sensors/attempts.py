@@ -1,10 +1,10 @@
 """The outcome of the runs that a sensor requested, and when the next run is due.
 
-A requested run may have failed, or may not have completed the work. All runs requested for the same work carry the same
+A requested run may have failed, or may not have completed the work. All runs requested for the same work have the same
 tag.
 
-After the first run that did not complete it, the next is requested ten minutes later, and every pause is twice the
-previous one, up to a day: temporary problems pass quickly, and permanent ones cost one run a day.
+After the first run that did not complete the work, the next run is requested ten minutes later, and every pause is
+twice as long as the previous one, up to a day: temporary problems pass quickly, and permanent ones cost one run a day.
 """
 
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ from lance_pipelines.runs.silent_runs import is_silent
 __all__ = ["WORK_TAG", "Attempts"]
 
 WORK_TAG: Final = "lance/work"
-"""Run tag: the work that the run was requested for."""
+"""Run tag: identifies the work for which the run was requested."""
 
 FIRST_PAUSE_SECONDS: Final = 600
 MAX_PAUSE_SECONDS: Final = 86_400
 
 _OUTCOMES: Final[Mapping[dg.DagsterRunStatus, str]] = MappingProxyType(
     {
-        dg.DagsterRunStatus.SUCCESS: "left work undone",
+        dg.DagsterRunStatus.SUCCESS: "did not complete the work",
         dg.DagsterRunStatus.FAILURE: "failed",
         dg.DagsterRunStatus.CANCELED: "was canceled",
     }
 )
-"""The outcome of an ended run, if the work is still due."""
+"""Describes how a run ended, if the work is still due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Attempts:
     """The runs that were requested for the same work.
 
     Attributes:
-        work: identifies the work; the value of their tag.
+        work: identifies the work; the value of the tag of the runs.
         number: the number of runs.
-        latest: the latest run; None when there is none.
+        latest: the latest run; None if there is none.
     """
 
     work: str
@@ -56,7 +56,7 @@ class Attempts:
 
         Args:
             instance: the Dagster instance.
-            work: the value of their tag.
+            work: the value of the tag of the runs.
         """
         filters = dg.RunsFilter(tags={WORK_TAG: work})
         found = instance.get_run_records(filters, limit=1)
@@ -71,10 +71,10 @@ class Attempts:
         return not is_silent(instance, self.latest.dagster_run)
 
     def pause(self, now: float) -> str | None:
-        """Return the reason to wait before the next attempt; None when there was no attempt or the pause is over.
+        """Return the reason to wait before the next attempt; None if there was no attempt or the pause is over.
 
         Args:
-            now: seconds since the epoch.
+            now: the current time, in seconds since the epoch.
         """
         if self.latest is None or not self.latest.dagster_run.is_finished:
             return None
@@ -84,7 +84,7 @@ class Attempts:
             return None
         run = self.latest.dagster_run
         return (
-            f"run {run.run_id} {_OUTCOMES[run.status]}, the next is requested after "
+            f"run {run.run_id} {_OUTCOMES[run.status]}, and the next run is requested after "
             f"{datetime.fromtimestamp(ended_at + seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
         )
 

@@ -1,4 +1,4 @@
-"""Catching up with a dataset: from the version last seen to the latest, one event per commit that has none yet.
+"""Catches up with a dataset: reports commits that have no event yet, from the version last seen to the latest.
 
 =============================  =========================================  ========================================
 Commit                         changes rows                               changes none
@@ -11,13 +11,13 @@ by a run silent for too long   materialization                            observ
 reservation of fragment ids    -                                          none: the rewrite that follows is reported
 =============================  =========================================  ========================================
 
-A commit that changes rows must be reported before later ones, or the asset's data version would go back.
+A commit that changes rows must be reported before later commits; otherwise, the asset's data version would go back.
 
 Versions may be removed before they were seen. If the next remaining version changed rows itself, it is reported.
-Otherwise its content, with a rewrite logically reverted, is compared with the content last seen and with the contents
-in the event log since then, the project's own maintenance included. A match gives its data version, which is reported
-only if the asset does not have it yet. Without a match the version is reported as a change: an unnecessary run
-downstream is better than stale data.
+Otherwise, its content, with a rewrite logically reverted, is compared with the content last seen and with the contents
+recorded in the event log since then, including those of the project's own maintenance. A match determines the data
+version, which is reported only if the asset does not have it yet. Without a match, the version is reported as a change:
+an unnecessary run downstream is better than stale data.
 
 A dataset that is seen for the first time, or was recreated, is followed from its latest version: its data version is
 reported once, unless it is already recorded.
@@ -51,7 +51,7 @@ __all__ = ["Mark", "Progress", "catch_up"]
 MAX_VERSIONS_PER_TICK: Final = 50
 
 SILENT_RUN_WRITER: Final = "run"
-"""Value of the writer's tag for commits of a run that ended without reporting them."""
+"""Value of the tag ``lance/writer`` for commits by a run that ended without reporting them."""
 
 _RESERVATION: Final = "reserve_fragments"
 
@@ -62,13 +62,13 @@ _Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """The position up to which a dataset was followed.
+    """The position up to which a dataset has been followed.
 
     Attributes:
         version: the version last seen.
-        stamp: the stamp of its manifest.
-        content: digest of its content.
-        data_version: its data version.
+        stamp: size and modification time of the version's manifest.
+        content: digest of the version's content.
+        data_version: the data version of that version.
     """
 
     version: int
@@ -82,8 +82,8 @@ class Progress:
     """The result of one tick for a dataset.
 
     Attributes:
-        reason: one line.
-        mark: the new position; None to start over.
+        reason: the result, in one line.
+        mark: the new position; if None, the next tick starts over.
         events: the events to report, oldest first.
     """
 
@@ -96,25 +96,25 @@ class _Report(Enum):
     """Whether a commit was reported as an event."""
 
     DONE = auto()
-    """The event log has it."""
+    """The event log contains the event."""
 
     PENDING = auto()
     """The run is still in progress."""
 
     LOST = auto()
-    """The run ended without it, or has been silent for too long."""
+    """The run ended without reporting the commit, or has been silent for too long."""
 
     FOREIGN = auto()
     """This instance has no such run, so there will be no event."""
 
 
 def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
-    """Follow a dataset from a position.
+    """Find the events to report for the versions of a dataset after a position.
 
     Args:
         instance: the Dagster instance.
         declaration: the dataset.
-        mark: where the last tick ended; None for a dataset not seen before.
+        mark: the position at which the last tick ended; None for a dataset that was not seen before.
 
     Raises:
         LanceError: the dataset cannot be examined.
@@ -123,7 +123,7 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
     if latest is None:
         return Progress(reason="there is no dataset yet")
     if mark is not None and (mark.version, mark.stamp) == (latest.version, latest.stamp):
-        return Progress(reason=f"nothing after version {mark.version}", mark=mark)
+        return Progress(reason=f"no versions after version {mark.version}", mark=mark)
     recorded = RecordedVersions.read(instance, declaration.name, declaration.uri)
     follower = _Follower(instance, declaration, latest, recorded)
     if mark is None or not _is_continued(latest, mark):
@@ -132,7 +132,7 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
 
 
 def _is_continued(latest: Latest, mark: Mark) -> bool:
-    """Return whether the dataset is the one of the mark, not a recreated one."""
+    """Return whether the dataset is the one that the mark describes, not a recreated one."""
     marked = [name for name in latest.names if name.version == mark.version]
     if not marked:
         return latest.version > mark.version
@@ -147,10 +147,10 @@ class _Follower:
     recorded: RecordedVersions
 
     def begin(self) -> Progress:
-        """Start to follow a dataset, at its latest version."""
+        """Start following a dataset, at its latest version."""
         found = FoundVersion.read(self.latest.log, self.latest.names[-1])
         data_version = find_data_version(self.instance, self.declaration.name, self.declaration.uri, found.version)
-        started = Progress(reason=f"followed from version {found.version}", mark=self._mark(found, data_version))
+        started = Progress(reason=f"tracking starts at version {found.version}", mark=self._mark(found, data_version))
         told = self.recorded.latest_materialization
         if told is not None and told.data_version == data_version:
             return started
@@ -229,7 +229,7 @@ class _Follower:
         return _find_report(self.instance, found.run_id, self.declaration, found.version)
 
     def _event(self, found: FoundVersion, report: _Report, data_version: str, *, is_change: bool) -> _Event | None:
-        """Return the event that is still to be reported for a version; None when there is none."""
+        """Return the event that is still to be reported for a version; None if there is none."""
         if found.operation == _RESERVATION and not is_change:
             return None
         # Changes in versions that were removed before this one are reported even if this one is reported by its run.
@@ -266,7 +266,7 @@ class _Follower:
 
     def _summary(self, mark: Mark, num_events: int) -> str:
         left = self.latest.version - mark.version
-        more = f", {left} more to come" if left else ""
+        more = f", {left} version{'' if left == 1 else 's'} remaining" if left else ""
         return f"version {mark.version}: {num_events} event{'' if num_events == 1 else 's'}{more}"
 
 
@@ -278,9 +278,9 @@ def _is_unreadable(error: LanceError) -> bool:
 def _find_report(instance: dg.DagsterInstance, run_id: str, declaration: DatasetDeclaration, version: int) -> _Report:
     """Return whether a run has reported its commit of this version.
 
-    A run commits, and then reports the commit as an event; it may end in between. An event of a later version covers
-    this one: a run that needs several commits reports the last. Events of runs that were configured with another
-    location than the declared one do not count.
+    A run commits, and then reports the commit as an event; the run may end between the two steps. An event for a later
+    version covers this one, because a run that needs several commits reports only the last. Events of runs that were
+    configured with a location other than the declared one do not count.
     """
     # The run is read first: an event that it logs after that is then not mistaken for a missing one.
     run = _find_run(instance, run_id)

@@ -4,8 +4,8 @@
 
     {"format": 1, "datasets": {"events": {"version": 12, …}, "users": {…}}}
 
-A cursor that cannot be parsed, for example that of a later release, is ignored: every sensor can start over without
-doing harm.
+A cursor that cannot be parsed, for example one written by a later release, is ignored: every sensor can safely start
+over.
 """
 
 import dataclasses
@@ -27,14 +27,14 @@ def serialize_cursor(entries: Mapping[str, "DataclassInstance"]) -> str:
     """Return the text that Dagster stores.
 
     Args:
-        entries: dataset -> its state, a record of plain values.
+        entries: maps each dataset to its state, a dataclass of plain values.
     """
     datasets = {name: dataclasses.asdict(entry) for name, entry in entries.items()}
     return json.dumps({"format": _FORMAT, "datasets": datasets}, sort_keys=True)
 
 
 def parse_cursor(text: str | None, entry_type: type[EntryT]) -> dict[str, EntryT]:
-    """Return the inverse of :func:`serialize_cursor`; empty without a cursor of this format."""
+    """Parse the result of :func:`serialize_cursor`; return no entries if it is not a cursor of this format."""
     if not text:
         return {}
     try:

@@ -1,7 +1,7 @@
-"""The versions of a dataset by name, and whether the latest is the one seen before.
+"""Lists the versions of a dataset, and tells whether the latest version is the one seen before.
 
-A version number alone is not enough: a dataset that was deleted and recreated counts from 1 again. So the size and
-modification time of the manifest are compared too, which takes one request.
+A version number alone is not enough: a dataset that was deleted and recreated starts at version 1 again. Therefore, the
+size and modification time of the manifest are compared too, which takes one request.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Latest:
 
     Attributes:
         log: the dataset's versions.
-        names: all of them, ascending; never empty.
+        names: the names of all versions, in ascending order; never empty.
         stamp: size and modification time of the latest manifest.
     """
 
@@ -29,7 +29,7 @@ class Latest:
 
     @classmethod
     def find(cls, uri: str) -> Self | None:
-        """List the versions; return None when there is no dataset.
+        """List the versions; return None if there is no dataset.
 
         Raises:
             InvalidInputError: the URI is malformed, or its scheme is not supported.
@@ -45,12 +45,12 @@ class Latest:
 
     @property
     def version(self) -> int:
-        """The latest version."""
+        """The number of the latest version."""
         return self.names[-1].version
 
 
 def stamp_of(log: VersionLog, name: ManifestName) -> str | None:
-    """Return the size and modification time of a manifest; None when it no longer exists."""
+    """Return the size and modification time of a manifest; None if it no longer exists."""
     try:
         info = log.store.head(log.path(name))
     except NotFoundError:

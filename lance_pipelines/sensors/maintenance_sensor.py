@@ -26,8 +26,8 @@ def build_maintenance_sensor(
     Args:
         kind: the kind of maintenance.
         targets: the datasets and their jobs.
-        jobs: those jobs.
-        interval_seconds: time between two ticks.
+        jobs: the jobs of the targets.
+        interval_seconds: seconds between two ticks.
         status: the default status of the sensor.
     """
 
@@ -57,7 +57,7 @@ class _JobSensor(dg.SensorDefinition):
         jobs: Sequence[ExecutableDefinition] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> dg.SensorDefinition:
-        """Return a copy with other jobs or metadata."""
+        """Return a copy with different jobs or metadata."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BetaWarning)
             return super().with_attributes(jobs=jobs, metadata=metadata)

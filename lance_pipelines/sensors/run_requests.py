@@ -50,7 +50,7 @@ class Target:
 
     Attributes:
         declaration: the dataset.
-        job_name: the job that does the work for it.
+        job_name: name of the job that does the work for the dataset.
         run_config: the run configuration of that job.
     """
 
@@ -66,10 +66,10 @@ class MaintenanceKind:
     Attributes:
         sensor: the sensor's name.
         description: what the sensor does.
-        op: the operation, as in run tags.
-        excludes: operations that must not be in progress; its own is one of them.
-        examine: a dataset and its versions -> whether the work is due.
-        becomes_due_with_age: True when work can become due without a commit; then an unchanged dataset is
+        op: the operation, as recorded in run tags.
+        excludes: operations that must not be in progress, including ``op``.
+        examine: called with a dataset and its versions; returns whether the work is due.
+        becomes_due_with_age: True if work can become due without a commit; in that case, an unchanged dataset is
             examined too.
     """
 
@@ -83,16 +83,16 @@ class MaintenanceKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The state that a sensor keeps of a dataset.
+    """The state that a sensor keeps for a dataset.
 
     Attributes:
-        version: the latest version when it was examined.
-        stamp: the stamp of its manifest.
-        policy: digest of the policy that it was examined with.
-        reason: the result.
-        work: identifies the requested work, the same for every attempt; None when no run was requested.
+        version: the latest version when the dataset was examined.
+        stamp: size and modification time of the manifest of that version.
+        policy: digest of the policy with which the dataset was examined.
+        reason: the result of the examination, with numbers.
+        work: identifies the requested work, the same for every attempt; None if no run was requested.
         run_key: the key of the latest requested run.
-        ingest: the ingest to wait for before a run is requested; None for none.
+        ingest: the ingest to wait for before a run is requested; None if there is none.
     """
 
     version: int
@@ -109,9 +109,9 @@ class Finding:
     """The result of a tick for one dataset.
 
     Attributes:
-        reason: one line.
+        reason: the result, in one line.
         seen: the state to keep; None to examine the dataset again next time.
-        request: the run to request; None for none.
+        request: the run to request; None if no run is requested.
     """
 
     reason: str
@@ -158,7 +158,7 @@ def _examine(
     if seen is not None and _is_unchanged(seen, now) and not kind.becomes_due_with_age:
         known = _known(instance, seen)
         if known is not None:
-            return Finding(reason=f"version {now.version} as before: {known}", seen=seen)
+            return Finding(reason=f"version {now.version} unchanged: {known}", seen=seen)
     verdict = kind.examine(target.declaration, latest)
     if isinstance(verdict, NotDue):
         return Finding(reason=verdict.reason, seen=replace(now, reason=verdict.reason))
@@ -177,7 +177,8 @@ def _examine(
         # Without a stamp the dataset is examined again at the next tick.
         waiting = replace(now, stamp="", ingest=ingest or _oldest_ingest(awaited))
         return Finding(reason=f"waiting for {awaited[0].text}, {verdict.reason}", seen=waiting)
-    reason = f"{_ASKED}, {verdict.reason}" + (f"; not waited for: {others.passed_over}" if others.passed_over else "")
+    silent = f"; not waiting for silent runs: {others.passed_over}" if others.passed_over else ""
+    reason = f"{_ASKED}, {verdict.reason}{silent}"
     request = _request(kind, target, now, verdict, attempts)
     return Finding(reason=reason, seen=asked, request=request)
 
@@ -199,7 +200,7 @@ def _known(instance: dg.DagsterInstance, seen: Seen) -> str | None:
 
 
 def _waited_for(instance: dg.DagsterInstance, attempts: Attempts, asked_for: str | None) -> str | None:
-    """Return why no run is requested now, for work that is due; None when one is."""
+    """Return why no run is requested now, for work that is due; None if one is requested."""
     if attempts.run_key == asked_for or attempts.is_under_way(instance):
         return _ASKED
     return attempts.pause(time.time())

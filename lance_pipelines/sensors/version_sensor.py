@@ -1,7 +1,7 @@
 """version_sensor: reports commits by other programs as events of the dataset's asset.
 
-Without it Dagster would know only the commits of its own runs, and rows that another program appends or deletes would
-not update downstream assets.
+Without it, Dagster would know only the commits of its own runs, and downstream assets would not be updated when another
+program appends or deletes rows.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def build_version_sensor(
 
     Args:
         declarations: the datasets.
-        interval_seconds: time between two ticks.
+        interval_seconds: seconds between two ticks.
         status: the default status of the sensor.
     """
 
@@ -34,7 +34,7 @@ def build_version_sensor(
         name="version_sensor",
         minimum_interval_seconds=interval_seconds,
         default_status=status,
-        description="Reports versions committed by other programs: as materializations if rows changed, else as "
+        description="Reports versions committed by other programs: as materializations if rows changed, otherwise as "
         "observations.",
     )
     def version_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:

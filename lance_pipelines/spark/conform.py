@@ -5,7 +5,8 @@ A list column becomes a fixed-size list by dropping its offsets::
     offsets  0   n   2n  3n        every list must be n long
     values   [n][n][n]             shared, not copied
 
-A null list takes no space in a list but n values in a fixed-size list, so a column with null lists is copied.
+A null list takes no space in a list column but n values in a fixed-size list column, so a column with null lists is
+copied.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 
     """Convert a batch to the target's columns, order and types.
 
     Args:
-        batch: has every column of the target by name; others are dropped.
-        target: from :func:`~lance_pipelines.spark.schema.plan_target_schema`.
+        batch: must contain every column of the target by name; other columns are dropped.
+        target: the target schema, from :func:`~lance_pipelines.spark.schema.plan_target_schema`.
         first_row: position of the batch's first row among the task's rows, for messages.
 
     Returns:
-        Columns that share the batch's buffers, except lists with null entries that become fixed-size lists and
-        values that are widened.
+        A batch that shares the buffers of ``batch``, except those of lists with null entries that become fixed-size
+        lists and of values that are widened.
 
     Raises:
-        SchemaMismatchError: a column is missing, cannot be converted, has a list of a wrong length, or has a null
-            where the target has none.
+        SchemaMismatchError: a column is missing, cannot be converted, contains a list of the wrong length, or contains
+            a null where the target does not allow nulls.
     """
     columns = []
     for field in target:
@@ -55,14 +56,14 @@ def conform_batch(batch: pa.RecordBatch, target: pa.Schema, *, first_row: int = 
 
 
 def detach_small_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch, with copies of the columns that hold less than an eighth of its bytes.
+    """Return the batch, with copies of the columns that take up less than an eighth of its bytes.
 
     A batch from a stream is one block of memory, and every column is a view into it. A writer that collects a column
-    until a page is full would keep the whole block for it::
+    until a page is full would keep the whole block in memory for that column::
 
         block   [id 80 KB][score 80 KB][vector 5 MB]       a hundred blocks for 8 MiB of ids: 540 MB
 
-    A large column remains a view: its page is full soon.
+    A large column remains a view, because its page is soon full.
     """
     limit = batch.nbytes / _SMALL_PART
     columns = [column if column.nbytes >= limit else pa.concat_arrays([column]) for column in batch.columns]
@@ -110,7 +111,7 @@ def _fixed_size_lists(array: pa.ListArray, expected: pa.FixedSizeListType, path:
         if wrong.any():
             row = int(np.argmax(wrong))
             raise SchemaMismatchError(
-                f"column {path!r}: row {first_row + row} has a list of {lengths[row]} values, expected {size}",
+                f"column {path!r}: row {first_row + row} has a list of length {lengths[row]}, expected {size}",
                 column=path,
                 row=first_row + row,
                 expected=size,
@@ -146,7 +147,7 @@ def _structs(array: pa.StructArray, expected: pa.StructType, path: str) -> pa.Ar
         num_nulls = values.null_count - array.null_count
         if num_nulls and not child.nullable:
             raise SchemaMismatchError(
-                f"column {name!r}: {num_nulls} values are null, but the column is not nullable",
+                f"column {name!r} is not nullable, but contains {num_nulls} null value{'s' * (num_nulls != 1)}",
                 column=name,
                 found=num_nulls,
             )

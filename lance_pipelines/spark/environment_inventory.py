@@ -1,8 +1,8 @@
-"""The files installed in the running Python environment, as a frame: a source that is available everywhere.
+"""The files installed in the running Python environment, as a DataFrame: a source that is available everywhere.
 
 The driver finds the distributions, Spark reads their RECORD files in parallel as CSV, and workers add the text of small
 Python files. An installed distribution is a directory ``{name}-{version}.dist-info`` in a directory of ``sys.path``;
-its ``RECORD`` lists every file it brought, relative to the directory that holds the ``.dist-info``.
+its ``RECORD`` lists every file that it installed, relative to the directory that holds the ``.dist-info``.
 
 A distribution without a RECORD, such as some system packages, contributes no rows; a file that was deleted since it was
 installed keeps its row, without text. The files are read where the workers run: on a cluster the environment must be at
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["INVENTORY_SCHEMA", "MAX_SOURCE_BYTES", "InstalledRecord", "environment_inventory", "find_records"]
 
 MAX_SOURCE_BYTES: Final = 64 * 1024
-"""Maximum size of a Python file whose text is included."""
+"""Maximum size, in bytes, of a Python file whose text is included."""
 
 
 def _column(name: str, data_type: StringType | LongType | TimestampType, nullable: bool, comment: str) -> StructField:
@@ -76,8 +76,8 @@ class InstalledRecord:
 
     Attributes:
         path: the RECORD file.
-        package: the distribution's name, as its METADATA spells it.
-        version: its version.
+        package: the distribution's name, as spelled in its METADATA.
+        version: the distribution's version.
     """
 
     path: str
@@ -86,12 +86,12 @@ class InstalledRecord:
 
     @property
     def root(self) -> str:
-        """The directory that the RECORD's relative paths start from."""
+        """The directory to which the paths in the RECORD are relative."""
         return str(Path(self.path).parent.parent)
 
     @classmethod
     def of(cls, path: str) -> Self:
-        """Read name and version from the METADATA beside a RECORD, or from the directory's name without one."""
+        """Read the name and version from the METADATA beside a RECORD; without METADATA, from the directory name."""
         directory = Path(path).parent
         name, _, version = directory.name.removesuffix(".dist-info").rpartition("-")
         try:
@@ -110,15 +110,15 @@ class InstalledRecord:
 def environment_inventory(
     session: SparkSession, *, captured_at: datetime, records: Sequence[InstalledRecord] | None = None
 ) -> DataFrame:
-    """Return one row for each file of each installed distribution; always the same rows in the same order.
+    """Return one row for each file of each installed distribution; the order of the rows is deterministic.
 
     Args:
         session: a running session.
-        captured_at: stamped on every row; timezone-aware.
-        records: the distributions; None for those of the running environment.
+        captured_at: timestamp of every row; timezone-aware.
+        records: the distributions; if None, those of the running environment.
 
     Returns:
-        A frame of :data:`INVENTORY_SCHEMA`. A distribution's files are in one partition, by path.
+        A DataFrame with :data:`INVENTORY_SCHEMA`. The files of a distribution are in one partition, sorted by path.
 
     Raises:
         InvalidInputError: ``captured_at`` has no time zone.
@@ -151,11 +151,11 @@ def environment_inventory(
 
 
 def find_records(search_path: Sequence[str] | None = None) -> list[InstalledRecord]:
-    """Return every RECORD of an environment, by package name.
+    """Return every RECORD of an environment, sorted by package name.
 
     Args:
-        search_path: directories in order of import; None for ``sys.path``. If a distribution is installed in two of
-            them, the first one counts, as for imports.
+        search_path: directories in import order; if None, ``sys.path``. If a distribution is installed in two of them,
+            the first one takes precedence, as for imports.
     """
     found: dict[str, InstalledRecord] = {}
     for entry in dict.fromkeys(os.path.realpath(entry) for entry in (sys.path if search_path is None else search_path)):

@@ -1,8 +1,9 @@
 """Spark work that stops when its run is interrupted.
 
 A signal handler that raises while the main thread waits for Spark leaves that thread's connection to the JVM in the
-middle of a response: the next call on it, even the one that would cancel the job, waits for the job. So the work runs
-in a thread with a separate connection, and the main thread, which receives the signals, only waits for it.
+middle of a response: the next call on that connection, even the one that would cancel the job, waits for the job.
+Therefore, the work runs in a thread with a separate connection, and the main thread, which receives the signals, only
+waits for it.
 """
 
 import threading
@@ -27,7 +28,7 @@ def run_interruptibly(session: SparkSession, work: Callable[[], _Result]) -> _Re
     ``work`` has started or is about to start are canceled; it may clean up, and then the interrupt is raised.
 
     Raises:
-        BaseException: what ``work`` raised, or the interrupt.
+        BaseException: ``work`` failed, or the waiting thread was interrupted.
     """
     tag = f"interruptible-{uuid.uuid4()}"
     outcome: Future[_Result] = Future()

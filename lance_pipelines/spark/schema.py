@@ -1,7 +1,7 @@
 """Converts Spark types to the Arrow schema that is written.
 
-Spark passes a column to Python as one Arrow type, which is written, with two exceptions: a declared *vector column* (an
-array of numbers) becomes a fixed-size list, and an append uses the dataset's types.
+Spark passes each column to Python with an Arrow type, which is written unchanged, with two exceptions: a declared
+*vector column* (an array of numbers) becomes a fixed-size list, and an append uses the dataset's types.
 
 =====================  =================  ==================================================================
 Spark                  Arrow              note
@@ -72,21 +72,21 @@ _VECTOR_ITEMS: Final = frozenset({*_INTEGERS, pa.float32(), pa.float64()})
 def plan_target_schema(
     struct_type: spark_types.StructType, vector_columns: Mapping[str, int], existing: pa.Schema | None
 ) -> pa.Schema:
-    """Return the Arrow schema to write a frame with.
+    """Return the Arrow schema with which a DataFrame is written.
 
     Args:
-        struct_type: the frame's schema.
-        vector_columns: column -> length of its lists, at least 1.
-        existing: the dataset's schema when rows are added to it; None for a new dataset or an overwrite.
+        struct_type: the DataFrame's schema.
+        vector_columns: maps each vector column to the length of its lists, at least 1.
+        existing: the dataset's schema if rows are added to it; None for a new dataset or an overwrite.
 
     Returns:
-        The frame's own columns in its order, or the dataset's schema unchanged when the frame fits it.
+        The DataFrame's own columns in its order, or the dataset's schema unchanged if the DataFrame fits it.
 
     Raises:
-        InvalidInputError: the frame has no columns, a repeated name, or an invalid name; or a vector column is not an
-            array of numbers.
+        InvalidInputError: the DataFrame has no columns, a repeated name, or an invalid name, or a vector column is not
+            an array of numbers.
         NotSupportedError: a column's type is not supported.
-        SchemaMismatchError: the frame does not fit the dataset.
+        SchemaMismatchError: the DataFrame does not fit the dataset.
     """
     found = _with_vectors(arrow_schema(struct_type), vector_columns)
     if existing is None:
@@ -107,10 +107,12 @@ def plan_target_schema(
 
 
 def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
-    """Return the schema of the Arrow batches that Spark makes of a frame; column comments become field metadata.
+    """Return the schema of the Arrow batches that Spark creates from a DataFrame.
+
+    Column comments become field metadata.
 
     Raises:
-        InvalidInputError: no columns, a repeated name, or a name that Spark cannot address.
+        InvalidInputError: there are no columns, a name is repeated, or Spark cannot address a name.
         NotSupportedError: a column's type is not supported.
     """
     repeated = [name for name, times in Counter(struct_type.names).items() if times > 1]

@@ -1,8 +1,8 @@
-"""Starting and stopping a Spark session and its JVM.
+"""Starts and stops a Spark session and its JVM.
 
-Settings come in two layers under the caller's own, which always win: :data:`SESSION_DEFAULTS` for any master, and
-:data:`LOCAL_DEFAULTS` for ``local[…]`` masters, where the driver is the whole cluster. A local session keeps its files
-in one temporary directory and does not use the working directory.
+Default settings come in two layers, which the caller's settings override: :data:`SESSION_DEFAULTS` for every master,
+and :data:`LOCAL_DEFAULTS` for ``local[…]`` masters, where the driver is the whole cluster. A local session keeps its
+files in one temporary directory and does not use the working directory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SESSION_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     }
 )
-"""Settings of every session."""
+"""Default settings of every session."""
 
 LOCAL_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -55,7 +55,7 @@ LOCAL_DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
         "spark.ui.showConsoleProgress": "false",
     }
 )
-"""Further settings of ``local[…]`` sessions."""
+"""Additional default settings of ``local[…]`` sessions."""
 
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOGGING_FILE: Final = "log4j2.properties"
@@ -67,7 +67,7 @@ appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
-# Of a worker's traceback the line that names the error, then of everything the first line.
+# From a worker's traceback, the line that names the error; then, from every message, the first line.
 property.error = %replace{%m %ex{short.message}}{(?s)Traceback .most recent call last.:\\n.*?\\n([^ \\n][^\\n]*).*}{$1}
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %replace{${error}}{(?s)\\n.*}{}%ex{0}%n
 # The scheduler reports the same failures, once each.
@@ -142,8 +142,9 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 def stop_session(session: SparkSession) -> None:
     """Stop a session and end its JVM and Python workers, so that the next start gets a fresh one.
 
-    ``SparkSession.stop`` alone leaves the JVM running with the Java, the memory and the options that it started
-    with. A JVM that started this Python process (spark-submit) is left alone, and so is a Spark Connect server.
+    ``SparkSession.stop`` alone leaves the JVM running with the Java runtime, the memory, and the options that it
+    started with. A JVM that started this Python process (spark-submit) is not stopped, and neither is a Spark Connect
+    server.
     """
     session.stop()
     gateway = SparkContext._gateway

@@ -27,17 +27,18 @@ _view_lock: Final = threading.Lock()
 
 
 def read_source(session: SparkSession, source: SourceSpec, *, captured_at: datetime) -> DataFrame:
-    """Return the frame of a source.
+    """Return the DataFrame of a source.
 
     Args:
         session: a running session.
-        source: format, paths, options, schema and query.
+        source: the format, paths, options, schema, and query.
         captured_at: the timestamp of the rows of an ``environment`` source; timezone-aware.
 
     Raises:
-        NotFoundError: a path does not exist, a glob matches nothing, or no file holds data to infer a schema from.
-        InvalidInputError: a malformed schema, option or query, an unknown column, or an unknown format.
-        CorruptDataError: a file that the schema is inferred from cannot be read.
+        NotFoundError: a path does not exist, a glob matches nothing, or no file contains data from which to infer a
+            schema.
+        InvalidInputError: a schema, option, or query is malformed, or a column or format is unknown.
+        CorruptDataError: a file from which the schema is inferred cannot be read.
     """
     frame = _read(session, source, captured_at)
     return frame if source.sql is None else _query(session, frame, source.sql)

@@ -1,4 +1,4 @@
-"""Staging a write or a rewrite: Spark writes the fragments, and a message describes them. No version is created here.
+"""Stages a write or a rewrite: Spark writes the fragments, and a message describes them. No version is created here.
 
 After a failure, the files already written are deleted. The functions do not need Dagster, so that a script or a test
 can stage a write as the op does.
@@ -33,8 +33,8 @@ class Staging:
     """The message for the commit step, and statistics of the write.
 
     Attributes:
-        staged: what the commit step needs.
-        num_tasks: Spark tasks that wrote.
+        staged: the message for the commit step.
+        num_tasks: number of Spark tasks that wrote rows.
     """
 
     staged: StagedWrite
@@ -50,7 +50,7 @@ def stage_write(
         declaration: the source and the dataset.
         session: a running Spark session.
         captured_at: the timestamp of the rows of a snapshot source.
-        run_id: the run; recorded in the transaction.
+        run_id: id of the run; recorded in the transaction.
         step_key: the key of the writing step in that run.
 
     Raises:
@@ -103,7 +103,7 @@ def rewrite_tasks(session: SparkSession, uri: str, tasks: Sequence[str]) -> Rewr
 
     Args:
         session: a running Spark session.
-        uri: the dataset.
+        uri: the dataset's location.
         tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
 
     Raises:
@@ -119,6 +119,6 @@ def rewrite_tasks(session: SparkSession, uri: str, tasks: Sequence[str]) -> Rewr
 
 
 def _check_storable(target: pa.Schema, storage_version: str | None) -> None:
-    """Refuse columns that the format version cannot hold, before any row is read."""
+    """Reject columns that the format version cannot store, before any row is read."""
     version = DEFAULT_VERSION if storage_version is None else LanceFileVersion.parse(storage_version)
     check_storable(target, version)

@@ -1,6 +1,6 @@
-"""Writing a frame as Lance fragments, in parallel, without committing anything.
+"""Writes a DataFrame as Lance fragments, in parallel, without committing anything.
 
-One Spark job: every task streams its Arrow batches into ``lance_core.write_fragments`` and returns one row that
+In one Spark job, every task streams its Arrow batches into ``lance_core.write_fragments`` and returns one row that
 describes what it wrote; the driver collects these rows. No data passes through the driver, and no version of the
 dataset refers to the files until the fragments are committed.
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["FrameWrite", "coalesce_small_partitions", "write_frame"]
 
 PARTITION_BYTES: Final = 128 * 1024**2
-"""Bytes of input per writing task, as estimated by Spark; the same as Spark's default size of a file split."""
+"""Number of input bytes per writing task, as estimated by Spark; the same as Spark's default size of a file split."""
 
 _REPORT: Final = pa.schema(
     [
@@ -61,15 +61,15 @@ _logger: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrameWrite:
-    """What a job wrote.
+    """The result of a write job.
 
     Attributes:
-        fragments: the fragments, each serialized by ``FragmentMetadata.to_json()``, in the order of the frame's
+        fragments: the fragments, each serialized by ``FragmentMetadata.to_json()``, in the order of the DataFrame's
             partitions.
-        rows_counted: rows that Spark's JVM counted on their way to the workers.
-        rows_written: rows that the tasks passed to the writer.
-        bytes_written: bytes of their data files.
-        num_tasks: tasks that wrote rows; empty partitions write nothing.
+        rows_counted: number of rows that Spark's JVM counted on their way to the workers.
+        rows_written: number of rows that the tasks passed to the writer.
+        bytes_written: total size of the data files, in bytes.
+        num_tasks: number of tasks that wrote rows; empty partitions write nothing.
     """
 
     fragments: tuple[dict[str, Any], ...]
@@ -105,20 +105,20 @@ def write_frame(
     data_storage_version: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> FrameWrite:
-    """Write every row of a frame as fragments of a dataset. Nothing is committed.
+    """Write every row of a DataFrame as fragments of a dataset. Nothing is committed.
 
-    When this raises, no task of the job is still running, and
-    :func:`~lance_pipelines.spark.leftovers.discard_files` removes what it wrote.
+    If this function fails, no task of the job is still running, and the files that the job wrote can be removed with
+    :func:`~lance_pipelines.spark.leftovers.discard_files`.
 
     Args:
-        frame: the rows.
-        dataset_uri: the dataset whose data directory receives the files.
+        frame: the DataFrame.
+        dataset_uri: location of the dataset whose data directory receives the files.
         mode: ``append``, ``overwrite`` or ``create``, as for ``lance_core.write_fragments``.
         target: the fragments' schema, from :func:`~lance_pipelines.spark.schema.plan_target_schema`.
-        max_rows_per_file: a task starts its next file at this many rows.
-        max_bytes_per_file: a task starts its next file at about this many bytes.
+        max_rows_per_file: number of rows at which a task starts its next file.
+        max_bytes_per_file: approximate number of bytes at which a task starts its next file.
         file_token: 16 hex digits, unique to this write.
-        data_storage_version: format version of the data files; None for the dataset's, or the newest stable one.
+        data_storage_version: format version of the data files; if None, the dataset's, or the newest stable version.
         storage_options: credentials and settings of the dataset's store.
 
     Raises:
@@ -126,7 +126,7 @@ def write_frame(
         SchemaMismatchError: a row does not fit the target.
         CorruptDataError: a source file cannot be read.
         StorageError: a storage operation failed, in a worker or in Spark.
-        InternalError: an unexpected failure.
+        InternalError: an unexpected failure occurred.
     """
     check_token(file_token)
     settings = _TaskSettings(
@@ -158,23 +158,23 @@ def write_frame(
 def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTITION_BYTES) -> DataFrame:
     """Merge small partitions, so that ten thousand small files do not become ten thousand fragments.
 
-    Every task writes at least one fragment, so partitions are merged down to one per ``partition_bytes`` of Spark's
-    estimate of the frame, but never to fewer than the cluster has cores. Merging moves no rows between machines.
-    Without an estimate Spark assumes a huge frame, and nothing is merged. On Spark Connect, which has no estimates,
-    nothing is merged either.
+    Every task writes at least one fragment, so partitions are merged until there is one for every ``partition_bytes``
+    of Spark's size estimate, but never until there are fewer partitions than cores in the cluster. Merging moves no
+    rows between machines. Without an estimate, Spark assumes a huge DataFrame, and nothing is merged. On Spark Connect,
+    which has no estimates, nothing is merged either.
 
     Args:
-        frame: any frame.
-        partition_bytes: bytes per partition, at least 1.
+        frame: any DataFrame.
+        partition_bytes: number of bytes per partition, at least 1.
 
     Returns:
-        The frame, with at most that many partitions.
+        The DataFrame, with the same number of partitions or fewer.
     """
     try:
         estimate = int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
         cores = frame.sparkSession.sparkContext.defaultParallelism
     except (PySparkException, Py4JError, AttributeError) as error:
-        _logger.debug("partitions are not merged, since there is no estimate of the frame's size: %s", error)
+        _logger.debug("partitions are not merged, because there is no estimate of the DataFrame's size: %s", error)
         return frame
     wanted = max(cores, -(-estimate // partition_bytes))
     # More than Java's largest int is certainly more than the frame has.

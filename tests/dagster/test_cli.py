@@ -82,14 +82,15 @@ def test_each_operation_runs_its_job(module, uri) -> None:
     name = module("events")
     done = run("delete-rows", "id IN (3, 4)", "-m", name)
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout == f"events: {uri} version 5: 2 rows deleted where id IN (3, 4); 38 rows left in 4 fragments\n"
+    deleted = "2 rows deleted where id IN (3, 4); 38 rows remaining in 4 fragments"
+    assert done.stdout == f"events: {uri} version 5: {deleted}\n"
     done = run("materialize-deletions", "--threshold", "0.1", "-m", name)
     assert done.stdout.startswith(f"events: {uri} version 7: 1 fragment (")
     done = run("compact", "--target-rows", "15", "--target-bytes", "0", "--dataset", "events", "-m", name)
     assert done.exit_code == 0
     assert "rewritten into 2 (" in done.stdout
     done = run("cleanup", "--older-than", "0s", "--min-age", "0s", "--retain-versions", "1", "-m", name)
-    assert "8 old versions removed, 1 left" in done.stdout
+    assert "8 old versions removed, 1 remaining" in done.stdout
     assert done.exit_code == 0
     assert ids(uri) == [number for number in range(40) if number not in (3, 4)]
 
@@ -97,7 +98,7 @@ def test_each_operation_runs_its_job(module, uri) -> None:
 def test_nothing_to_do_is_a_success(module) -> None:
     done = run("cleanup", "-m", module("events"))
     assert done.exit_code == 0
-    assert "nothing to do (4 versions; the newest 10 and all of the last 2 weeks are kept)" in done.stdout
+    assert "nothing to do (4 versions; keeping the newest 10 and all of the last 2 weeks)" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_an_interrupted_run_says_so(module, monkeypatch, interrupt) -> None:
 def test_an_unknown_home_directory_is_one_line(module) -> None:
     done = run("compact", "--uri", "~no_such_user_here/x", "-m", module("events"))
     assert done.exit_code == 1
-    assert done.stderr.startswith("FAILED events: '~no_such_user_here/x': ")
+    assert done.stderr.startswith("FAILED events: invalid path '~no_such_user_here/x': ")
     assert done.stderr.endswith(" [InvalidInputError]\n")
 
 
@@ -197,7 +198,7 @@ def test_an_unknown_home_directory_is_one_line(module) -> None:
         ("no.such.module", "module 'no.such.module' cannot be imported"),
         (
             "json",
-            "module 'json' must hold one dagster.Definitions or one function decorated with @dagster.definitions",
+            "module 'json' must contain one dagster.Definitions or one function decorated with @dagster.definitions",
         ),
     ],
 )

@@ -168,7 +168,7 @@ def test_typed_failure_logs_its_stack_once_for_debugging(command_line, tmp_path)
         "job", "execute", "-m", "lance_pipelines.definitions", "-j", "compact", "-c", str(config)
     )
     _, stderr = process.communicate(timeout=300)
-    headline = "run configuration of installed_files: threshold must be at least 0 and below 1, found 7.0"
+    headline = "run configuration of installed_files: threshold must be at least 0 and less than 1, found 7.0"
     assert process.returncode == 1
     assert stderr.splitlines()[-1] == f"FAILED installed_files: {headline} [InvalidInputError]"
     assert stderr.count("in plan_compaction") == 1

@@ -177,5 +177,5 @@ def test_the_second_opinion_reads_every_version(tmp_path) -> None:
     newest = dataset.get_fragments()[1].data_files()[0].path
     data_file = uri / "data" / newest
     data_file.write_bytes(b"broken")
-    with pytest.raises(CorruptDataError, match="the reference rejects"):
+    with pytest.raises(CorruptDataError, match="the reference implementation rejects"):
         rows_by_version(uri, (2,))

@@ -291,7 +291,7 @@ def test_a_delete_is_a_materialization_with_a_new_data_version(lake, capsys) -> 
     assert transaction.transaction_properties["dagster.run_id"] == result.run_id
     check(lake.uri, rows(*range(15)))
     assert capsys.readouterr().out == (
-        f"events: {lake.uri} version 6: 14 rows deleted where id < 15; 24 rows left in 3 fragments\n"
+        f"events: {lake.uri} version 6: 14 rows deleted where id < 15; 24 rows remaining in 3 fragments\n"
     )
 
 
@@ -338,7 +338,7 @@ def test_a_cleanup_that_can_remove_nothing_fails(lake, monkeypatch) -> None:
     fail_deletes(lake, monkeypatch, "")
     result = lake.run("cleanup")
     message = headline(result)
-    assert message.startswith(f"events: {lake.uri}: nothing could be removed, ")
+    assert message.startswith(f"events: {lake.uri}: nothing could be removed; ")
     assert " files could not be removed: " in message
     assert message.endswith(", … [StorageError]")
     assert not result.get_asset_observation_events()
@@ -459,11 +459,11 @@ def test_a_broken_manifest_is_one_clear_failure(lake, operation) -> None:
     ("operation", "config", "expected"),
     [
         ("compact", {"target_rows_per_fragment": 0}, "target_rows_per_fragment must be at least 1, found 0"),
-        ("compact", {"threshold": 1.5}, "threshold must be at least 0 and below 1, found 1.5"),
+        ("compact", {"threshold": 1.5}, "threshold must be at least 0 and less than 1, found 1.5"),
         ("compact", {"uri": " "}, "the URI is empty"),
         ("compact", {"uri": "~no_such_user_here/x"}, "'~no_such_user_here/x': "),
-        ("compact", {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 0, which means no"),
-        ("materialize_deletions", {"batch_size": -2}, "batch_size must be at least 0, which means no limit, found -2"),
+        ("compact", {"target_bytes_per_fragment": -1}, "target_bytes_per_fragment must be at least 0 (0 means no"),
+        ("materialize_deletions", {"batch_size": -2}, "batch_size must be at least 0 (0 means no limit), found -2"),
         ("cleanup", {"older_than": "soon"}, "'soon' is not a duration"),
         ("cleanup", {"retain_versions": 0}, "retain_versions must be at least 1, found 0"),
         ("delete_rows", {"predicate": "id <"}, "id <"),
@@ -492,7 +492,7 @@ def test_a_dry_run_that_is_neither_true_nor_false_is_refused(lake, operation) ->
 def test_a_limit_that_leaves_nothing_is_named(lake, capsys, operation) -> None:
     result = lake.run(operation, max_source_bytes=1)
     assert executed(result) == STEPS[operation][:1]
-    assert ", but none fits max_source_bytes, 1)" in capsys.readouterr().out
+    assert ", but none fits max_source_bytes = 1)" in capsys.readouterr().out
 
 
 def test_the_launchpad_shows_a_short_duration_as_it_is(lake, monkeypatch) -> None:

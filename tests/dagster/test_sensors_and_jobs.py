@@ -42,7 +42,7 @@ def test_a_run_that_reported_its_commit_leaves_nothing_to_report(project, instan
     defs = project.definitions()
     assert project.run(instance).success
     first = tick(defs, "version_sensor", instance)
-    assert (first.asset_events, first.skip_reason.skip_message) == ([], "events: followed from version 1")
+    assert (first.asset_events, first.skip_reason.skip_message) == ([], "events: tracking starts at version 1")
     assert project.run(instance).success
     second = tick(defs, "version_sensor", instance, first.cursor)
     assert (second.asset_events, second.skip_reason.skip_message) == ([], "events: version 2: 0 events")

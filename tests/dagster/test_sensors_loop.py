@@ -146,10 +146,10 @@ def test_a_worn_table_comes_to_rest(daemon, project) -> None:
     assert ids(uri, version=3) == list(range(30))
     assert daemon.round() == []
     assert daemon.reasons == {
-        "version_sensor": f"events: nothing after version {dataset.version}",
-        "compaction_sensor": f"events: version {dataset.version} as before: 0 small fragments < 4",
+        "version_sensor": f"events: no versions after version {dataset.version}",
+        "compaction_sensor": f"events: version {dataset.version} unchanged: 0 small fragments < 4",
         "deletion_sensor": (
-            f"events: version {dataset.version} as before: no fragment with more than 0 of its rows deleted, 0 in all"
+            f"events: version {dataset.version} unchanged: no fragment has more than 0 of its rows deleted, 0 overall"
         ),
         "cleanup_sensor": "events: 2 versions, 0 removable < 1 (keeping the newest 1; 1 tagged or used by a branch)",
     }

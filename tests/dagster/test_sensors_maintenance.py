@@ -124,7 +124,7 @@ def test_a_dataset_that_does_not_exist_yet(watched) -> None:
 def test_a_compaction_is_asked_for_once_enough_small_fragments_are_there(watched) -> None:
     watched.fill(3)
     watched.skip("events: 3 small fragments < 4")
-    watched.skip("events: version 3 as before: 3 small fragments < 4")
+    watched.skip("events: version 3 unchanged: 3 small fragments < 4")
     watched.fill(1)
     (request,) = watched.tick()
     assert request.job_name == "compact_events"
@@ -144,13 +144,13 @@ def test_no_run_is_asked_for_twice(watched) -> None:
     watched.fill(4)
     assert len(watched.tick()) == 1
     for _ in range(3):
-        watched.skip("events: version 4 as before: a run was requested, 4 small fragments >= 4")
+        watched.skip("events: version 4 unchanged: a run was requested, 4 small fragments >= 4")
 
 
 OUTCOMES = {
     dg.DagsterRunStatus.FAILURE: "failed",
     dg.DagsterRunStatus.CANCELED: "was canceled",
-    dg.DagsterRunStatus.SUCCESS: "left work undone",
+    dg.DagsterRunStatus.SUCCESS: "did not complete the work",
 }
 
 
@@ -190,7 +190,7 @@ def test_what_a_run_did_not_do_is_asked_for_again_after_a_pause(watched, clock, 
         for ahead in (0, pause - 100):
             clock.ahead = ahead
             assert watched.tick(op) == []
-            assert f"run {run_id} {OUTCOMES[status]}, the next is requested after 2" in watched.reason
+            assert f"run {run_id} {OUTCOMES[status]}, and the next run is requested after 2" in watched.reason
             assert watched.reason.endswith(f", {request.tags['lance/reason']}")
         clock.ahead = pause + 100
         (request,) = watched.tick(op)
@@ -215,7 +215,7 @@ def test_a_run_that_was_asked_for_is_waited_for_without_a_look_at_the_dataset(wa
     (request,) = watched.tick()
     answer(watched, request, dg.DagsterRunStatus.STARTED)
     clock.ahead = 7200
-    watched.skip("events: version 4 as before: a run was requested, 4 small fragments >= 4")
+    watched.skip("events: version 4 unchanged: a run was requested, 4 small fragments >= 4")
 
 
 def test_a_new_version_is_new_work_without_a_pause(watched) -> None:
@@ -264,7 +264,7 @@ def test_after_the_compaction_nothing_is_due(watched) -> None:
 def test_small_fragments_between_large_ones_are_left(watched) -> None:
     for rows in (8, 100, 8, 100, 8, 100, 8):
         watched.fill(1, rows)
-    watched.skip("events: 4 small fragments, of which 0 have small neighbors < 4")
+    watched.skip("events: 4 small fragments, 0 with small neighbors < 4")
 
 
 def test_a_plan_without_work_is_not_asked_for(watched) -> None:
@@ -283,7 +283,7 @@ def test_rewrites_of_one_dataset_wait_for_each_other(watched, other) -> None:
     run_id = watched.start_run(other)
     for op, figures in (
         ("compact", "4 small fragments >= 4"),
-        ("materialize_deletions", "4 fragments with more than 0.25 deleted, 16 deleted rows >= 2"),
+        ("materialize_deletions", "4 fragments with more than 0.25 of the rows deleted, 16 deleted rows >= 2"),
     ):
         assert watched.tick(op) == []
         last_event = r"last event at [-\d]+ [:\d]+ UTC"
@@ -368,21 +368,22 @@ def test_other_runs_are_not_waited_for(watched) -> None:
 def test_deletions_are_materialized_above_the_fraction(watched) -> None:
     watched.fill(3)
     op = "materialize_deletions"
-    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0 in all", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0 overall", op)
     lance.dataset(watched.uri()).delete("id < 2")
-    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0.25 in all", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0.25 overall", op)
     lance.dataset(watched.uri()).delete("id = 2")
     (request,) = watched.tick(op)
-    assert request.tags["lance/reason"] == "3 fragments with more than 0.25 deleted, 9 deleted rows >= 2"
+    assert request.tags["lance/reason"] == "3 fragments with more than 0.25 of the rows deleted, 9 deleted rows >= 2"
     lance.dataset(watched.uri()).optimize.compact_files(materialize_deletions_threshold=0.25)
-    watched.skip("events: no fragment with more than 0.25 of its rows deleted, 0 in all", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0 overall", op)
 
 
 def test_too_few_deleted_rows_are_left(watched) -> None:
     watched.fill(1, rows=3)
     watched.fill(1, rows=100)
     lance.dataset(watched.uri()).delete("id = 0")
-    watched.skip("events: 1 fragment with more than 0.25 deleted, 1 deleted row < 2", "materialize_deletions")
+    found = "events: 1 fragment with more than 0.25 of the rows deleted, 1 deleted row < 2"
+    watched.skip(found, "materialize_deletions")
 
 
 def test_a_cleanup_is_asked_for_when_versions_may_go(watched) -> None:
@@ -440,9 +441,9 @@ def test_each_dataset_gets_one_request_and_one_line(watched) -> None:
     assert [request.tags["lance/dataset"] for request in requests] == ["events", "users"]
     assert [request.job_name for request in requests] == ["compact_events", "compact_users"]
     watched.skip(
-        "events: version 4 as before: a run was requested, 4 small fragments >= 4; "
-        "users: version 4 as before: a run was requested, 4 small fragments >= 4; "
-        "small: version 1 as before: 1 small fragment < 4"
+        "events: version 4 unchanged: a run was requested, 4 small fragments >= 4; "
+        "users: version 4 unchanged: a run was requested, 4 small fragments >= 4; "
+        "small: version 1 unchanged: 1 small fragment < 4"
     )
 
 
@@ -472,7 +473,7 @@ def test_a_broken_dataset_does_not_stop_the_others(watched, op, spoil: Callable[
     assert request.tags["lance/dataset"] == "events"
     assert watched.tick(op) == []
     assert watched.reason.startswith("broken: cannot be examined: ")
-    assert "; events: version 5 as before: " in watched.reason
+    assert "; events: version 5 unchanged: " in watched.reason
 
 
 def test_a_broken_tag_skips_the_cleanup_of_its_dataset_alone(watched) -> None:

@@ -141,7 +141,7 @@ def test_a_dataset_with_a_history_is_reported_once(followed) -> None:
         "dagster/row_count": 5,
     }
     followed.skip()
-    assert followed.reason == "events: nothing after version 5"
+    assert followed.reason == "events: no versions after version 5"
 
 
 def test_what_is_recorded_already_is_not_reported_again(followed) -> None:
@@ -149,7 +149,7 @@ def test_what_is_recorded_already_is_not_reported_again(followed) -> None:
     followed.tick()
     followed.cursor = None
     followed.skip()
-    assert followed.reason == "events: followed from version 1"
+    assert followed.reason == "events: tracking starts at version 1"
 
 
 def test_commits_by_others_are_reported_as_what_they_are(followed) -> None:
@@ -192,7 +192,7 @@ def test_a_commit_of_a_run_is_left_to_that_run(followed) -> None:
     followed.append(2)
     followed.skip()
     waits = rf"waiting for run {run_id} \(work, last event at [-\d]+ [:\d]+ UTC\), which created version 2"
-    assert re.fullmatch(f"events: version 1: 0 events, 2 more to come; {waits}", followed.reason)
+    assert re.fullmatch(f"events: version 1: 0 events, 2 versions remaining; {waits}", followed.reason)
     followed.instance.report_dagster_event(
         dg.DagsterEvent(
             event_type_value=dg.DagsterEventType.ASSET_MATERIALIZATION.value,
@@ -465,7 +465,7 @@ def test_broken_datasets_do_not_stop_the_others(followed, tmp_path) -> None:
         "; a_file: cannot be examined: ",
         "; mixed: cannot be examined: ",
         "has manifests of both naming schemes",
-        "; events: followed from version 1; missing: there is no dataset yet",
+        "; events: tracking starts at version 1; missing: there is no dataset yet",
     ):
         assert expected in followed.reason
     followed.append(2)

@@ -64,7 +64,7 @@ def test_a_wrong_length_names_column_row_and_lengths(
     values: list[list[float | None] | None], row: int, length: int
 ) -> None:
     with pytest.raises(
-        SchemaMismatchError, match=f"'v': row {100 + row} has a list of {length} values, expected 2"
+        SchemaMismatchError, match=f"'v': row {100 + row} has a list of length {length}, expected 2"
     ) as raised:
         conform_batch(lists(values), VECTOR, first_row=100)
     assert raised.value.context["found"] == length

@@ -129,7 +129,7 @@ def test_a_list_of_the_wrong_length_fails_the_write_and_removes_its_files(ingest
 @pytest.mark.slow
 def test_create_refuses_an_existing_dataset(ingest, uri) -> None:
     assert ingest(mode="create").success
-    assert "holds a dataset (version 1)" in headline(ingest(mode="create"))
+    assert "already contains a dataset (version 1)" in headline(ingest(mode="create"))
     assert_untouched(uri, version=1, num_files=1)
 
 

@@ -246,7 +246,7 @@ def test_a_list_of_a_wrong_length_is_named(spark: SparkSession, uri: str, token:
     target = plan_target_schema(frame.schema, {"v": 2}, None)
     with pytest.raises(SchemaMismatchError) as raised:
         write(frame, uri, token, target=target)
-    assert str(raised.value) == "column 'v': row 42 has a list of 1 values, expected 2"
+    assert str(raised.value) == "column 'v': row 42 has a list of length 1, expected 2"
     assert raised.value.context["row"] == 42
     assert raised.value.__cause__ is not None
     assert data_files(uri) == [] if Path(uri).exists() else True

@@ -78,7 +78,7 @@ def test_columns_under_other_field_ids_are_refused(warehouse, numbers, order) ->
     types = {"id": pa.int64(), "name": pa.string(), "extra": pa.int8()}
     other = pa.schema([pa.field(name, types[name]) for name in order])
     with pytest.raises(
-        SchemaMismatchError, match=r"stores field ids \[0, 1\], but the dataset keeps these columns under"
+        SchemaMismatchError, match=r"stores field ids \[0, 1\], but the dataset stores these columns under"
     ):
         verify_schema(staged, schema_from_arrow(other))
 
@@ -112,5 +112,5 @@ def test_a_dataset_created_in_its_place_is_refused(warehouse, numbers) -> None:
     with pytest.raises(IncompatibleTransactionError, match="was replaced in the meantime: version 1"):
         verify_read_version(made_by_another, lance_core.dataset(warehouse.uri))
     planned_later = replace(staged, read_version=9)
-    with pytest.raises(IncompatibleTransactionError, match="is at version 1, but the write was planned on version 9"):
+    with pytest.raises(IncompatibleTransactionError, match="is at version 1, but the write is based on version 9"):
         verify_read_version(planned_later, lance_core.dataset(warehouse.uri))

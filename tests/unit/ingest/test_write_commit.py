@@ -284,7 +284,7 @@ def test_a_schema_that_was_replaced_meanwhile_is_a_conflict_that_says_so(warehou
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = warehouse.stage(numbers(2))
     lance_core.write_dataset(pa.table({"zz": [1]}), warehouse.uri, mode="overwrite")
-    with pytest.raises(IncompatibleTransactionError, match=r"planned on version 1.*version 2"):
+    with pytest.raises(IncompatibleTransactionError, match=r"based on version 1.*version 2"):
         warehouse.commit(staged)
 
 

@@ -30,5 +30,5 @@ def test_an_overwrite_brings_its_own_schema(warehouse, numbers) -> None:
 
 def test_create_refuses_an_existing_dataset_before_anything_is_written(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
-    with pytest.raises(AlreadyExistsError, match=r"events\.lance holds a dataset \(version 1\)"):
+    with pytest.raises(AlreadyExistsError, match=r"events\.lance already contains a dataset \(version 1\)"):
         warehouse.plan(WriteMode.CREATE)

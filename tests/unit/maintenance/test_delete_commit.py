@@ -63,7 +63,7 @@ def test_rows_are_deleted_and_reported(uri) -> None:
     metadata = report.metadata()
     assert metadata["lance/rows_deleted"] == 12
     assert (metadata["lance/commit_attempts"], metadata["lance/conflicts"]) == (1, 0)
-    assert report.summary() == f"{uri} version 4: 12 rows deleted where id < 12; 18 rows left in 2 fragments"
+    assert report.summary() == f"{uri} version 4: 12 rows deleted where id < 12; 18 rows remaining in 2 fragments"
     properties = lance_core.dataset(uri).read_transaction(4).transaction_properties
     assert (properties["dagster.run_id"], properties["dagster.step_key"]) == ("run", "step")
 
@@ -123,7 +123,7 @@ def test_a_forecast_says_what_the_delete_then_does(uri) -> None:
     write_fragments(uri, 3)
     lance_core.dataset(uri).delete("id IN (1, 15)")
     found = forecast(uri, "id < 12")
-    assert found.headline() == f"{uri} version 4: 11 of 28 rows match id < 12, in 2 of 3 fragments"
+    assert found.headline() == f"{uri} version 4: 11 of 28 rows to be deleted where id < 12, in 2 of 3 fragments"
     expected = table_of(found)
     report = commit_delete(plan(uri, "id < 12"), POLICY)
     after = report.after

@@ -45,21 +45,21 @@ def test_many_small_fragments_are_due() -> None:
 def test_small_fragments_without_small_neighbors_do_not_count() -> None:
     scattered = replace(HEALTH, mergeable_fragments=2)
     verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=4), scattered)
-    assert verdict == NotDue("9 small fragments, of which 2 have small neighbors < 4")
+    assert verdict == NotDue("9 small fragments, 2 with small neighbors < 4")
 
 
 def test_deletions_below_the_allowed_part_are_left() -> None:
     verdict = evaluate_deletions(DeletionPolicy(max_deleted_fraction=0.25), HEALTH)
-    assert verdict == NotDue("no fragment with more than 0.25 of its rows deleted, 0.1 in all")
+    assert verdict == NotDue("no fragment has more than 0.25 of its rows deleted, 0.1 overall")
 
 
 def test_one_worn_fragment_is_due_unless_too_few_rows_would_go() -> None:
     worn = replace(HEALTH, worn_fragments=1, worn_rows=60)
     assert evaluate_deletions(DeletionPolicy(), worn) == Due(
-        "1 fragment with more than 0.1 deleted, 60 deleted rows >= 1"
+        "1 fragment with more than 0.1 of the rows deleted, 60 deleted rows >= 1"
     )
     assert evaluate_deletions(DeletionPolicy(min_deleted_rows=61), worn) == NotDue(
-        "1 fragment with more than 0.1 deleted, 60 deleted rows < 61"
+        "1 fragment with more than 0.1 of the rows deleted, 60 deleted rows < 61"
     )
 
 

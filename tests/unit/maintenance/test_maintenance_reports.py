@@ -58,7 +58,7 @@ def test_nothing_to_rewrite_says_why(uri) -> None:
     write_fragments(uri, 1)
     forecast = rewrite_forecast(uri, RewriteOperation.COMPACT)
     assert not forecast.has_work
-    assert forecast.headline() == f"{uri} version 1: nothing to do (1 fragment, 1 of them small)"
+    assert forecast.headline() == f"{uri} version 1: nothing to do (1 fragment, 1 small)"
     forecast = rewrite_forecast(uri, RewriteOperation.MATERIALIZE_DELETIONS)
     assert forecast.headline() == f"{uri} version 1: nothing to do (0 deleted rows in 0 of 1 fragment)"
     assert "Until old versions" not in forecast.table()
@@ -91,20 +91,20 @@ def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
     for name in ("commit_attempts", "conflicts", "bytes_rewritten"):
         assert report.metadata()[f"lance/{name}"] == 0
     assert report.versions == 3
-    assert report.summary().startswith(f"{uri} version 6: 3 old versions removed, 3 left; 0 data files, ")
+    assert report.summary().startswith(f"{uri} version 6: 3 old versions removed, 3 remaining; 0 data files, ")
     assert Path(uri, "notes.txt").read_text() == "mine"
     assert (ids(uri), ids(uri, version=2)) == (list(range(1, 50)), list(range(20)))
 
 
 def test_nothing_to_clean_up_says_why(uri) -> None:
     write_fragments(uri, 2)
-    assert cleanup_forecast(uri).headline() == f"{uri} version 2: nothing to do (2 versions; the newest 2 are kept)"
+    assert cleanup_forecast(uri).headline() == f"{uri} version 2: nothing to do (2 versions; keeping the newest 2)"
     young = cleanup_forecast(uri, CleanupPolicy(retain_versions=1))
-    assert young.headline().endswith("(2 versions; the newest 1 and all of the last 2 weeks are kept)")
+    assert young.headline().endswith("(2 versions; keeping the newest 1 and all of the last 2 weeks)")
     plan = plan_removal(lance_core.dataset(uri), EVERYTHING_OLD)
     report = CleanupReport(uri=uri, plan=plan, stats=plan.execute())
     assert not report.has_changed
-    assert report.summary() == f"{uri} version 2: nothing to do, 2 versions"
+    assert report.summary() == f"{uri} version 2: nothing to do (2 versions)"
 
 
 def test_the_message_of_a_cleanup_survives_its_journey() -> None:

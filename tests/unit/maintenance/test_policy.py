@@ -40,7 +40,7 @@ def test_the_digest_is_the_same_in_another_process() -> None:
         (CompactionPolicy(), {"max_source_bytes": 0}, "max_source_bytes must be at least 1"),
         (CompactionPolicy(), {"batch_size": 0}, "batch_size must be at least 1"),
         (CompactionPolicy(), {"min_small_fragments": 1}, "min_small_fragments must be at least 2, found 1"),
-        (DeletionPolicy(), {"max_deleted_fraction": 1.0}, "max_deleted_fraction must be at least 0 and below 1"),
+        (DeletionPolicy(), {"max_deleted_fraction": 1.0}, "max_deleted_fraction must be at least 0 and less than 1"),
         (DeletionPolicy(), {"max_deleted_fraction": float("nan")}, "max_deleted_fraction"),
         (DeletionPolicy(), {"min_deleted_rows": 0}, "min_deleted_rows must be at least 1"),
         (CleanupPolicy(), {"retain_versions": 0}, "retain_versions must be at least 1"),

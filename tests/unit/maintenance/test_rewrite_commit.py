@@ -224,7 +224,7 @@ def test_a_result_with_too_few_rows_is_refused_and_its_files_go(uri) -> None:
     result = RewriteResult.from_json(staged.results[1])
     result.new_fragments[0].physical_rows -= 1
     forged = StagedRewrite(plan=staged.plan, file_token=staged.file_token, results=(staged.results[0], result.json()))
-    with pytest.raises(RowsLostError, match=r"fragments \[2, 3\] hold 20 rows, but their rewrite holds 19"):
+    with pytest.raises(RowsLostError, match=r"fragments \[2, 3\] contain 20 rows, but their rewrite contains 19"):
         commit(forged)
     assert lance_core.dataset(uri).version == before
     assert unused(uri) == set()
