@@ -103,7 +103,7 @@ def test_others_commit_meanwhile(uri: str) -> None:
     operation = _planned(uri)
     read_version = lance_core.dataset(uri).version
     lance_core.write_dataset(_rows(60, 70), uri, mode="append")
-    with pytest.raises(lance_core.errors.InvalidInputError, match="in use"):
+    with pytest.raises(lance_core.errors.InvalidInputError, match="must be unused"):
         # The new fragment took the id for which the indices were rewritten: nobody had reserved it.
         lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
     _check(uri)

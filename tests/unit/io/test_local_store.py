@@ -46,7 +46,7 @@ def test_names_that_no_file_can_have(tmp_path: Path, call: Callable[[str], objec
 
 @pytest.mark.parametrize("uri", ["/a\0b", "~a\0b", "file:///a%00b", "memory://a\0b"])
 def test_locations_with_a_nul(uri: str) -> None:
-    with pytest.raises(InvalidInputError, match="contains a NUL"):
+    with pytest.raises(InvalidInputError, match="must not contain a NUL"):
         lance_core.dataset(uri)
 
 

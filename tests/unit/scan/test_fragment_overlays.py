@@ -81,7 +81,7 @@ def test_a_part_of_a_list_of_structs(tmp_path: Path) -> None:
         part = file.fields[2]
         _lay(fragment, _column(file, part, file.column_indices[2]), 0)
 
-    with pytest.raises(NotSupportedError, match="a part of field 'l'"):
+    with pytest.raises(NotSupportedError, match="only part of field 'l'"):
         _read(tmp_path, change)
 
 
