@@ -111,7 +111,7 @@ def test_every_transaction_of_a_history_is_read(tmp_path: Path) -> None:
     assert sizes[1] - sizes[0] < 2**15 + 1000
 
 
-def test_the_transaction_log_of_a_table_continues_with_either_writer(tmp_path: Path) -> None:
+def test_a_table_with_a_memory_wal_continues_with_either_writer(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     schema = pa.schema(
         [pa.field("id", pa.int64(), metadata={"lance-schema:unenforced-primary-key": "true"}, nullable=False)]
