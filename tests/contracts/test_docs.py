@@ -11,7 +11,7 @@ LINK = re.compile(r"\[[^\]\n]+\]\((?!https?://|#)([^)#\s(]+)\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_relative_links_lead_somewhere(page: Path) -> None:
+def test_relative_links_of_the_documentation_lead_to_existing_files(page: Path) -> None:
     broken = [target for target in LINK.findall(page.read_text()) if not (page.parent / target).exists()]
     assert broken == []
 

@@ -49,7 +49,7 @@ TREE = {
 CLASSES = [getattr(errors, name) for name in TREE]
 
 
-def test_the_tree_has_this_shape() -> None:
+def test_error_classes_have_the_declared_bases() -> None:
     defined = {
         name: tuple(base.__name__ for base in value.__bases__)
         for name, value in vars(errors).items()
@@ -58,12 +58,12 @@ def test_the_tree_has_this_shape() -> None:
     assert defined == TREE
 
 
-def test_every_class_is_public() -> None:
+def test_every_error_class_is_public() -> None:
     assert set(errors.__all__) == {*TREE, "ErrorKind"}
     assert set(errors.__all__) <= set(lance_core.__all__)
 
 
-def test_every_class_has_its_own_code() -> None:
+def test_every_error_class_has_its_own_code() -> None:
     kinds = {each: each.kind for each in CLASSES if each is not LanceError}
     assert len(set(kinds.values())) == len(kinds)
     assert set(kinds.values()) == set(ErrorKind)
@@ -75,7 +75,7 @@ def _class_name(kind: ErrorKind) -> str:
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda each: each.__name__)
-def test_an_error_is_caught_by_its_builtins(cls: type[LanceError]) -> None:
+def test_an_error_is_caught_as_each_of_its_builtin_bases(cls: type[LanceError]) -> None:
     for base in TREE[cls.__name__]:
         with pytest.raises(getattr(errors, base, None) or getattr(builtins, base)):
             raise cls("what happened", path="a/b")
@@ -92,5 +92,5 @@ def test_an_error_survives_pickle(cls: type[LanceError], protocol: int) -> None:
     assert copy.kind is cls.kind
 
 
-def test_an_error_without_a_message_is_empty() -> None:
+def test_an_error_without_a_message_has_an_empty_text() -> None:
     assert all(str(each()) == "" and not each().context for each in CLASSES)

@@ -134,7 +134,7 @@ WORKED_BYTES = {
 
 
 @pytest.mark.parametrize("name", WORKED_BYTES)
-def test_worked_bytes_survive_a_round_trip(name: str) -> None:
+def test_hand_written_bytes_survive_a_round_trip(name: str) -> None:
     message_type, text = WORKED_BYTES[name]
     raw = bytes.fromhex(text)
     message = message_type.FromString(raw)
@@ -142,7 +142,7 @@ def test_worked_bytes_survive_a_round_trip(name: str) -> None:
     assert message.SerializeToString(deterministic=True) == raw
 
 
-def test_worked_bytes_mean_what_they_say() -> None:
+def test_hand_written_bytes_parse_to_the_values_they_encode() -> None:
     descriptor = pb_file.FileDescriptor.FromString(bytes.fromhex(FILE_DESCRIPTOR_2_2))
     (field,) = descriptor.schema.fields
     assert (field.name, field.id, field.parent_id, field.logical_type) == ("x", 0, -1, "int32")
@@ -208,7 +208,7 @@ PRESENCE_FIELDS = [
     ("message_type", "name"),
     [(message_type, name) for message_type, names in PRESENCE_FIELDS for name in names],
 )
-def test_zero_differs_from_absent(message_type: type[Message], name: str) -> None:
+def test_a_zero_value_differs_from_an_absent_one(message_type: type[Message], name: str) -> None:
     message = message_type()
     assert not message.HasField(name)
     setattr(message, name, message.DESCRIPTOR.fields_by_name[name].default_value)
@@ -441,7 +441,7 @@ def check_piece(origin: str, message_type: type[Message], raw: bytes) -> None:
     assert message_type.FromString(again) == message, origin
 
 
-def test_every_message_of_a_pylance_table_is_known(table_root: Path) -> None:
+def test_every_message_of_a_pylance_table_has_no_unknown_fields(table_root: Path) -> None:
     seen: Counter[str] = Counter()
     operations: set[str | None] = set()
     for origin, message_type, raw in table_pieces(table_root):
@@ -468,7 +468,7 @@ def test_every_message_of_a_pylance_table_is_known(table_root: Path) -> None:
     assert len(page_messages & seen.keys()) == 1
 
 
-def test_stable_row_ids_are_known(tmp_path: Path) -> None:
+def test_row_id_messages_of_pylance_have_no_unknown_fields(tmp_path: Path) -> None:
     uri = str(tmp_path / "table.lance")
     dataset = lance.write_dataset(rows(0, 100), uri, enable_stable_row_ids=True)
     dataset.update({"kind": "'changed'"}, where="key in (5, 15, 16)")
@@ -479,7 +479,7 @@ def test_stable_row_ids_are_known(tmp_path: Path) -> None:
         check_piece(*piece)
 
 
-def test_deferred_compaction_details_are_known(tmp_path: Path) -> None:
+def test_deferred_compaction_details_of_pylance_have_no_unknown_fields(tmp_path: Path) -> None:
     root = tmp_path / "table.lance"
     for start in (0, 100, 200):
         dataset = lance.write_dataset(rows(start, start + 100), str(root), mode="append")
@@ -498,7 +498,7 @@ def test_deferred_compaction_details_are_known(tmp_path: Path) -> None:
     assert [digest.physical_rows for digest in group.new_fragments] == [299]
 
 
-def test_branches_and_clones_are_known(tmp_path: Path) -> None:
+def test_manifests_of_branches_and_clones_have_no_unknown_fields(tmp_path: Path) -> None:
     dataset = lance.write_dataset(rows(0, 50), str(tmp_path / "source.lance"))
     dataset.shallow_clone(str(tmp_path / "clone.lance"), 1)
     dataset.create_branch("side/one", 1)
@@ -599,7 +599,7 @@ EXPECTED_ARMS = {
 
 
 @pytest.mark.parametrize("version", EXPECTED_ARMS)
-def test_every_encoding_pylance_chooses_is_known(version: str, tmp_path: Path) -> None:
+def test_every_encoding_that_pylance_chooses_has_no_unknown_fields(version: str, tmp_path: Path) -> None:
     arms: set[str] = set()
     for name, array in encoding_columns().items():
         if name in NOT_IN_VERSION[version]:
@@ -794,17 +794,17 @@ ONLY_2_3_FIELDS = frozenset({"CompressiveEncoding.14", "CompressiveEncoding.15"}
 ONLY_2_3_MESSAGES = frozenset({"lance.encodings21.Range", "lance.encodings21.Delta"})
 
 
-def test_decoder_agrees_on_manifests(tmp_path: Path) -> None:
+def test_pylance_decoder_agrees_on_manifests(tmp_path: Path) -> None:
     probe = ManifestProbe(tmp_path / "table.lance")
     assert compare_with_decoder(pb_table.Manifest, probe.ask_manifest) > 300
 
 
-def test_decoder_agrees_on_index_sections(tmp_path: Path) -> None:
+def test_pylance_decoder_agrees_on_index_sections(tmp_path: Path) -> None:
     probe = ManifestProbe(tmp_path / "table.lance")
     assert compare_with_decoder(pb_table.IndexSection, probe.ask_index_section) > 100
 
 
-def test_decoder_agrees_on_transactions(tmp_path: Path) -> None:
+def test_pylance_decoder_agrees_on_transactions(tmp_path: Path) -> None:
     probe = ManifestProbe(tmp_path / "table.lance")
     assert compare_with_decoder(pb_transaction.Transaction, probe.ask_transaction) > 1000
 
@@ -863,7 +863,7 @@ class PageProbe:
     ("version", "message_type"),
     [("2.0", pb20.ArrayEncoding), ("2.2", pb21.PageLayout), ("2.3", pb23.PlanarLayout)],
 )
-def test_decoder_agrees_on_pages(version: str, message_type: type[Message], tmp_path: Path) -> None:
+def test_pylance_decoder_agrees_on_pages(version: str, message_type: type[Message], tmp_path: Path) -> None:
     probe = PageProbe(tmp_path / "probe.lance", version)
     is_2_2 = version == "2.2"
     num_probes = compare_with_decoder(
@@ -875,12 +875,12 @@ def test_decoder_agrees_on_pages(version: str, message_type: type[Message], tmp_
     assert num_probes > 500
 
 
-def test_decoder_agrees_on_column_metadata(tmp_path: Path) -> None:
+def test_pylance_decoder_agrees_on_column_metadata(tmp_path: Path) -> None:
     probe = PageProbe(tmp_path / "probe.lance", "2.2")
     assert compare_with_decoder(pb_file2.ColumnMetadata, probe.ask_column) > 100
 
 
-def test_decoder_agrees_on_column_encodings(tmp_path: Path) -> None:
+def test_pylance_decoder_agrees_on_column_encodings(tmp_path: Path) -> None:
     probe = PageProbe(tmp_path / "probe.lance", "2.0")
     assert compare_with_decoder(pb20.ColumnEncoding, probe.ask_column_encoding) > 100
 
@@ -888,7 +888,7 @@ def test_decoder_agrees_on_column_encodings(tmp_path: Path) -> None:
 # --- the package --------------------------------------------------------------------------------
 
 
-def test_short_names_are_complete() -> None:
+def test_every_generated_module_has_a_short_name() -> None:
     assert sorted(protos.__all__) == sorted(
         name for name, value in vars(protos).items() if name.startswith("pb") and value in MODULES
     )
@@ -897,7 +897,7 @@ def test_short_names_are_complete() -> None:
     assert generated == {module.__name__.rsplit(".", 1)[1] for module in MODULES}
 
 
-def test_files_register_under_the_package_path() -> None:
+def test_proto_files_register_under_the_package_path() -> None:
     for module in MODULES:
         name = module.DESCRIPTOR.name
         assert name.startswith("lance_core/proto/")
@@ -906,7 +906,7 @@ def test_files_register_under_the_package_path() -> None:
 
 @pytest.mark.parametrize("statement", ["import lance, lance_core.proto", "import lance_core.proto, lance"])
 @pytest.mark.sampled(1)
-def test_imports_beside_pylance(statement: str) -> None:
+def test_proto_modules_can_be_imported_before_and_after_pylance(statement: str) -> None:
     subprocess.run([sys.executable, "-c", statement], check=True, cwd=ROOT_DIR)
 
 
@@ -932,13 +932,13 @@ def run_generator(root: Path, cwd: Path, *arguments: str) -> subprocess.Complete
 
 
 @needs_generator
-def test_committed_modules_are_up_to_date(tmp_path: Path) -> None:
+def test_committed_proto_modules_are_up_to_date(tmp_path: Path) -> None:
     result = run_generator(ROOT_DIR, tmp_path, "--check")
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 @needs_generator
-def test_stale_modules_are_noticed_and_repaired(tmp_path: Path) -> None:
+def test_stale_proto_modules_are_noticed_and_regenerated(tmp_path: Path) -> None:
     shutil.copytree(ROOT_DIR / "protos", tmp_path / "protos")
     target = tmp_path / "lance_core/proto"
     shutil.copytree(ROOT_DIR / "lance_core/proto", target)

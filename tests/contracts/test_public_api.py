@@ -320,7 +320,7 @@ SIGNATURES = [
 ]
 
 
-def test_the_names_are_these() -> None:
+def test_the_package_exports_exactly_the_documented_names() -> None:
     assert set(lance_core.__all__) == NAMES
     assert all(getattr(lance_core, name) is not None for name in NAMES)
     assert set(dir(lance_core)) == NAMES
@@ -335,7 +335,9 @@ def test_the_names_are_these() -> None:
         (lance_core.LanceFragment, FRAGMENT_MEMBERS | FRAGMENT_EXTRAS, lance.LanceFragment),
     ],
 )
-def test_members_are_these_and_the_reference_has_them(ours: type, members: set[str], theirs: type) -> None:
+def test_datasets_and_fragments_have_exactly_the_listed_members_of_pylance(
+    ours: type, members: set[str], theirs: type
+) -> None:
     assert {name for name in dir(ours) if not name.startswith("_")} == members
     missing = {name for name in members if not hasattr(theirs, name)}
     assert missing <= DATASET_EXTRAS | FRAGMENT_EXTRAS
@@ -352,12 +354,12 @@ def test_members_are_these_and_the_reference_has_them(ours: type, members: set[s
         (lance_core.FragmentMetadata, lance.FragmentMetadata, {"data_files"}),
     ],
 )
-def test_what_is_absent_is_absent_on_purpose(ours: type, theirs: type, absent: set[str]) -> None:
+def test_every_member_of_pylance_is_present_or_listed_as_absent(ours: type, theirs: type, absent: set[str]) -> None:
     public = {name for name in dir(theirs) if not name.startswith("_")}
     assert public - set(dir(ours)) == absent
 
 
-def test_the_guide_lists_what_is_absent() -> None:
+def test_the_migration_guide_lists_every_absent_member() -> None:
     guide = Path(__file__).parents[2] / "docs/guides/from-pylance.md"
     rows = [line for line in guide.read_text().splitlines() if line.startswith("| `Lance")]
     for name, absent in (("LanceDataset", DATASET_ABSENT), ("LanceFragment", FRAGMENT_ABSENT)):
@@ -365,7 +367,7 @@ def test_the_guide_lists_what_is_absent() -> None:
         assert set(re.findall(r"`([a-z_]+)`", cells)) == absent
 
 
-def test_every_operation_has_its_class() -> None:
+def test_operation_classes_beyond_those_of_pylance_are_the_listed_ones() -> None:
     ours, theirs = (
         {name for name in dir(each) if not name.startswith("_")}
         for each in (lance_core.LanceOperation, lance.LanceOperation)
@@ -374,7 +376,7 @@ def test_every_operation_has_its_class() -> None:
 
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), SIGNATURES, ids=[name for name, _, _ in SIGNATURES])
-def test_parameters_and_defaults_are_the_references(name: str, ours: object, theirs: object) -> None:
+def test_parameters_and_defaults_equal_those_of_pylance(name: str, ours: object, theirs: object) -> None:
     mine = [_comparable(parameter) for parameter in _parameters(ours) if (name, parameter.name) not in EXTRA_PARAMETERS]
     assert mine == [_comparable(parameter) for parameter in _parameters(theirs)]
 
@@ -390,11 +392,11 @@ def _comparable(parameter: inspect.Parameter) -> tuple[str, object, object]:
 
 
 @pytest.mark.parametrize("name", sorted(NAMES - {"__version__"}))
-def test_every_name_is_documented(name: str) -> None:
+def test_every_public_name_is_documented(name: str) -> None:
     assert inspect.getdoc(getattr(lance_core, name))
 
 
-def test_the_package_is_light_until_it_is_used() -> None:
+def test_importing_lance_core_loads_neither_pyarrow_nor_numpy() -> None:
     program = "import sys, lance_core; print('pyarrow' in sys.modules, 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"

@@ -133,21 +133,21 @@ def _is_its_own(name: str, value: object) -> bool:
 
 
 @pytest.mark.parametrize("module", sorted(ABSENT))
-def test_every_name_of_the_reference_is_here_or_listed_as_absent(module: str) -> None:
+def test_every_name_of_a_pylance_module_is_present_or_listed_as_absent(module: str) -> None:
     ours = None if module in WITHOUT_NAMES else importlib.import_module(f"lance_core.{module}")
     missing = {name for name in reference_names(module) if not hasattr(ours, name)}
     assert missing == set(ABSENT[module])
 
 
 @pytest.mark.parametrize("module", WITH_NAMES)
-def test_every_listed_name_is_one_of_the_reference(module: str) -> None:
+def test_every_listed_name_is_one_of_pylance(module: str) -> None:
     ours = importlib.import_module(f"lance_core.{module}")
     assert set(ours.__all__) - OURS_ONLY.get(module, set()) <= reference_names(module)
     assert all(hasattr(ours, name) for name in ours.__all__)
 
 
 @pytest.mark.parametrize("module", WITH_NAMES)
-def test_names_are_the_objects_of_the_top_level_and_of_the_other_modules(module: str) -> None:
+def test_a_name_is_the_same_object_in_every_module_that_exports_it(module: str) -> None:
     ours = importlib.import_module(f"lance_core.{module}")
     others = [lance_core, *(importlib.import_module(f"lance_core.{other}") for other in WITH_NAMES)]
     for name in ours.__all__:
@@ -156,18 +156,18 @@ def test_names_are_the_objects_of_the_top_level_and_of_the_other_modules(module:
 
 
 @pytest.mark.parametrize("module", sorted(WITHOUT_NAMES))
-def test_modules_of_which_no_name_is_here_do_not_exist(module: str) -> None:
+def test_pylance_modules_without_any_supported_name_do_not_exist(module: str) -> None:
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module(f"lance_core.{module}")
 
 
 @pytest.mark.parametrize("name", ["LANCE_COMMIT_MESSAGE_KEY", "DEFAULT_BLOB_BUFFER_SIZE"])
-def test_constants_of_datasets_have_the_value_of_the_reference(name: str) -> None:
+def test_constants_of_datasets_have_the_value_of_pylance(name: str) -> None:
     ours, reference = (importlib.import_module(f"{library}.dataset") for library in ("lance_core", "lance"))
     assert getattr(ours, name) == getattr(reference, name)
 
 
-def test_max_bytes_of_a_file_is_that_of_the_reference() -> None:
+def test_default_max_bytes_of_a_file_is_that_of_pylance() -> None:
     ours, reference = (importlib.import_module(f"{library}.fragment") for library in ("lance_core", "lance"))
     assert ours.DEFAULT_MAX_BYTES_PER_FILE == reference.DEFAULT_MAX_BYTES_PER_FILE
 
@@ -181,7 +181,7 @@ def test_max_bytes_of_a_file_is_that_of_the_reference() -> None:
         "import importlib; importlib.import_module('lance_core.dataset'); import lance_core",
     ],
 )
-def test_dataset_stays_the_function_whatever_imports_the_module(statements: str) -> None:
+def test_lance_core_dataset_stays_a_function_whatever_imports_the_module(statements: str) -> None:
     program = f"{statements}\nimport types\nassert type(lance_core.dataset) is types.FunctionType"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr == ""

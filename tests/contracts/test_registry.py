@@ -39,12 +39,12 @@ from tests.support.encoding_choices import (
 from tests.support.pages_v2_0 import decode as decode_2_0
 
 
-def test_every_file_of_page_encodings_is_looked_at():
+def test_every_proto_file_of_page_encodings_is_covered_by_the_registry():
     files = {path.name for path in (ROOT / "protos").glob("encodings*.proto")}
     assert files == {Path(module.DESCRIPTOR.name).name for module in MODULES}
 
 
-def test_optional_fields_are_no_choices():
+def test_optional_fields_of_encodings_do_not_count_as_choices():
     declared = sum(
         path.read_text().count("oneof ") - path.read_text().count("// oneof ")
         for path in (ROOT / "protos").glob("encodings*.proto")
@@ -52,19 +52,19 @@ def test_optional_fields_are_no_choices():
     assert len(CHOICES) == declared
 
 
-def test_every_choice_is_known():
+def test_every_choice_of_the_page_encodings_is_decoded_or_refused():
     assert set(CHOICES) == set(DECODED) | set(REFUSED)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_every_arm_is_decoded_or_refused(choice):
+def test_every_arm_of_a_choice_is_either_decoded_or_refused(choice):
     decoded, refused = DECODED.get(choice, set()), REFUSED.get(choice, {})
     assert decoded | set(refused) == CHOICES[choice]
     assert not decoded & set(refused)
 
 
 @pytest.mark.parametrize("refused", [COMPRESSIVE_NOT_YET, STRUCTURAL_NOT_YET, v2_0.REFUSED])
-def test_a_refusal_says_what_the_arm_is(refused):
+def test_every_refused_arm_has_an_explanation(refused):
     assert all(refused.values())
 
 
@@ -79,7 +79,7 @@ def filled(message, arm):
 
 
 @pytest.mark.parametrize("arm", REFUSED[COMPRESSION])
-def test_refused_compressions(arm):
+def test_refused_compressions_raise_unsupported_encoding(arm):
     array = pa.array(range(100), pa.int64())
     field = schema_from_arrow(pa.schema([("c", array.type)])).fields[0]
     (page,) = encode_pages(field, array, version=LanceFileVersion.V2_1)
@@ -94,7 +94,7 @@ def test_refused_compressions(arm):
 
 
 @pytest.mark.parametrize("arm", REFUSED[ARRAY_ENCODING])
-def test_refused_array_encodings(arm):
+def test_refused_array_encodings_raise_unsupported_encoding(arm):
     refused = filled(pb20.ArrayEncoding(), arm)
     nested = pb20.ArrayEncoding(nullable=pb20.Nullable(no_nulls=pb20.Nullable.NoNull(values=refused)))
     for encoding in (refused, nested):
@@ -102,7 +102,7 @@ def test_refused_array_encodings(arm):
             decode_2_0(encoding, [bytes(80)], pa.int64(), 10)
 
 
-def test_refused_layouts():
+def test_no_page_layout_is_refused():
     # Today there are none.
     assert REFUSED[LAYOUT] == {}
 
@@ -111,7 +111,7 @@ def test_refused_layouts():
     ("choice", "arm"),
     [(choice, arm) for choice in CHOICES if choice.startswith("lance.encodings23.") for arm in sorted(CHOICES[choice])],
 )
-def test_the_layout_of_2_3_is_refused_whatever_it_says(choice, arm):
+def test_the_planar_layout_of_2_3_is_refused_with_every_arm(choice, arm):
     layout = pb23.PlanarLayout()
     parts = {
         "StructuralPlane": layout.structure,
@@ -128,7 +128,7 @@ def test_the_layout_of_2_3_is_refused_whatever_it_says(choice, arm):
         ColumnMetadata.parse(message.SerializeToString(), 0, "here", LanceFileVersion.V2_2)
 
 
-def test_files_are_named_after_their_arm():
+def test_encoding_modules_are_named_after_the_arm_they_decode():
     files = {path.stem for path in Path(compressive.__path__[0]).glob("*.py")} - {"__init__"}
     assert files == set(COMPRESSIVE)
     for arm in files:
@@ -167,13 +167,13 @@ MORE_FORMS = {"mini_block": {"constant"}, "per_value": {"packed_struct"}, "block
 """What only this library decodes: children of other encodings."""
 
 
-def test_every_form_is_in_the_table():
+def test_the_table_of_forms_covers_every_compressive_encoding():
     assert set(FORMS) == {"mini_block", "per_value", "block"}
     assert set().union(*FORMS.values()) == set(COMPRESSIVE)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_encoding_has_the_forms_that_the_reference_decodes(form):
+def test_every_encoding_has_the_forms_that_pylance_decodes(form):
     found = {arm for arm, encoding in COMPRESSIVE.items() if getattr(encoding, form) is not None}
     assert FORMS[form] - found == set(), "forms that the reference decodes are missing"
     assert found - FORMS[form] == MORE_FORMS[form]
@@ -184,7 +184,7 @@ def test_every_encoding_has_the_forms_that_the_reference_decodes(form):
     ("form", "arm"),
     [(form, arm) for form in FORMS for arm in sorted(COMPRESSIVE) if arm not in FORMS[form] | MORE_FORMS[form]],
 )
-def test_other_forms_are_refused_by_name(form, arm):
+def test_an_encoding_in_an_unsupported_form_is_refused_by_name(form, arm):
     chunks, rows = Chunks.single(np.zeros(8, np.uint8), 1), FixedRows(np.zeros((1, 8), np.uint8))
     with pytest.raises(UnsupportedEncodingError, match=f"{arm}.*no {form.replace('_', '-')} form"):
         getattr(DECODER, form)(filled(pb21.CompressiveEncoding(), arm), rows if form == "per_value" else chunks)
@@ -207,7 +207,7 @@ COLUMN_ENCODINGS = {
 }
 
 
-def test_every_column_encoding_is_known():
+def test_every_column_encoding_is_in_the_registry():
     assert set(COLUMN_ENCODINGS) == CHOICES[COLUMN_ENCODING]
 
 
@@ -218,13 +218,13 @@ def test_every_column_encoding_is_read_in_2_0(arm):
 
 
 @pytest.mark.parametrize("arm", ["blob", "zone_index"])
-def test_later_versions_have_column_encodings_of_values_only(arm):
+def test_column_encodings_other_than_values_are_refused_after_2_0(arm):
     data = column_message(COLUMN_ENCODINGS[arm]).SerializeToString()
     with pytest.raises(UnsupportedEncodingError, match=arm):
         ColumnMetadata.parse(data, 0, "here", LanceFileVersion.V2_2)
 
 
-def test_descriptions_are_read_where_they_are_and_refused_elsewhere():
+def test_encodings_described_outside_the_column_metadata_are_refused():
     places = pb_file2.Encoding.DESCRIPTOR.oneofs_by_name["location"].fields
     assert {field.name for field in places} == {"direct", "indirect", "none"}
     message = pb_file2.ColumnMetadata()

@@ -83,13 +83,13 @@ def automated(instance: dg.DagsterInstance, tmp_path: Path) -> Automated:
     return automated
 
 
-def test_rows_of_our_own_run_make_it_run_once(automated) -> None:
+def test_rows_of_a_project_run_trigger_one_downstream_run(automated) -> None:
     for _ in range(2):
         automated.change()
         assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_rows_of_somebody_else_make_it_run(automated) -> None:
+def test_rows_of_an_external_writer_trigger_a_downstream_run(automated) -> None:
     version = automated.append()
     event = dataset_materialization(
         **automated.arguments("append", version),
@@ -100,13 +100,13 @@ def test_rows_of_somebody_else_make_it_run(automated) -> None:
     assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_deleted_rows_make_it_run(automated) -> None:
+def test_deleted_rows_trigger_a_downstream_run(automated) -> None:
     lance.dataset(automated.uri).delete("id = 1")
     automated.instance.report_runless_asset_event(dataset_materialization(**automated.arguments("delete_rows", 2)))
     assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_maintenance_does_not_make_it_run(automated) -> None:
+def test_maintenance_triggers_no_downstream_run(automated) -> None:
     automated.change()
     assert automated.tick() == 1
     lance.dataset(automated.uri).optimize.compact_files()
@@ -117,20 +117,20 @@ def test_maintenance_does_not_make_it_run(automated) -> None:
         assert [automated.tick(), automated.tick()] == [0, 0]
 
 
-def test_the_same_data_reported_again_does_not_make_it_run(automated) -> None:
+def test_the_same_data_reported_again_triggers_no_downstream_run(automated) -> None:
     """An ingest without new rows materializes the data version that was there."""
     automated.instance.report_runless_asset_event(dataset_materialization(**automated.arguments("ingest", 1)))
     assert [automated.tick(), automated.tick()] == [0, 0]
 
 
-def test_every_change_is_answered_though_each_tick_sees_a_run_and_a_change(automated) -> None:
+def test_every_change_is_answered_when_each_tick_also_sees_a_run(automated) -> None:
     for _ in range(3):
         automated.change()
         assert automated.tick() == 1
     assert automated.tick() == 0
 
 
-def test_a_change_after_the_request_is_not_taken_for_answered(automated) -> None:
+def test_a_change_after_the_request_triggers_another_downstream_run(automated) -> None:
     """The run may have read its input already."""
     automated.change()
     assert automated.evaluate() == 1
@@ -139,7 +139,7 @@ def test_a_change_after_the_request_is_not_taken_for_answered(automated) -> None
     assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_a_change_while_the_run_is_going_is_answered_when_it_is_done(automated) -> None:
+def test_a_change_during_a_run_triggers_another_run_afterwards(automated) -> None:
     automated.change()
     assert automated.evaluate() == 1
     job = automated.defs.resolve_implicit_global_asset_job_def()
@@ -159,14 +159,14 @@ def test_a_change_while_the_run_is_going_is_answered_when_it_is_done(automated) 
     assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_several_changes_between_two_ticks_are_one_run(automated) -> None:
+def test_several_changes_between_two_ticks_trigger_one_run(automated) -> None:
     for _ in range(3):
         automated.change()
     assert [automated.tick(), automated.tick()] == [1, 0]
 
 
 @pytest.mark.parametrize("num_changes", [1, 2])
-def test_changes_recorded_while_a_tick_begins_are_one_run(automated, tmp_path, monkeypatch, num_changes) -> None:
+def test_changes_recorded_while_a_tick_begins_trigger_one_run(automated, tmp_path, monkeypatch, num_changes) -> None:
     """A tick notes how far the event log goes, and then reads events; the version sensor reports in between."""
     monkeypatch.setenv(SETTLE_VARIABLE, "")
     monkeypatch.delenv(SETTLE_VARIABLE)
@@ -186,7 +186,7 @@ def test_changes_recorded_while_a_tick_begins_are_one_run(automated, tmp_path, m
     assert sum(automated.tick() for _ in range(4)) == 1
 
 
-def test_what_is_missing_when_it_is_first_looked_at_is_left_to_its_owner(instance, tmp_path) -> None:
+def test_an_asset_missing_at_the_first_tick_runs_only_after_the_next_change(instance, tmp_path) -> None:
     automated = Automated(instance, str(tmp_path / "events.lance"))
     automated.change()
     assert [automated.tick(), automated.tick()] == [0, 0]
@@ -194,7 +194,7 @@ def test_what_is_missing_when_it_is_first_looked_at_is_left_to_its_owner(instanc
     assert [automated.tick(), automated.tick()] == [1, 0]
 
 
-def test_assets_further_down_run_in_the_same_run(instance, tmp_path) -> None:
+def test_assets_further_downstream_run_in_the_same_run(instance, tmp_path) -> None:
     """A change makes one run of the whole chain, not one for each link."""
 
     @dg.asset(deps=[report], automation_condition=on_new_data())
@@ -213,7 +213,7 @@ def test_assets_further_down_run_in_the_same_run(instance, tmp_path) -> None:
     assert [automated.evaluate(), automated.evaluate()] == [0, 0]
 
 
-def test_the_condition_has_a_name_in_the_interface() -> None:
+def test_the_automation_condition_has_a_name_in_the_web_interface() -> None:
     assert on_new_data().get_label() == "on_new_data"
 
 

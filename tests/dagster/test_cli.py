@@ -78,7 +78,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
-def test_each_operation_runs_its_job(module, uri) -> None:
+def test_each_command_runs_the_job_of_its_operation(module, uri) -> None:
     name = module("events")
     done = run("delete-rows", "id IN (3, 4)", "-m", name)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -95,7 +95,7 @@ def test_each_operation_runs_its_job(module, uri) -> None:
     assert ids(uri) == [number for number in range(40) if number not in (3, 4)]
 
 
-def test_nothing_to_do_is_a_success(module) -> None:
+def test_a_command_with_nothing_to_do_succeeds(module) -> None:
     done = run("cleanup", "-m", module("events"))
     assert done.exit_code == 0
     assert "nothing to do (4 versions; keeping the newest 10 and all of the last 2 weeks)" in done.stdout
@@ -130,7 +130,7 @@ def test_spark_properties_reach_the_session(module) -> None:
     )
 
 
-def test_of_several_datasets_one_is_named(module, uri) -> None:
+def test_a_command_requires_a_dataset_name_when_several_are_declared(module, uri) -> None:
     name = module("events", "trips")
     done = run("compact", "-m", name)
     assert done.exit_code == 1
@@ -141,7 +141,7 @@ def test_of_several_datasets_one_is_named(module, uri) -> None:
     assert done.stderr == "FAILED compact: dataset 'drips' is not declared; expected one of ['events', 'trips']\n"
 
 
-def test_module_with_a_decorated_definitions_function_runs(module) -> None:
+def test_a_module_with_a_decorated_definitions_function_runs(module) -> None:
     """As ``dagster -m``: such a function counts before the definitions that it may be made of."""
     name = module("events")
     own = sys.modules[name].defs
@@ -153,14 +153,14 @@ def test_module_with_a_decorated_definitions_function_runs(module) -> None:
     assert run("cleanup", "-m", name).exit_code == 0
 
 
-def test_a_failure_is_one_line_and_exit_code_1(module, tmp_path) -> None:
+def test_a_failed_command_prints_one_line_and_exits_with_code_1(module, tmp_path) -> None:
     nowhere = str(tmp_path / "nowhere.lance")
     done = run("compact", "--uri", nowhere, "-m", module("events"))
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr == f"FAILED events: there is no dataset at {nowhere} [DatasetNotFoundError]\n"
 
 
-def test_a_bug_is_one_line_too(module, monkeypatch) -> None:
+def test_an_unexpected_exception_prints_one_line_and_exits_with_code_1(module, monkeypatch) -> None:
     def fail(*arguments: object) -> None:
         raise RuntimeError("the pen\nran dry")
 
@@ -173,7 +173,7 @@ def test_a_bug_is_one_line_too(module, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, dg.DagsterExecutionInterruptedError])
-def test_an_interrupted_run_says_so(module, monkeypatch, interrupt) -> None:
+def test_an_interrupted_command_prints_that_it_was_interrupted(module, monkeypatch, interrupt) -> None:
     """Which of the two it is depends on whether Spark or Dagster handles the signal."""
 
     def wait(*arguments: object) -> None:
@@ -185,7 +185,7 @@ def test_an_interrupted_run_says_so(module, monkeypatch, interrupt) -> None:
     assert done.stderr == "FAILED events: compact: interrupted\n"
 
 
-def test_an_unknown_home_directory_is_one_line(module) -> None:
+def test_an_unknown_home_directory_prints_one_line(module) -> None:
     done = run("compact", "--uri", "~no_such_user_here/x", "-m", module("events"))
     assert done.exit_code == 1
     assert done.stderr.startswith("FAILED events: invalid path '~no_such_user_here/x': ")
@@ -218,19 +218,19 @@ def test_a_module_without_definitions_is_named(module_name, expected) -> None:
         (["vacuum"], "No such command 'vacuum'"),
     ],
 )
-def test_wrong_usage_is_refused_before_anything_is_loaded(arguments, expected) -> None:
+def test_wrong_usage_of_a_command_is_refused_before_anything_is_loaded(arguments, expected) -> None:
     done = run(*arguments)
     assert done.exit_code == 2
     assert expected in done.stderr
 
 
-def test_a_wrong_duration_is_one_line(module) -> None:
+def test_a_wrong_duration_prints_one_line(module) -> None:
     done = run("cleanup", "--older-than", "soon", "-m", module("events"))
     assert done.exit_code == 1
     assert done.stderr.startswith("FAILED events: run configuration of events: 'soon' is not a duration")
 
 
-def test_the_log_is_shown_when_asked_for(module) -> None:
+def test_the_log_of_a_command_is_shown_only_when_requested(module) -> None:
     name = module("events")
     assert "RUN_SUCCESS" not in run("cleanup", "-m", name).stderr
     assert "nothing to do" in run("cleanup", "-v", "-m", name).output
@@ -262,34 +262,34 @@ print(json.dumps([done.exit_code, done.output, heavy]))
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["compact", "--help"], ["delete-rows", "-h"]])
-def test_help_loads_neither_dagster_nor_spark(arguments) -> None:
+def test_the_help_command_loads_neither_dagster_nor_spark(arguments) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True)
     exit_code, output, heavy = json.loads(done.stdout)
     assert (exit_code, heavy) == (0, [])
     assert output.startswith("Usage: ")
 
 
-def test_the_demonstration_is_a_command_like_the_others() -> None:
+def test_the_demonstration_is_a_command_with_its_own_help() -> None:
     assert "demo" in run("--help").output
     done = run("demo", "--help")
     assert done.exit_code == 0
     assert "Usage: lance-pipelines demo" in done.output
 
 
-def test_the_module_is_the_command() -> None:
+def test_the_module_lance_pipelines_runs_as_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lance_pipelines", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("lance-pipelines, version ")
 
 
-def test_without_a_home_the_instance_ends_with_the_run(monkeypatch) -> None:
+def test_a_command_without_dagster_home_uses_an_ephemeral_instance(monkeypatch) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     with command_runs._instance() as instance:
         assert instance.is_ephemeral
 
 
-def test_module_of_the_working_directory_is_found(monkeypatch, tmp_path) -> None:
+def test_a_module_of_the_working_directory_is_found(monkeypatch, tmp_path) -> None:
     (tmp_path / "declared_here.py").write_text("import dagster as dg\n\ndefinitions = dg.Definitions()\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])

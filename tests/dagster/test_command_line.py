@@ -25,7 +25,7 @@ def check_with_the_reference(uri: Path, version: int, num_rows: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_runs_without_any_instance_make_two_versions(command_line, run_config, ten_rows) -> None:
+def test_two_runs_without_an_instance_make_two_versions(command_line, run_config, ten_rows) -> None:
     """A fresh machine: no DAGSTER_HOME, no settings; the warehouse lies below the working directory."""
     dagster = command_line()
     uri = dagster.directory / "warehouse" / "installed_files.lance"
@@ -45,7 +45,7 @@ def test_two_runs_without_any_instance_make_two_versions(command_line, run_confi
 
 
 @pytest.mark.slow
-def test_two_first_runs_at_once_are_both_kept(command_line, run_config, ten_rows, tmp_path) -> None:
+def test_two_simultaneous_first_runs_keep_the_rows_of_both(command_line, run_config, ten_rows, tmp_path) -> None:
     """Both find no dataset and write; one creates it, the other goes on top."""
     dagster = command_line(tmp_path / "home")
     uri = tmp_path / "lake" / "events.lance"
@@ -63,7 +63,9 @@ def test_two_first_runs_at_once_are_both_kept(command_line, run_config, ten_rows
 @pytest.mark.parametrize(
     "mode", [pytest.param("append", marks=pytest.mark.slow), pytest.param("overwrite", marks=pytest.mark.soak)]
 )
-def test_four_runs_at_once_without_an_instance_to_share(command_line, run_config, ten_rows, tmp_path, mode) -> None:
+def test_four_simultaneous_runs_without_a_shared_instance_keep_every_row(
+    command_line, run_config, ten_rows, tmp_path, mode
+) -> None:
     """No shared pools: the commit protocol alone keeps them right."""
     dagster = command_line()
     uri = tmp_path / "lake" / "events.lance"
@@ -76,7 +78,7 @@ def test_four_runs_at_once_without_an_instance_to_share(command_line, run_config
 
 
 @pytest.mark.slow
-def test_every_step_may_have_a_process_of_its_own(command_line, run_config, ten_rows) -> None:
+def test_an_ingest_with_the_multiprocess_executor_commits_its_rows(command_line, run_config, ten_rows) -> None:
     dagster = command_line(LANCE_PIPELINES_EXECUTOR="multiprocess")
     done = dagster.ingest(run_config({"source": ten_rows}))
     assert done.returncode == 0, done.stderr
@@ -85,7 +87,7 @@ def test_every_step_may_have_a_process_of_its_own(command_line, run_config, ten_
 
 
 @pytest.mark.soak
-def test_without_any_configuration_the_environments_files_are_ingested(command_line) -> None:
+def test_an_ingest_without_configuration_reads_the_installed_files(command_line) -> None:
     dagster = command_line()
     uri = dagster.directory / "warehouse" / "installed_files.lance"
     for version in (1, 2):
@@ -147,7 +149,7 @@ WRONG_CONFIGURATIONS = {
 
 @pytest.mark.parametrize("wrong", WRONG_CONFIGURATIONS)
 @pytest.mark.sampled(1)
-def test_wrong_run_configuration_is_one_line_that_names_the_field(command_line, tmp_path, wrong) -> None:
+def test_a_wrong_run_configuration_prints_one_line_that_names_the_field(command_line, tmp_path, wrong) -> None:
     job, text, expected = WRONG_CONFIGURATIONS[wrong]
     config = tmp_path / "run.yaml"
     config.write_text(text)
@@ -161,7 +163,7 @@ def test_wrong_run_configuration_is_one_line_that_names_the_field(command_line, 
     assert len(line) < 300
 
 
-def test_typed_failure_logs_its_stack_once_for_debugging(command_line, tmp_path) -> None:
+def test_a_typed_failure_logs_its_stack_once(command_line, tmp_path) -> None:
     config = tmp_path / "run.yaml"
     config.write_text("ops: {plan_rewrites: {config: {threshold: 7}}}")
     process = command_line().start(

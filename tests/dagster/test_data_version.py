@@ -33,7 +33,7 @@ def test_an_unknown_operation_counts_as_a_change() -> None:
     assert changes_rows(LanceOperation.Other("teleport"))
 
 
-def test_operations_are_named_as_the_format_names_them(uri) -> None:
+def test_operations_have_the_names_of_the_format(uri) -> None:
     reference = lance.dataset(uri)
     reference.delete("id = 1")
     reference.optimize.compact_files()
@@ -62,12 +62,12 @@ def test_metadata_of_the_schema_or_of_a_field_changes_no_row(uri) -> None:
     assert data_version_at(uri, None) == before
 
 
-def test_a_restored_version_is_new_data(uri) -> None:
+def test_a_restored_version_changes_the_data_version(uri) -> None:
     lance.dataset(uri, version=1).restore()
     assert data_version_at(uri, None) == f"4-{short_uuid(uri, 4)}"
 
 
-def test_a_version_that_changed_rows_names_itself(uri) -> None:
+def test_a_version_that_changed_rows_is_its_own_data_version(uri) -> None:
     assert data_version_at(uri, 2) == f"2-{short_uuid(uri, 2)}"
 
 
@@ -84,12 +84,12 @@ def test_maintenance_keeps_the_data_version(uri) -> None:
     assert data_version_at(uri, lance.dataset(uri).version) == before == f"3-{short_uuid(uri, 3)}"
 
 
-def test_a_deletion_changes_it(uri) -> None:
+def test_a_deletion_changes_the_data_version(uri) -> None:
     lance.dataset(uri).delete("id = 1")
     assert data_version_at(uri, 4) == f"4-{short_uuid(uri, 4)}"
 
 
-def test_where_the_history_ends_the_oldest_version_stands_for_it(uri) -> None:
+def test_the_data_version_without_history_is_the_oldest_version_left(uri) -> None:
     lance.dataset(uri).update_config({"owner": "me"})
     for manifest in sorted(Path(uri, "_versions").glob("*.manifest"), reverse=True)[:3]:
         manifest.unlink()

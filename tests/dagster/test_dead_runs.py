@@ -69,7 +69,7 @@ def test_a_run_whose_process_was_killed_fails_and_gives_its_slot_back(instance, 
     assert fail_dead_runs(instance) == []
 
 
-def test_run_that_begins_reports_the_dead_ones(instance, dead_process) -> None:
+def test_a_run_that_begins_marks_dead_runs_as_failed(instance, dead_process) -> None:
     """Even if it finds nothing to do, and never comes to a pool."""
 
     @dg.op
@@ -85,7 +85,7 @@ def test_run_that_begins_reports_the_dead_ones(instance, dead_process) -> None:
     assert status(instance, run_id) is dg.DagsterRunStatus.FAILURE
 
 
-def test_a_live_run_is_left_alone(instance) -> None:
+def test_a_run_whose_process_lives_is_not_marked_as_failed(instance) -> None:
     run_id = start_run(instance)
     note_run_process(instance, run_id)
     assert instance.get_run_by_id(run_id).tags[PROCESS_TAG].startswith(f"{os.getpid()}@")
@@ -99,13 +99,13 @@ def test_a_process_id_that_was_given_to_another_process_does_not_keep_a_run_aliv
     assert fail_dead_runs(instance) == [run_id]
 
 
-def test_runs_of_other_machines_and_of_nobody_are_not_judged(instance, dead_process) -> None:
+def test_runs_of_other_or_unknown_machines_are_not_marked_as_failed(instance, dead_process) -> None:
     start_run(instance, **{MACHINE_TAG: "elsewhere", PROCESS_TAG: dead_process})
     start_run(instance)
     assert fail_dead_runs(instance) == []
 
 
-def test_finished_runs_are_not_judged(instance, dead_process) -> None:
+def test_finished_runs_are_not_marked_as_failed(instance, dead_process) -> None:
     tags = {MACHINE_TAG: machine(), PROCESS_TAG: dead_process}
     instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS, tags=tags)
     assert fail_dead_runs(instance) == []
@@ -138,7 +138,7 @@ def test_a_run_that_dies_while_another_waits_for_its_slot_is_found(instance, dea
     assert not watchers()
 
 
-def test_the_watch_ends_with_its_run(instance, monkeypatch) -> None:
+def test_the_watch_for_dead_runs_ends_with_its_run(instance, monkeypatch) -> None:
     monkeypatch.setattr(dead_runs, "_WATCH_SECONDS", 0.01)
     finished = instance.create_run_for_job(job, status=dg.DagsterRunStatus.SUCCESS)
     watch_for_dead_runs(instance, finished.run_id)

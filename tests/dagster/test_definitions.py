@@ -24,14 +24,14 @@ def declaration(name: str) -> DatasetDeclaration:
     )
 
 
-def test_the_projects_own_definitions_load() -> None:
+def test_the_definitions_of_the_project_load() -> None:
     from lance_pipelines.definitions import defs
 
     dg.Definitions.validate_loadable(defs)
     assert defs.resolve_job_def("ingest").asset_layer.executable_asset_keys == {dg.AssetKey("installed_files")}
 
 
-def test_loading_starts_no_jvm_and_reads_no_dataset() -> None:
+def test_loading_the_definitions_starts_no_jvm_and_reads_no_dataset() -> None:
     """Definitions are loaded on every start of the UI: that must be quick and need nothing."""
     code = (
         "import lance_pipelines.definitions, subprocess\n"
@@ -41,7 +41,7 @@ def test_loading_starts_no_jvm_and_reads_no_dataset() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True, env={"PATH": "/nowhere"})
 
 
-def test_an_asset_says_what_it_is() -> None:
+def test_an_asset_shows_its_kinds_and_its_uri() -> None:
     defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/lake"))
     spec = defs.resolve_assets_def("trips").get_asset_spec()
     assert spec.kinds == {"lance", "spark"}
@@ -61,7 +61,7 @@ def test_each_dataset_has_a_job_and_a_pool() -> None:
         assert pools == {"write_fragments": None, "commit_fragments": f"lance__{asset}"}
 
 
-def test_names_and_what_they_stand_for_do_not_depend_on_the_order_of_declarations() -> None:
+def test_names_do_not_depend_on_the_order_of_declarations() -> None:
     def names(*datasets: str) -> dict[str, object]:
         declarations = list(map(declaration, datasets))
         repository = build_definitions(
@@ -92,7 +92,7 @@ def sensors_of(defs: dg.Definitions) -> dict[str, dg.SensorDefinition]:
     return {sensor.name: sensor for sensor in defs.get_repository_def().sensor_defs}
 
 
-def test_each_kind_of_sensor_is_there_once_for_all_datasets() -> None:
+def test_each_kind_of_sensor_exists_once_for_all_datasets() -> None:
     declarations = [declaration("trips"), declaration("zones")]
     sensors = sensors_of(build_definitions(declarations=declarations, settings=Settings(warehouse="/lake")))
     targets = {name: {target.job_name for target in sensor.targets} for name, sensor in sensors.items()}
@@ -105,7 +105,7 @@ def test_each_kind_of_sensor_is_there_once_for_all_datasets() -> None:
     }
 
 
-def test_what_rewrites_or_deletes_is_switched_off_unless_asked_for() -> None:
+def test_maintenance_sensors_are_switched_off_unless_requested() -> None:
     def running(**arguments: object) -> set[str]:
         defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l"), **arguments)
         return {
@@ -132,7 +132,7 @@ def test_a_project_without_datasets_loads() -> None:
     assert set(sensors_of(defs)) == {"version_sensor", "automation_sensor"}
 
 
-def test_an_automation_sensor_of_the_user_replaces_the_projects_own() -> None:
+def test_an_automation_sensor_of_the_user_replaces_the_default_one() -> None:
     """Two of them would both claim every asset."""
     mine = dg.AutomationConditionSensorDefinition("mine", target=dg.AssetSelection.all())
     defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l"), sensors=[mine])
@@ -141,7 +141,7 @@ def test_an_automation_sensor_of_the_user_replaces_the_projects_own() -> None:
     assert "automation_sensor" not in sensors_of(defs)
 
 
-def test_further_sensors_and_schedules_join() -> None:
+def test_additional_sensors_and_schedules_become_part_of_the_definitions() -> None:
     @dg.sensor(job_name="ingest")
     def new_files(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         return dg.SkipReason("none")
@@ -155,7 +155,7 @@ def test_further_sensors_and_schedules_join() -> None:
     assert "hourly" in {schedule.name for schedule in defs.get_repository_def().schedule_defs}
 
 
-def test_a_name_is_declared_once() -> None:
+def test_a_dataset_name_declared_twice_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"duplicate dataset names: \['trips'\]"):
         build_definitions(declarations=[declaration("trips"), declaration("trips")])
 
@@ -188,7 +188,7 @@ def test_a_name_is_declared_once() -> None:
         (["__ASSET_JOB"], "invalid dataset name '__ASSET_JOB'"),
     ],
 )
-def test_a_name_that_something_else_bears_is_refused_with_the_dataset(names, expected) -> None:
+def test_a_dataset_name_used_by_another_definition_is_refused(names, expected) -> None:
     def load() -> dg.Definitions:
         return build_definitions(declarations=list(map(declaration, names)), settings=Settings(warehouse="/lake"))
 
@@ -199,13 +199,13 @@ def test_a_name_that_something_else_bears_is_refused_with_the_dataset(names, exp
             load()
 
 
-def test_one_process_per_run_unless_the_settings_say_otherwise() -> None:
+def test_a_run_uses_the_executor_of_the_settings() -> None:
     for kind, name in ((ExecutorKind.IN_PROCESS, "in_process"), (ExecutorKind.MULTIPROCESS, "multiprocess")):
         defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l", executor=kind))
         assert defs.resolve_job_def("ingest").executor_def.name == name
 
 
-def test_further_assets_and_resources_join() -> None:
+def test_additional_assets_and_resources_become_part_of_the_definitions() -> None:
     @dg.asset(deps=["trips"])
     def report() -> None:
         """Reads the trips."""
@@ -217,7 +217,7 @@ def test_further_assets_and_resources_join() -> None:
     assert set(defs.resources) == {"spark", "more"}
 
 
-def test_the_instance_configuration_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_instance_configuration_is_accepted_by_dagster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
     settings = yaml.safe_load((REPOSITORY / "dagster.yaml").read_text())
     with dg.instance_for_test(overrides=settings, temp_dir=str(tmp_path)) as instance:
@@ -227,7 +227,7 @@ def test_the_instance_configuration_is_accepted(tmp_path: Path, monkeypatch: pyt
         assert not instance.telemetry_enabled
 
 
-def test_the_location_has_one_name_in_every_file() -> None:
+def test_the_code_location_has_the_same_name_in_every_file() -> None:
     """That of the module, which is also what ``-m`` calls it: the state of sensors and schedules belongs to a name."""
     (entry,) = yaml.safe_load((REPOSITORY / "workspace.yaml").read_text())["load_from"]
     assert entry["python_module"] == {"module_name": MODULE, "location_name": MODULE}

@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 @pytest.mark.spark
 @pytest.mark.soak
 @pytest.mark.parametrize("ingests", [10, 20])
-def test_the_story_holds(tmp_path, ingests) -> None:
+def test_the_demonstration_passes_its_checks(tmp_path, ingests) -> None:
     """Many small ingests, five deletes, then only the sensors act; afterwards everything is as it must be."""
     place = tmp_path / "demo"
     environment = {name: text for name, text in os.environ.items() if not name.startswith(("DAGSTER_", "LANCE_"))}
@@ -93,7 +93,9 @@ _SHAPE = Snapshot(
     ],
     ids=["held", "broken", "no server"],
 )
-def test_the_exit_code_says_whether_the_story_held(monkeypatch, tmp_path, ending, exit_code, last_line) -> None:
+def test_the_exit_code_of_the_demonstration_tells_whether_its_checks_passed(
+    monkeypatch, tmp_path, ending, exit_code, last_line
+) -> None:
     class Told:
         def __init__(self, *arguments: object, **options: object) -> None:
             pass
@@ -110,7 +112,7 @@ def test_the_exit_code_says_whether_the_story_held(monkeypatch, tmp_path, ending
     assert last_line in done.output
 
 
-def test_demo_that_is_told_to_stay_waits_for_an_interrupt(monkeypatch, tmp_path) -> None:
+def test_a_demonstration_that_is_told_to_stay_waits_for_an_interrupt(monkeypatch, tmp_path) -> None:
     class Told:
         def __init__(self, *arguments: object, **options: object) -> None:
             pass
@@ -133,14 +135,14 @@ def test_demo_that_is_told_to_stay_waits_for_an_interrupt(monkeypatch, tmp_path)
     assert "The web interface is at http://127.0.0.1:1" in done.output
 
 
-def test_help_shows_the_defaults() -> None:
+def test_the_help_of_the_demonstration_shows_the_defaults() -> None:
     done = CliRunner().invoke(command.demo, ["--help"], terminal_width=200)
     for option, default in (("--ingests", "20"), ("--rows", "500")):
         [line] = [line for line in done.output.splitlines() if line.strip().startswith(option)]
         assert f"default: {default};" in line
 
 
-def test_comparison_names_its_columns_and_tells_both_sides() -> None:
+def test_the_comparison_of_the_demonstration_names_its_columns_and_both_sides() -> None:
     output = StringIO()
     after = replace(_SHAPE, fragments=1, rows=1234567, num_bytes=4000)
     print_comparison(Console(file=output, width=100), _SHAPE, after)
@@ -156,7 +158,7 @@ def test_comparison_names_its_columns_and_tells_both_sides() -> None:
     assert ["bytes", "5.0 kB", "4.0 kB"] in cells
 
 
-def test_a_directory_with_files_is_refused(tmp_path) -> None:
+def test_a_demonstration_in_a_directory_with_files_is_refused(tmp_path) -> None:
     (tmp_path / "mine.txt").write_text("keep")
     done = CliRunner().invoke(command.demo, ["--directory", str(tmp_path)])
     assert done.exit_code == 2
@@ -164,7 +166,7 @@ def test_a_directory_with_files_is_refused(tmp_path) -> None:
     assert (tmp_path / "mine.txt").read_text() == "keep"
 
 
-def test_the_second_opinion_reads_every_version(tmp_path) -> None:
+def test_the_check_with_pylance_reads_every_version(tmp_path) -> None:
     import pyarrow as pa
 
     import lance_core

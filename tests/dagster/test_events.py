@@ -36,14 +36,14 @@ def shown(event: dg.AssetObservation | dg.AssetMaterialization) -> dict[str, obj
     return {key: value.value for key, value in event.metadata.items() if key != "dagster/column_schema"}
 
 
-def test_maintenance_is_an_observation_with_the_data_version_that_was_there(uri) -> None:
+def test_maintenance_is_an_observation_with_the_previous_data_version(uri) -> None:
     event = dataset_observation(**arguments(uri, "compact", 6))
     assert isinstance(event, dg.AssetObservation)
     assert event.asset_key == dg.AssetKey("events")
     assert event.tags == {"dagster/data_version": data_version_at(uri, 4), "lance/op": "compact"}
 
 
-def test_a_data_version_may_be_given_when_the_history_is_gone(uri) -> None:
+def test_an_event_takes_a_given_data_version_when_the_history_is_gone(uri) -> None:
     event = dataset_observation(**arguments(uri, "cleanup", 6), data_version="4-aabbccdd")
     assert event.tags["dagster/data_version"] == "4-aabbccdd"
 
@@ -80,12 +80,12 @@ def test_an_event_shows_the_figures_of_its_version(uri) -> None:
     assert {"lance/bytes_total", "lance/manifest_bytes", "lance/deletion_ratio"} <= plotted
 
 
-def test_the_policy_says_what_small_is(uri) -> None:
+def test_an_event_counts_small_fragments_by_the_policy(uri) -> None:
     policy = MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=2))
     assert shown(dataset_observation(**arguments(uri, "compact", 4), policy=policy))["lance/small_fragments"] == 0
 
 
-def test_what_the_work_did_is_put_beside_the_figures(uri) -> None:
+def test_an_event_shows_the_report_of_the_work_beside_its_figures(uri) -> None:
     report = {"bytes_reclaimed": 12, "seconds": 0.5, "mode": "fast", "spark/tasks": 3, "fragments": 99}
     event = dataset_observation(**arguments(uri, "compact", 6, **report))
     assert {key: event.metadata[key] for key in ("lance/bytes_reclaimed", "lance/seconds", "lance/mode")} == {
@@ -111,7 +111,7 @@ def test_a_version_that_is_gone_does_not_fail_the_event(uri) -> None:
 
 
 @pytest.mark.parametrize("make", [dataset_materialization, dataset_observation])
-def test_commits_that_were_found_name_their_writer(uri, make) -> None:
+def test_events_of_external_commits_name_their_writer(uri, make) -> None:
     event = make(**arguments(uri, "append", 3), data_version="3-11223344", writer=EXTERNAL_WRITER)
     assert event.tags == {
         "dagster/data_version": "3-11223344",
@@ -120,7 +120,7 @@ def test_commits_that_were_found_name_their_writer(uri, make) -> None:
     }
 
 
-def test_dagster_takes_the_events(uri, instance) -> None:
+def test_dagster_records_the_events(uri, instance) -> None:
     for event in (
         dataset_materialization(**arguments(uri, "ingest", 3)),
         dataset_materialization(

@@ -24,11 +24,11 @@ from lance_pipelines.ops.failures import as_failure, reported_as_failure
         (InternalError("bug"), False),
     ],
 )
-def test_only_what_may_pass_is_retried(error, is_retried) -> None:
+def test_only_transient_errors_are_retried(error, is_retried) -> None:
     assert as_failure(error, "events").allow_retries is is_retried
 
 
-def test_the_headline_names_dataset_cause_and_type() -> None:
+def test_the_headline_of_a_failure_names_dataset_cause_and_type() -> None:
     error = SchemaMismatchError("column 'a': expected int64, found string", column="a", expected="int64")
     error.add_note("the files of this write could not be removed")
     failure = as_failure(error, "events")
@@ -51,7 +51,7 @@ def test_other_exceptions_pass_unchanged() -> None:
         raise RuntimeError("bug")
 
 
-def test_a_typed_error_loses_its_chain() -> None:
+def test_a_failure_of_a_typed_error_has_no_exception_chain() -> None:
     error = StorageError("Spark's JVM has ended")
     error.__cause__ = RuntimeError("300 lines of Java")
     with pytest.raises(dg.Failure) as caught, reported_as_failure("events"):

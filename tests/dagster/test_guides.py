@@ -24,7 +24,7 @@ def examples(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", examples("yaml"))
-def test_run_configurations_are_accepted(text) -> None:
+def test_run_configurations_of_the_guide_are_accepted(text) -> None:
     document = yaml.safe_load(text)
     job = build_definitions(settings=SETTINGS).resolve_job_def("ingest")
     ResolvedRunConfig.build(job, document)
@@ -34,7 +34,7 @@ def test_run_configurations_are_accepted(text) -> None:
     assert changed.source.paths
 
 
-def test_the_declaration_loads() -> None:
+def test_the_declaration_of_the_guide_loads() -> None:
     (text,) = examples("python")
     namespace: dict[str, object] = {}
     exec(compile(text, "guide", "exec"), namespace)
@@ -43,7 +43,7 @@ def test_the_declaration_loads() -> None:
     assert defs.resolve_job_def("ingest").asset_layer.executable_asset_keys == {dg.AssetKey("trips")}
 
 
-def test_every_setting_is_listed() -> None:
+def test_every_setting_is_listed_in_the_guide() -> None:
     from lance_pipelines import settings
 
     for name in (settings.WAREHOUSE_VARIABLE, settings.EXECUTOR_VARIABLE):

@@ -23,7 +23,7 @@ def applied(**config) -> DatasetDeclaration:
     return apply_config(TRIPS, IngestConfig(**config))
 
 
-def test_nothing_given_changes_nothing() -> None:
+def test_an_empty_run_configuration_keeps_the_declaration() -> None:
     assert applied() == TRIPS
 
 
@@ -56,13 +56,13 @@ def test_a_file_uri_as_spark_prints_it_is_kept() -> None:
     assert applied(uri="file:/lake/out.lance").uri == "file:/lake/out.lance"
 
 
-def test_of_the_same_format_only_what_is_given_changes() -> None:
+def test_a_source_of_the_same_format_changes_only_the_given_values() -> None:
     assert applied(source={"paths": ["/new.csv"]}).source == SourceSpec(
         format=SourceFormat.CSV, paths=("/new.csv",), options={"header": "true"}, sql="FROM source"
     )
 
 
-def test_another_format_starts_from_nothing() -> None:
+def test_a_source_of_another_format_keeps_no_declared_value() -> None:
     source = applied(source={"format": "parquet", "paths": ["/in"]}).source
     assert source == SourceSpec(format=SourceFormat.PARQUET, paths=("/in",))
 
@@ -81,7 +81,7 @@ def test_another_format_starts_from_nothing() -> None:
         ({"data_storage_version": "2.3"}, r"trips: writing data files of version 2\.3 is not supported"),
     ],
 )
-def test_what_makes_no_sense_is_named(config, message) -> None:
+def test_an_invalid_run_configuration_names_the_wrong_value(config, message) -> None:
     with pytest.raises(InvalidInputError, match=message):
         applied(**config)
 
@@ -93,7 +93,7 @@ def resolve(config: dict[str, object]) -> dict[str, object]:
     return resolved.ops["trips.write_fragments"].config
 
 
-def test_the_jobs_configuration_is_flat() -> None:
+def test_the_run_configuration_of_an_ingest_is_flat() -> None:
     source = {"format": "json", "paths": ["/a", "/b"], "options": {"mode": "FAILFAST"}, "schema": "id BIGINT"}
     given = {"source": source, "uri": "/x.lance", "mode": "create", "max_rows_per_file": 5, "vector_columns": {"v": 8}}
     assert resolve(given) == {

@@ -35,7 +35,7 @@ def failure(result: dg.ExecuteInProcessResult) -> dg.StepFailureData:
     return event.step_failure_data
 
 
-def test_a_run_makes_one_version_and_one_materialization(project, instance) -> None:
+def test_an_ingest_run_makes_one_version_and_one_materialization(project, instance) -> None:
     result = project.run(instance)
     assert result.success
     dataset = lance_core.dataset(project.uri)
@@ -78,14 +78,14 @@ def test_the_transaction_names_the_run(project, instance) -> None:
     assert properties["dagster.step_key"] == "events.write_fragments"
 
 
-def test_the_run_ends_with_one_line_for_people(project, instance, capsys) -> None:
+def test_an_ingest_run_ends_with_a_summary_line(project, instance, capsys) -> None:
     project.run(instance)
     assert capsys.readouterr().out == (
         f"events: {project.uri} version 1: 3 rows in 1 fragment; this run wrote 3 rows in 1 fragment\n"
     )
 
 
-def test_the_run_configuration_points_the_job_elsewhere(project, instance, tmp_path) -> None:
+def test_the_run_configuration_of_an_ingest_replaces_source_and_target(project, instance, tmp_path) -> None:
     other = str(tmp_path / "other.lance")
     result = project.run(instance, {"uri": other, "mode": "create", "source": {"format": "parquet", "paths": ["/in"]}})
     assert result.success
@@ -136,7 +136,7 @@ def test_the_commit_step_alone_can_be_run_again(project) -> None:
         (StorageError("no space left on device", path="/lake"), "[StorageError]"),
     ],
 )
-def test_a_failed_write_shows_one_typed_message(project, instance, monkeypatch, error, headline) -> None:
+def test_a_failed_ingest_write_shows_one_typed_message(project, instance, monkeypatch, error, headline) -> None:
     def fail(*args, **kwargs):
         raise error from RuntimeError("a\nvery\nlong\ntrace")
 
@@ -164,7 +164,7 @@ def test_a_failed_verification_stops_the_commit_and_removes_the_files(project, i
     assert not result.get_asset_materialization_events()
 
 
-def test_an_unknown_outcome_is_not_retried(project, instance, monkeypatch) -> None:
+def test_a_commit_with_an_unknown_outcome_is_not_retried(project, instance, monkeypatch) -> None:
     calls = []
 
     def fail(staged, discard):
@@ -178,7 +178,7 @@ def test_an_unknown_outcome_is_not_retried(project, instance, monkeypatch) -> No
     assert list(Path(project.uri, "data").iterdir())
 
 
-def test_what_may_pass_is_retried_a_few_times(project, instance, monkeypatch) -> None:
+def test_a_transient_commit_failure_is_retried_a_few_times(project, instance, monkeypatch) -> None:
     calls = []
 
     def fail(staged, discard):

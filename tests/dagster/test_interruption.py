@@ -31,7 +31,7 @@ class JobCancelledError(Exception):
     """What a cancelled job raises in the thread that waits for it."""
 
 
-def test_the_result_and_the_exception_of_the_work_come_through() -> None:
+def test_interruptible_work_returns_its_result_or_raises_its_exception() -> None:
     session = Session()
     assert run_interruptibly(session, lambda: 42) == 42
     with pytest.raises(ZeroDivisionError):
@@ -40,7 +40,7 @@ def test_the_result_and_the_exception_of_the_work_come_through() -> None:
     assert not session.interrupted.is_set()
 
 
-def test_an_interrupt_cancels_the_jobs_and_waits_for_the_clean_up() -> None:
+def test_an_interrupt_cancels_spark_jobs_and_waits_for_their_cleanup() -> None:
     session = Session()
     cleaned_up = []
 

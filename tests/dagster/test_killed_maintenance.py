@@ -77,7 +77,7 @@ def lake(command_line, tmp_path) -> Lake:
 
 
 @pytest.mark.slow
-def test_a_compaction_killed_while_it_writes_and_one_killed_while_it_commits(lake) -> None:
+def test_compactions_killed_while_writing_or_committing_lose_no_rows(lake) -> None:
     uri, options = lake.uri, {"target_rows_per_fragment": 30}
     before = len(list(uri.glob("data/*.lance")))
     kill_when(lake.start("compact", **options), lambda: len(list(uri.glob("data/*.lance"))) > before)
@@ -97,7 +97,7 @@ def test_a_compaction_killed_while_it_writes_and_one_killed_while_it_commits(lak
 
 
 @pytest.mark.slow
-def test_a_cleanup_killed_on_its_way_is_finished_by_the_next(lake) -> None:
+def test_a_killed_cleanup_is_finished_by_the_next_one(lake) -> None:
     lake.finish("compact", target_rows_per_fragment=30)
     terms = {"retain_versions": 1, "older_than": "0", "min_age": "0"}
     before = len(list(lake.uri.rglob("*")))
@@ -110,7 +110,7 @@ def test_a_cleanup_killed_on_its_way_is_finished_by_the_next(lake) -> None:
 
 
 @pytest.mark.slow
-def test_a_delete_killed_while_it_commits(lake) -> None:
+def test_a_delete_killed_while_it_commits_can_be_repeated(lake) -> None:
     before = len(list(lake.uri.glob("_transactions/*.txn")))
     process = lake.start("delete_rows", predicate="id < 15")
     kill_when(process, lambda: len(list(lake.uri.glob("_transactions/*.txn"))) > before)
@@ -122,7 +122,7 @@ def test_a_delete_killed_while_it_commits(lake) -> None:
 
 
 @pytest.mark.soak
-def test_compactions_killed_at_random_moments(lake) -> None:
+def test_compactions_killed_at_random_moments_lose_no_rows(lake) -> None:
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     moments = random.Random(seed)

@@ -44,7 +44,7 @@ def assert_dead_runs_are_marked(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_killed_while_it_writes_and_one_killed_while_it_commits(
+def test_an_ingest_works_after_runs_killed_while_writing_and_committing(
     command_line, run_config, ten_rows, tmp_path
 ) -> None:
     home, uri = tmp_path / "home", tmp_path / "lake" / "events.lance"
@@ -65,7 +65,9 @@ def test_a_run_killed_while_it_writes_and_one_killed_while_it_commits(
 
 
 @pytest.mark.soak
-def test_runs_killed_at_ten_random_moments(command_line, run_config, ten_rows, tmp_path) -> None:
+def test_ingest_runs_killed_at_random_moments_leave_whole_versions(
+    command_line, run_config, ten_rows, tmp_path
+) -> None:
     seed = random.SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     moments = random.Random(seed)
@@ -94,9 +96,7 @@ def test_runs_killed_at_ten_random_moments(command_line, run_config, ten_rows, t
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_for_the_slot_of_a_run_killed_meanwhile_goes_on(
-    command_line, run_config, ten_rows, tmp_path
-) -> None:
+def test_a_run_that_waits_for_the_slot_of_a_killed_run_goes_on(command_line, run_config, ten_rows, tmp_path) -> None:
     home, uri = tmp_path / "home", tmp_path / "lake" / "events.lance"
     dagster = command_line(home)
     pool = "lance__installed_files"

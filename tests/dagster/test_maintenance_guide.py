@@ -22,19 +22,19 @@ CONFIGS = re.findall(r"```yaml\n# (\w+)\n(.*?)```", GUIDE, re.DOTALL)
 COMMANDS = re.findall(r"^uv run lance-pipelines ([^#\n]*)", GUIDE + (ROOT / "README.md").read_text(), re.MULTILINE)
 
 
-def test_there_are_examples() -> None:
+def test_the_maintenance_guide_has_examples_of_every_job() -> None:
     assert {name for name, _ in CONFIGS} == {"compact", "materialize_deletions", "cleanup", "delete_rows"}
     assert len(COMMANDS) >= 9
 
 
 @pytest.mark.parametrize(("job", "text"), CONFIGS)
-def test_run_configurations_are_accepted(job, text) -> None:
+def test_run_configurations_of_the_maintenance_guide_are_accepted(job, text) -> None:
     definitions = build_definitions(settings=Settings(warehouse="/warehouse"))
     ResolvedRunConfig.build(definitions.resolve_job_def(job), yaml.safe_load(text))
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("demo")])
-def test_commands_are_accepted(command, monkeypatch) -> None:
+def test_commands_of_the_maintenance_guide_are_accepted(command, monkeypatch) -> None:
     seen = []
     monkeypatch.setattr("lance_pipelines.command_runs.run_operation", lambda *args, **kwargs: seen.append(args) or [])
     done = CliRunner().invoke(cli.main, shlex.split(command))
@@ -44,7 +44,7 @@ def test_commands_are_accepted(command, monkeypatch) -> None:
     assert set(values) >= {"dry_run", "uri"}
 
 
-def test_every_field_is_listed() -> None:
+def test_every_configuration_field_is_listed_in_the_maintenance_guide() -> None:
     configs = (
         maintenance_config.CompactConfig,
         maintenance_config.CleanupConfig,

@@ -153,7 +153,7 @@ def check(uri: str, expected: list[int]) -> None:
         lance.dataset(uri, version=ref["version"]).validate()
 
 
-def test_compaction_is_an_observation_with_numbers(lake, capsys) -> None:
+def test_a_compaction_is_an_observation_with_its_figures(lake, capsys) -> None:
     result = lake.run("compact")
     assert result.success
     assert executed(result) == STEPS["compact"]
@@ -186,7 +186,7 @@ def test_compaction_is_an_observation_with_numbers(lake, capsys) -> None:
     assert out.count("\n") == 1
 
 
-def test_the_data_version_is_that_of_the_last_change_of_the_data(lake) -> None:
+def test_maintenance_reports_the_data_version_of_the_last_data_change(lake) -> None:
     changed = lance_core.dataset(lake.uri).read_transaction(5)
     event = observation(lake.run("compact"))
     assert event.tags["dagster/data_version"] == f"5-{changed.uuid[:8]}"
@@ -194,7 +194,7 @@ def test_the_data_version_is_that_of_the_last_change_of_the_data(lake) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_doing_it_again_right_away_does_nothing_and_succeeds(lake, capsys, operation) -> None:
+def test_a_maintenance_job_repeated_right_away_does_nothing_and_succeeds(lake, capsys, operation) -> None:
     assert lake.run(operation).success
     before, version, starts = files(lake.uri), lake.version(), SESSION.starts
     capsys.readouterr()
@@ -208,7 +208,7 @@ def test_doing_it_again_right_away_does_nothing_and_succeeds(lake, capsys, opera
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_run_with_nothing_to_do_reports_a_dead_run_all_the_same(lake, operation) -> None:
+def test_a_run_with_nothing_to_do_marks_dead_runs_as_failed(lake, operation) -> None:
     assert lake.run(operation).success
     gone = {MACHINE_TAG: machine(), PROCESS_TAG: f"{2**31 - 1}@1"}
     dead = lake.instance.create_run_for_job(lake.job("compact"), status=dg.DagsterRunStatus.STARTED, tags=gone)
@@ -247,7 +247,7 @@ def test_materializing_deletions_rewrites_only_fragments_with_deletions(lake) ->
     check(lake.uri, rows())
 
 
-def test_the_declared_threshold_holds_unless_another_is_given(lake) -> None:
+def test_the_declared_deletion_threshold_holds_unless_another_is_given(lake) -> None:
     """One row of ten is not more than a tenth."""
     job = lake.job("materialize_deletions")
     result = job.execute_in_process(instance=lake.instance)
@@ -255,7 +255,7 @@ def test_the_declared_threshold_holds_unless_another_is_given(lake) -> None:
     assert executed(lake.run("materialize_deletions", threshold=0.05)) == STEPS["materialize_deletions"]
 
 
-def test_a_cleanup_is_an_observation_too(lake) -> None:
+def test_a_cleanup_is_an_observation_with_its_figures(lake) -> None:
     lance_core.dataset(lake.uri).tags.create("keep", 2)
     changed = lance_core.dataset(lake.uri).read_transaction(5)
     lake.run("compact")
@@ -272,7 +272,7 @@ def test_a_cleanup_is_an_observation_too(lake) -> None:
     check(lake.uri, rows())
 
 
-def test_the_declared_policy_keeps_young_versions(lake) -> None:
+def test_a_cleanup_by_the_declared_policy_keeps_young_versions(lake) -> None:
     result = lake.job("cleanup").execute_in_process(instance=lake.instance)
     assert executed(result) == ["plan_cleanup"]
     assert lake.version() == 5
@@ -295,12 +295,12 @@ def test_a_delete_is_a_materialization_with_a_new_data_version(lake, capsys) -> 
     )
 
 
-def test_a_delete_needs_a_predicate(lake) -> None:
+def test_a_delete_without_a_predicate_is_refused(lake) -> None:
     with pytest.raises(dg.DagsterInvalidConfigError, match="predicate"):
         lake.job("delete_rows").execute_in_process(instance=lake.instance)
 
 
-def test_rows_that_are_gone_before_the_delete_are_no_change(lake, capsys, monkeypatch) -> None:
+def test_a_delete_of_rows_already_gone_makes_no_version(lake, capsys, monkeypatch) -> None:
     """Two deletes of the same rows at once: one of them does nothing, and says so."""
     real = delete_rows.commit_delete
 
@@ -345,7 +345,7 @@ def test_a_cleanup_that_can_remove_nothing_fails(lake, monkeypatch) -> None:
     assert files(lake.uri) == before
 
 
-def test_a_cleanup_that_can_remove_only_some_files_says_which_are_left(lake, monkeypatch, capsys) -> None:
+def test_a_cleanup_that_cannot_remove_some_files_names_them(lake, monkeypatch, capsys) -> None:
     lake.run("compact")
     fail_deletes(lake, monkeypatch, ".arrow")
     left = sorted(name for name in files(lake.uri) if name.endswith(".arrow"))
@@ -361,7 +361,7 @@ def test_a_cleanup_that_can_remove_only_some_files_says_which_are_left(lake, mon
     assert {ref["version"] for ref in lance_core.dataset(lake.uri).version_refs()} > {lake.version()}
 
 
-def test_manifests_that_cannot_be_removed_are_named_too(lake, monkeypatch) -> None:
+def test_a_cleanup_that_cannot_remove_manifests_names_them(lake, monkeypatch) -> None:
     lake.run("compact")
     lake.run("cleanup")
     for number in (100, 101):
@@ -373,7 +373,7 @@ def test_manifests_that_cannot_be_removed_are_named_too(lake, monkeypatch) -> No
     assert "files could not be removed: _versions/" in headline(lake.run("cleanup"))
 
 
-def test_only_the_group_that_lost_is_rewritten_by_the_commit_step(lake, monkeypatch) -> None:
+def test_the_commit_step_rewrites_only_the_groups_in_conflict(lake, monkeypatch) -> None:
     calls: list[int] = []
 
     def rewrite(session: object, uri: str, tasks: Sequence[str]) -> Rewritten:
@@ -398,7 +398,7 @@ REPORTS = {
 
 
 @pytest.mark.parametrize("operation", ["compact", "delete_rows"])
-def test_a_step_that_failed_after_its_commit_is_repeated_without_doing_it_twice(lake, monkeypatch, operation) -> None:
+def test_a_step_that_failed_after_its_commit_is_repeated_without_a_second_commit(lake, monkeypatch, operation) -> None:
     module, name = REPORTS[operation]
     real, calls = getattr(module, name), []
 
@@ -421,7 +421,7 @@ def test_a_step_that_failed_after_its_commit_is_repeated_without_doing_it_twice(
 
 
 @pytest.mark.parametrize("operation", ["compact", "delete_rows"])
-def test_the_last_step_alone_can_be_run_again(lake, operation) -> None:
+def test_the_last_step_of_a_maintenance_job_can_be_run_again_alone(lake, operation) -> None:
     """As "re-execute from failure" does it: the same message, in another run."""
     first = lake.run(operation)
     version = lake.version()
@@ -438,7 +438,7 @@ def test_the_last_step_alone_can_be_run_again(lake, operation) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_dataset_that_is_not_there_is_one_clear_failure(lake, operation, tmp_path) -> None:
+def test_a_maintenance_job_of_a_missing_dataset_fails_with_one_message(lake, operation, tmp_path) -> None:
     nowhere = str(tmp_path / "nowhere.lance")
     result = lake.run(operation, uri=nowhere)
     assert headline(result) == f"events: there is no dataset at {nowhere} [DatasetNotFoundError]"
@@ -446,7 +446,7 @@ def test_a_dataset_that_is_not_there_is_one_clear_failure(lake, operation, tmp_p
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_broken_manifest_is_one_clear_failure(lake, operation) -> None:
+def test_a_maintenance_job_of_a_broken_manifest_fails_with_one_message(lake, operation) -> None:
     newest = min(Path(lake.uri, "_versions").glob("*.manifest"), key=lambda path: path.name)
     newest.write_bytes(b"not a manifest")
     message = headline(lake.run(operation))
@@ -471,7 +471,7 @@ def test_a_broken_manifest_is_one_clear_failure(lake, operation) -> None:
     ],
 )
 @pytest.mark.sampled(5)
-def test_a_wrong_configuration_names_the_value(lake, operation, config, expected) -> None:
+def test_a_wrong_configuration_of_a_maintenance_job_names_the_value(lake, operation, config, expected) -> None:
     before = files(lake.uri)
     assert expected in headline(lake.run(operation, **config))
     assert files(lake.uri) == before
@@ -489,7 +489,7 @@ def test_a_dry_run_that_is_neither_true_nor_false_is_refused(lake, operation) ->
 
 
 @pytest.mark.parametrize("operation", ["compact", "materialize_deletions"])
-def test_a_limit_that_leaves_nothing_is_named(lake, capsys, operation) -> None:
+def test_a_byte_limit_that_leaves_nothing_to_rewrite_is_named(lake, capsys, operation) -> None:
     result = lake.run(operation, max_source_bytes=1)
     assert executed(result) == STEPS[operation][:1]
     assert ", but none fits max_source_bytes = 1)" in capsys.readouterr().out
@@ -502,7 +502,7 @@ def test_the_launchpad_shows_a_short_duration_as_it_is(lake, monkeypatch) -> Non
     assert lake.job("cleanup").run_config["ops"]["plan_cleanup"]["config"]["older_than"] == "0.25s"
 
 
-def test_every_dataset_has_its_jobs(lake) -> None:
+def test_every_dataset_has_a_job_of_each_maintenance_operation(lake) -> None:
     definitions = lake.definitions("events", "trips")
     dg.Definitions.validate_loadable(definitions)
     declarations = [lake.declaration("events"), lake.declaration("trips")]

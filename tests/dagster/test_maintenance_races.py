@@ -110,7 +110,9 @@ def race(uri: str, instance: dg.DagsterInstance, seconds: float, resources: dict
 @pytest.mark.parametrize(
     "seconds", [3, pytest.param(8, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.soak)]
 )
-def test_no_row_is_lost_and_none_comes_back(tmp_path, instance, monkeypatch, seconds) -> None:
+def test_compaction_beside_a_pylance_writer_neither_loses_nor_restores_rows(
+    tmp_path, instance, monkeypatch, seconds
+) -> None:
     uri = str(tmp_path / "events.lance")
     write_fragments(uri, START_IDS // 10)
 
@@ -124,7 +126,7 @@ def test_no_row_is_lost_and_none_comes_back(tmp_path, instance, monkeypatch, sec
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.filterwarnings("ignore:lance is not fork-safe")
-def test_no_row_is_lost_and_none_comes_back_when_spark_rewrites(tmp_path, instance) -> None:
+def test_compaction_on_spark_beside_a_pylance_writer_neither_loses_nor_restores_rows(tmp_path, instance) -> None:
     uri = str(tmp_path / "events.lance")
     write_fragments(uri, START_IDS // 10)
     session = start_session({"spark.master": "local[2,2]"})

@@ -20,19 +20,19 @@ def definitions() -> dg.Definitions:
     return build_definitions(declarations=DECLARATIONS, settings=Settings(warehouse="/lake"))
 
 
-def test_every_scheduled_operation_of_every_dataset_has_one(definitions) -> None:
+def test_every_scheduled_operation_of_every_dataset_has_a_schedule(definitions) -> None:
     schedules = {schedule.name: schedule for schedule in definitions.get_repository_def().schedule_defs}
     assert {name: schedule.cron_schedule for name, schedule in schedules.items()} == {
         f"{op}_{dataset}_schedule": cron for op, cron in CRON_SCHEDULES.items() for dataset in ("events", "users")
     }
 
 
-def test_they_are_switched_off_until_somebody_switches_them_on(definitions) -> None:
+def test_schedules_are_switched_off_by_default(definitions) -> None:
     for schedule in definitions.get_repository_def().schedule_defs:
         assert schedule.default_status is dg.DefaultScheduleStatus.STOPPED
 
 
-def test_what_they_ask_for_is_accepted_by_their_jobs(definitions, instance) -> None:
+def test_run_requests_of_schedules_are_accepted_by_their_jobs(definitions, instance) -> None:
     for schedule in definitions.get_repository_def().schedule_defs:
         with dg.build_schedule_context(instance=instance) as context:
             (request,) = schedule.evaluate_tick(context).run_requests

@@ -48,7 +48,7 @@ def test_a_run_that_reported_its_commit_leaves_nothing_to_report(project, instan
     assert (second.asset_events, second.skip_reason.skip_message) == ([], "events: version 2: 0 events")
 
 
-def test_rows_that_others_add_between_runs_are_reported(project, instance) -> None:
+def test_rows_that_other_writers_add_between_runs_are_reported(project, instance) -> None:
     """Reported after a later version was: the data version of the asset does not go back."""
     defs = project.definitions()
     assert project.run(instance).success
@@ -65,7 +65,7 @@ def test_rows_that_others_add_between_runs_are_reported(project, instance) -> No
     ("name", "job_name"),
     [("compaction_sensor", "compact"), ("deletion_sensor", "materialize_deletions"), ("cleanup_sensor", "cleanup")],
 )
-def test_what_a_sensor_asks_for_is_accepted_by_its_job(eager, instance, name, job_name) -> None:
+def test_run_requests_of_a_sensor_are_accepted_by_its_job(eager, instance, name, job_name) -> None:
     for _ in range(3):
         lance_core.write_dataset(pa.table({"id": [1, 2]}), eager.uri, mode="append")
     lance.dataset(eager.uri).delete("id = 1")
@@ -77,7 +77,7 @@ def test_what_a_sensor_asks_for_is_accepted_by_its_job(eager, instance, name, jo
     assert job.tags.items() <= request.tags.items()
 
 
-def test_the_jobs_tags_are_what_sensors_look_for(eager, instance) -> None:
+def test_a_sensor_waits_for_a_job_run_that_was_started_by_hand(eager, instance) -> None:
     """A run started by hand, which has only its job's tags, is waited for too."""
     for _ in range(3):
         lance_core.write_dataset(pa.table({"id": [1]}), eager.uri, mode="append")

@@ -28,7 +28,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("text", re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL))
-def test_the_examples_load(text, monkeypatch, tmp_path) -> None:
+def test_the_examples_of_the_sensors_guide_load(text, monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
     exec(compile(text, "guide", "exec"), namespace)
@@ -37,13 +37,13 @@ def test_the_examples_load(text, monkeypatch, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("part", ["compaction", "deletion", "cleanup"])
-def test_every_number_of_a_policy_is_listed_with_its_default(part) -> None:
+def test_every_number_of_a_policy_is_listed_with_its_default_in_the_guide(part) -> None:
     for name, value in dataclasses.asdict(getattr(MaintenancePolicy(), part)).items():
         shown = SHOWN.get(value, str(value))
         assert re.search(rf"\| `{name}` \| {re.escape(shown)} \|", GUIDE), name
 
 
-def test_every_sensor_and_schedule_is_listed() -> None:
+def test_every_sensor_and_schedule_is_listed_in_the_guide() -> None:
     repository = build_definitions(settings=Settings(warehouse="/w")).get_repository_def()
     for sensor in repository.sensor_defs:
         (row,) = re.findall(rf"^\| `{sensor.name}` \|.*$", GUIDE, re.MULTILINE)

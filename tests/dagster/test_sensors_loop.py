@@ -125,7 +125,7 @@ def validate(uri: str, expected: list[int]) -> None:
         lance.dataset(uri, version=version["version"]).validate()
 
 
-def test_a_worn_table_comes_to_rest(daemon, project) -> None:
+def test_sensors_maintain_a_fragmented_table_until_nothing_is_due(daemon, project) -> None:
     uri = project.uri
     write_fragments(uri, 8)
     lance.dataset(uri).tags.create("gold", 3)
@@ -182,7 +182,7 @@ def test_each_change_of_data_runs_downstream_once_and_maintenance_never(daemon, 
     assert daemon.downstream_runs == 5
 
 
-def test_a_cleanup_between_two_looks_is_no_news(daemon, project) -> None:
+def test_a_compaction_and_cleanup_between_two_ticks_trigger_no_downstream_run(daemon, project) -> None:
     """Nobody watched while compaction and cleanup ran: what is left tells that no row changed."""
     uri = project.uri
     write_fragments(uri, 8)
@@ -207,7 +207,7 @@ def maintain(daemon: Daemon) -> None:
     daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
 
 
-def test_reported_maintenance_whose_history_is_gone_is_no_news(daemon, project) -> None:
+def test_reported_maintenance_without_history_triggers_no_downstream_run(daemon, project) -> None:
     uri = project.uri
     write_fragments(uri, 8)
     before = data_version_at(uri, None)
@@ -237,7 +237,7 @@ def test_an_observation_keeps_the_data_version_when_the_history_is_gone(daemon, 
     assert data_version_observed(daemon) == before
 
 
-def test_new_rows_are_news_though_only_maintenance_tells_of_them(daemon, project) -> None:
+def test_new_rows_seen_only_through_maintenance_trigger_a_downstream_run(daemon, project) -> None:
     uri = project.uri
     write_fragments(uri, 8)
     daemon.watch()

@@ -116,12 +116,12 @@ def watched(instance: dg.DagsterInstance, tmp_path: Path) -> Watched:
     return Watched(instance, tmp_path)
 
 
-def test_a_dataset_that_does_not_exist_yet(watched) -> None:
+def test_a_dataset_that_does_not_exist_yet_is_skipped(watched) -> None:
     for op in KINDS:
         watched.skip("events: there is no dataset yet", op)
 
 
-def test_a_compaction_is_asked_for_once_enough_small_fragments_are_there(watched) -> None:
+def test_a_compaction_is_requested_once_there_are_enough_small_fragments(watched) -> None:
     watched.fill(3)
     watched.skip("events: 3 small fragments < 4")
     watched.skip("events: version 3 unchanged: 3 small fragments < 4")
@@ -140,7 +140,7 @@ def test_a_compaction_is_asked_for_once_enough_small_fragments_are_there(watched
     }
 
 
-def test_no_run_is_asked_for_twice(watched) -> None:
+def test_no_maintenance_run_is_requested_twice(watched) -> None:
     watched.fill(4)
     assert len(watched.tick()) == 1
     for _ in range(3):
@@ -181,7 +181,7 @@ def answer(watched: Watched, request: dg.RunRequest, status: dg.DagsterRunStatus
 
 @pytest.mark.parametrize("status", OUTCOMES)
 @pytest.mark.parametrize("op", ["compact", "cleanup"])
-def test_what_a_run_did_not_do_is_asked_for_again_after_a_pause(watched, clock, op, status) -> None:
+def test_maintenance_left_undone_by_a_run_is_requested_again_after_a_pause(watched, clock, op, status) -> None:
     """Ten minutes, twenty, forty: not at every tick, and not never."""
     watched.fill(4)
     (request,) = watched.tick(op)
@@ -199,7 +199,7 @@ def test_what_a_run_did_not_do_is_asked_for_again_after_a_pause(watched, clock, 
         clock.ahead = 0
 
 
-def test_the_pause_is_a_day_at_most(watched, clock) -> None:
+def test_the_pause_between_requests_is_at_most_a_day(watched, clock) -> None:
     watched.fill(4)
     (request,) = watched.tick()
     for _ in range(12):
@@ -210,7 +210,7 @@ def test_the_pause_is_a_day_at_most(watched, clock) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_a_run_that_was_asked_for_is_waited_for_without_a_look_at_the_dataset(watched, clock) -> None:
+def test_a_requested_run_is_waited_for_without_reading_the_dataset(watched, clock) -> None:
     watched.fill(4)
     (request,) = watched.tick()
     answer(watched, request, dg.DagsterRunStatus.STARTED)
@@ -218,7 +218,7 @@ def test_a_run_that_was_asked_for_is_waited_for_without_a_look_at_the_dataset(wa
     watched.skip("events: version 4 unchanged: a run was requested, 4 small fragments >= 4")
 
 
-def test_a_new_version_is_new_work_without_a_pause(watched) -> None:
+def test_a_new_version_is_requested_without_a_pause(watched) -> None:
     watched.fill(4)
     (request,) = watched.tick()
     answer(watched, request, dg.DagsterRunStatus.FAILURE)
@@ -227,7 +227,7 @@ def test_a_new_version_is_new_work_without_a_pause(watched) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_a_lost_cursor_keeps_the_pause(watched, clock) -> None:
+def test_a_lost_cursor_keeps_the_pause_between_requests(watched, clock) -> None:
     watched.fill(4)
     (request,) = watched.tick()
     run_id = answer(watched, request, dg.DagsterRunStatus.FAILURE)
@@ -238,14 +238,14 @@ def test_a_lost_cursor_keeps_the_pause(watched, clock) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_another_policy_is_another_question(watched) -> None:
+def test_a_changed_policy_requests_another_run(watched) -> None:
     watched.fill(4)
     watched.tick()
     watched.policy = MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=50, min_small_fragments=3))
     assert len(watched.tick()) == 1
 
 
-def test_a_lost_cursor_asks_for_nothing_new(watched) -> None:
+def test_a_lost_cursor_repeats_the_same_run_key(watched) -> None:
     watched.fill(4)
     (first,) = watched.tick()
     watched.cursors.clear()
@@ -261,13 +261,13 @@ def test_after_the_compaction_nothing_is_due(watched) -> None:
     watched.skip("events: 1 small fragment < 4")
 
 
-def test_small_fragments_between_large_ones_are_left(watched) -> None:
+def test_small_fragments_between_large_ones_request_no_compaction(watched) -> None:
     for rows in (8, 100, 8, 100, 8, 100, 8):
         watched.fill(1, rows)
     watched.skip("events: 4 small fragments, 0 with small neighbors < 4")
 
 
-def test_a_plan_without_work_is_not_asked_for(watched) -> None:
+def test_a_plan_without_work_is_not_requested(watched) -> None:
     """A budget below the smallest merge: the job would find nothing to do."""
     watched.policy = MaintenancePolicy(
         compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4, max_source_bytes=1)
@@ -293,7 +293,7 @@ def test_rewrites_of_one_dataset_wait_for_each_other(watched, other) -> None:
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])
-def test_a_run_that_nobody_hears_of_is_not_waited_for(watched, monkeypatch, status) -> None:
+def test_a_silent_run_is_waited_for_only_for_a_limited_time(watched, monkeypatch, status) -> None:
     watched.fill(4)
     watched.start_run(
         "compact", status=status, **{MACHINE_TAG: "a container that is gone", PROCESS_TAG: "17@1700000000"}
@@ -316,7 +316,7 @@ def test_a_dry_run_is_not_waited_for(watched) -> None:
 
 
 @pytest.mark.parametrize("op", ["compact", "materialize_deletions", "cleanup"])
-def test_running_ingest_of_the_dataset_is_waited_for(watched, op) -> None:
+def test_a_running_ingest_of_the_dataset_is_waited_for(watched, op) -> None:
     watched.fill(4)
     lance.dataset(watched.uri()).delete("id > 0")
     ingest = watched.start_run("ingest")
@@ -326,7 +326,7 @@ def test_running_ingest_of_the_dataset_is_waited_for(watched, op) -> None:
     assert len(watched.tick(op)) == 1
 
 
-def test_running_materialization_of_the_asset_is_waited_for_whichever_job_it_belongs_to(watched) -> None:
+def test_a_running_materialization_of_the_asset_by_any_job_is_waited_for(watched) -> None:
     """As the web interface launches it, without tags of the project."""
 
     @dg.asset
@@ -344,7 +344,7 @@ def test_running_materialization_of_the_asset_is_waited_for_whichever_job_it_bel
     assert len(watched.tick()) == 1
 
 
-def test_ingests_that_follow_one_another_do_not_keep_maintenance_waiting_for_ever(watched) -> None:
+def test_consecutive_ingests_do_not_delay_maintenance_forever(watched) -> None:
     watched.fill(4)
     first, second = watched.start_run("ingest"), watched.start_run("ingest")
     assert watched.tick() == []
@@ -357,7 +357,7 @@ def test_ingests_that_follow_one_another_do_not_keep_maintenance_waiting_for_eve
     assert watched.instance.get_run_by_id(third).status is dg.DagsterRunStatus.STARTED
 
 
-def test_other_runs_are_not_waited_for(watched) -> None:
+def test_unrelated_runs_are_not_waited_for(watched) -> None:
     watched.fill(4)
     watched.start_run("ingest", "users")
     watched.start_run("cleanup")
@@ -378,7 +378,7 @@ def test_deletions_are_materialized_above_the_fraction(watched) -> None:
     watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0 overall", op)
 
 
-def test_too_few_deleted_rows_are_left(watched) -> None:
+def test_too_few_deleted_rows_request_no_materialization(watched) -> None:
     watched.fill(1, rows=3)
     watched.fill(1, rows=100)
     lance.dataset(watched.uri()).delete("id = 0")
@@ -386,7 +386,7 @@ def test_too_few_deleted_rows_are_left(watched) -> None:
     watched.skip(found, "materialize_deletions")
 
 
-def test_a_cleanup_is_asked_for_when_versions_may_go(watched) -> None:
+def test_a_cleanup_is_requested_when_versions_are_removable(watched) -> None:
     watched.fill(3)
     watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3)", "cleanup")
     watched.fill(2)
@@ -398,7 +398,7 @@ def test_a_cleanup_is_asked_for_when_versions_may_go(watched) -> None:
     watched.skip("events: 3 versions, 0 removable < 1 (keeping the newest 3)", "cleanup")
 
 
-def test_versions_ripen_without_a_commit(watched) -> None:
+def test_a_cleanup_is_requested_when_versions_grow_old_without_a_commit(watched) -> None:
     """The latest version is the same, and yet there is new work."""
     day = 86_400
     watched.policy = MaintenancePolicy(cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(days=1)))
@@ -413,7 +413,7 @@ def test_versions_ripen_without_a_commit(watched) -> None:
     watched.skip("events: a run was requested, 4 versions, 2 removable >= 1", "cleanup")
 
 
-def test_tagged_versions_are_not_asked_for(watched) -> None:
+def test_tagged_versions_request_no_cleanup(watched) -> None:
     watched.fill(5)
     reference = lance.dataset(watched.uri())
     for version in (1, 2):
@@ -424,7 +424,7 @@ def test_tagged_versions_are_not_asked_for(watched) -> None:
 
 
 @pytest.mark.parametrize("op", KINDS)
-def test_what_is_switched_off_is_not_asked_for(watched, op) -> None:
+def test_maintenance_that_is_switched_off_is_not_requested(watched, op) -> None:
     watched.policy = MaintenancePolicy(compaction=None, deletion=None, cleanup=None)
     watched.fill(20)
     lance.dataset(watched.uri()).delete("id < 5")
@@ -487,7 +487,7 @@ def test_a_broken_tag_skips_the_cleanup_of_its_dataset_alone(watched) -> None:
     assert request.tags["lance/dataset"] == "events"
 
 
-def test_a_broken_dataset_that_is_well_again(watched) -> None:
+def test_a_broken_dataset_that_was_repaired_is_requested_again(watched) -> None:
     watched.fill(4)
     manifest = next(path for path in Path(watched.uri(), "_versions").iterdir() if path.name.endswith("11.manifest"))
     kept, status = manifest.read_bytes(), manifest.stat()
@@ -498,7 +498,7 @@ def test_a_broken_dataset_that_is_well_again(watched) -> None:
     assert len(watched.tick()) == 1
 
 
-def test_a_dataset_created_anew_is_looked_at_again(watched) -> None:
+def test_a_dataset_created_anew_is_examined_again(watched) -> None:
     watched.fill(4)
     (first,) = watched.tick()
     shutil.rmtree(watched.uri())
@@ -508,7 +508,7 @@ def test_a_dataset_created_anew_is_looked_at_again(watched) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", '{"format": 99}', '{"format": 1, "datasets": {"events": {"x": 1}}}'])
-def test_a_cursor_that_is_not_understood_counts_as_none(watched, cursor) -> None:
+def test_an_unreadable_cursor_counts_as_none(watched, cursor) -> None:
     watched.fill(4)
     watched.cursors["compact"] = cursor
     assert len(watched.tick()) == 1

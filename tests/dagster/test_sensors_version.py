@@ -122,7 +122,7 @@ def followed(instance: dg.DagsterInstance, tmp_path: Path) -> Followed:
     return Followed(instance, tmp_path)
 
 
-def test_a_dataset_that_does_not_exist_yet(followed) -> None:
+def test_a_dataset_is_reported_once_it_exists(followed) -> None:
     followed.skip()
     assert followed.reason == "events: there is no dataset yet"
     followed.append(1)
@@ -144,7 +144,7 @@ def test_a_dataset_with_a_history_is_reported_once(followed) -> None:
     assert followed.reason == "events: no versions after version 5"
 
 
-def test_what_is_recorded_already_is_not_reported_again(followed) -> None:
+def test_a_version_that_is_already_recorded_is_not_reported_again(followed) -> None:
     followed.append(1)
     followed.tick()
     followed.cursor = None
@@ -152,7 +152,7 @@ def test_what_is_recorded_already_is_not_reported_again(followed) -> None:
     assert followed.reason == "events: tracking starts at version 1"
 
 
-def test_commits_by_others_are_reported_as_what_they_are(followed) -> None:
+def test_external_commits_are_reported_as_materializations_or_observations(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -175,7 +175,7 @@ def test_commits_by_others_are_reported_as_what_they_are(followed) -> None:
     assert recorded.tags["dagster/data_version"] == after_append
 
 
-def test_an_operation_that_is_not_known_counts_as_a_change(followed, monkeypatch) -> None:
+def test_an_unknown_operation_counts_as_a_change(followed, monkeypatch) -> None:
     followed.append(1)
     followed.tick()
     lance.dataset(followed.uri()).update_config({"owner": "me"})
@@ -224,7 +224,7 @@ def test_a_commit_whose_run_ended_silently_is_reported_for_it(followed) -> None:
 
 
 @pytest.mark.parametrize("status", [dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])
-def test_a_run_that_nobody_hears_of_is_not_waited_for(followed, monkeypatch, status) -> None:
+def test_a_silent_run_is_waited_for_only_for_a_limited_time(followed, monkeypatch, status) -> None:
     """Its machine is gone, or it was killed before its first step noted the process."""
     followed.append(0)
     followed.tick()
@@ -254,7 +254,7 @@ def test_a_queued_run_and_one_whose_process_lives_are_waited_for(followed, monke
     assert not is_silent(followed.instance, queued)
 
 
-def test_a_run_may_say_how_long_it_takes(followed, monkeypatch) -> None:
+def test_a_run_with_a_maximum_runtime_counts_as_silent_only_after_it(followed, monkeypatch) -> None:
     runs = [
         create_run_for_test(
             followed.instance, "work", status=dg.DagsterRunStatus.STARTED, tags={"dagster/max_runtime": limit}
@@ -265,7 +265,7 @@ def test_a_run_may_say_how_long_it_takes(followed, monkeypatch) -> None:
     assert [is_silent(followed.instance, run) for run in runs] == [True, False, True]
 
 
-def test_maintenance_of_a_run_under_way_holds_nobody_up(followed) -> None:
+def test_unreported_maintenance_of_a_running_run_does_not_delay_later_reports(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -289,7 +289,7 @@ def test_the_first_tick_waits_for_a_run_too(followed) -> None:
     assert [event.metadata["lance/version"].value for event in followed.tick()] == [2]
 
 
-def test_a_run_of_another_instance_is_somebody_else(followed) -> None:
+def test_a_run_of_another_instance_counts_as_an_external_writer(followed) -> None:
     followed.append(0)
     followed.tick()
     followed.append(1, run_id="4a1ad5b2-4d0c-4b35-9d4a-6f0d3f0a0001")
@@ -297,7 +297,7 @@ def test_a_run_of_another_instance_is_somebody_else(followed) -> None:
     assert event.tags["lance/writer"] == "external"
 
 
-def test_an_event_of_a_run_elsewhere_does_not_count(followed, tmp_path) -> None:
+def test_a_run_event_for_another_location_does_not_hide_a_commit(followed, tmp_path) -> None:
     """A run may be told to write to another location; its version numbers are others."""
     followed.append(0)
     followed.tick()
@@ -319,7 +319,7 @@ def test_an_event_of_a_run_elsewhere_does_not_count(followed, tmp_path) -> None:
     assert len(followed.tick()) == 1
 
 
-def test_versions_removed_before_they_were_seen_are_passed_over(followed) -> None:
+def test_versions_removed_before_a_tick_are_skipped(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -329,7 +329,7 @@ def test_versions_removed_before_they_were_seen_are_passed_over(followed) -> Non
     assert [event.metadata["lance/version"].value for event in followed.tick()] == [6]
 
 
-def test_maintenance_in_a_gap_is_no_news(followed) -> None:
+def test_maintenance_among_removed_versions_keeps_the_data_version(followed) -> None:
     """Compaction and cleanup between two ticks: the compaction is undone on paper."""
     for value in range(3):
         followed.append(value)
@@ -341,7 +341,7 @@ def test_maintenance_in_a_gap_is_no_news(followed) -> None:
     followed.skip()
 
 
-def test_a_change_in_a_gap_is_reported_though_its_version_is_gone(followed) -> None:
+def test_a_change_among_removed_versions_is_reported(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -352,7 +352,7 @@ def test_a_change_in_a_gap_is_reported_though_its_version_is_gone(followed) -> N
     followed.skip()
 
 
-def test_a_change_in_a_gap_that_was_recorded_is_no_news(followed) -> None:
+def test_a_recorded_change_among_removed_versions_is_not_reported_again(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -365,7 +365,7 @@ def test_a_change_in_a_gap_that_was_recorded_is_no_news(followed) -> None:
     assert kinds(followed.tick()) == [("observation", recorded.tags["dagster/data_version"], "rewrite")]
 
 
-def test_what_is_recorded_of_a_later_version_holds_for_those_before(followed) -> None:
+def test_the_data_version_recorded_of_a_later_version_holds_for_earlier_ones(followed) -> None:
     """A run that needs several commits reports the last one; the first one that is left may be another."""
     for value in range(4):
         followed.append(value)
@@ -382,7 +382,7 @@ def test_what_is_recorded_of_a_later_version_holds_for_those_before(followed) ->
     followed.skip()
 
 
-def test_a_cursor_lost_after_recorded_maintenance_is_no_news(followed) -> None:
+def test_a_cursor_lost_after_recorded_maintenance_keeps_the_data_version(followed) -> None:
     for value in range(4):
         followed.append(value)
     followed.tick()
@@ -396,7 +396,7 @@ def test_a_cursor_lost_after_recorded_maintenance_is_no_news(followed) -> None:
     assert json.loads(followed.cursor)["datasets"]["events"]["data_version"] == before
 
 
-def test_foreign_maintenance_that_nothing_bridges_counts_as_a_change(followed) -> None:
+def test_external_maintenance_without_history_or_record_counts_as_a_change(followed) -> None:
     """Files and fragments are others, and no event tells that the rows are not: stale would be worse."""
     for value in range(4):
         followed.append(value)
@@ -408,7 +408,7 @@ def test_foreign_maintenance_that_nothing_bridges_counts_as_a_change(followed) -
     followed.skip()
 
 
-def test_an_earlier_content_that_was_restored_is_a_change(followed) -> None:
+def test_restored_earlier_rows_are_reported_as_a_change(followed) -> None:
     marks = []
     for value in range(3):
         followed.append(value)
@@ -421,7 +421,7 @@ def test_an_earlier_content_that_was_restored_is_a_change(followed) -> None:
     assert kinds(followed.tick()) == [("materialization", "5-unknown", "update_config")]
 
 
-def test_a_dataset_created_anew_is_another_one(followed) -> None:
+def test_a_dataset_created_anew_is_reported_from_the_start(followed) -> None:
     for value in range(3):
         followed.append(value)
     followed.tick()
@@ -472,7 +472,7 @@ def test_broken_datasets_do_not_stop_the_others(followed, tmp_path) -> None:
     assert [event.asset_key for event in followed.tick()] == [EVENTS]
 
 
-def test_a_damaged_version_waits_until_there_is_a_newer_one(followed) -> None:
+def test_a_damaged_version_is_passed_over_once_there_is_a_newer_one(followed) -> None:
     followed.append(0)
     followed.tick()
     followed.append(1)
@@ -515,14 +515,14 @@ def test_a_change_that_cannot_be_read_is_reported_without_figures(followed, monk
         '{"format": 1, "datasets": {"events": {"version": 1, "stamp": null, "content": "", "data_version": "1-a"}}}',
     ],
 )
-def test_a_cursor_that_is_not_understood_counts_as_none(followed, cursor) -> None:
+def test_an_unreadable_cursor_counts_as_none(followed, cursor) -> None:
     followed.append(1)
     followed.cursor = cursor
     assert len(followed.tick()) == 1
     assert json.loads(followed.cursor)["format"] == 1
 
 
-def test_a_dataset_that_is_declared_no_more_is_forgotten(followed) -> None:
+def test_a_dataset_no_longer_declared_is_dropped_from_the_cursor(followed) -> None:
     followed.names = ("events", "users")
     followed.append(1)
     followed.append(1, "users")
@@ -532,7 +532,7 @@ def test_a_dataset_that_is_declared_no_more_is_forgotten(followed) -> None:
     assert set(json.loads(followed.cursor)["datasets"]) == {"users"}
 
 
-def test_the_policy_says_what_small_is(followed) -> None:
+def test_a_reported_event_counts_small_fragments_by_the_policy(followed) -> None:
     followed.append(1)
     (event,) = followed.tick()
     assert event.metadata["lance/small_fragments"].value == 1
@@ -587,7 +587,7 @@ NO_CHANGE = {
 
 
 @pytest.mark.parametrize("operation", NO_CHANGE)
-def test_foreign_commit_that_changed_no_row_is_an_observation_with_the_same_data_version(followed, operation) -> None:
+def test_an_external_commit_that_changed_no_row_keeps_the_data_version(followed, operation) -> None:
     followed.append(1)
     followed.tick()
     before = data_version_at(followed.uri(), None)
@@ -600,7 +600,7 @@ def test_foreign_commit_that_changed_no_row_is_an_observation_with_the_same_data
     assert (kind, version) == ("materialization", data_version_at(followed.uri(), 3))
 
 
-def test_commit_that_changed_no_row_is_no_change_though_the_version_before_it_is_gone(followed) -> None:
+def test_a_commit_that_changed_no_row_is_no_change_without_history(followed) -> None:
     followed.append(1)
     followed.tick()
     before = data_version_at(followed.uri(), None)

@@ -62,14 +62,14 @@ def test_the_session_ends_with_a_run_that_failed(sessions) -> None:
     assert len(sessions.started) == len(sessions.stopped) == 1
 
 
-def test_somebody_elses_session_is_used_and_left_running(sessions, monkeypatch) -> None:
+def test_a_spark_session_that_runs_already_is_used_and_left_running(sessions, monkeypatch) -> None:
     monkeypatch.setattr(spark_module, "_is_running", lambda: True)
     assert run(SparkResource(), touches=1).success
     assert len(sessions.started) == 1
     assert sessions.stopped == []
 
 
-def test_settings_may_be_dotted_or_nested(sessions) -> None:
+def test_dotted_and_nested_spark_settings_are_both_accepted(sessions) -> None:
     run(SparkResource(spark_config={"spark.master": "local[1]", "spark": {"ui": {"enabled": True}}}), touches=1)
     assert sessions.started == [{"spark.master": "local[1]", "spark.ui.enabled": "true"}]
 

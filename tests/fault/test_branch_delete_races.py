@@ -183,7 +183,7 @@ USES = pytest.mark.parametrize(
 @USES
 @pytest.mark.parametrize("deletes_first", [True, False], ids=["delete stops", "use stops"])
 @pytest.mark.sampled(3)
-def test_what_needs_a_branch_is_refused_or_keeps_it(
+def test_an_operation_that_needs_a_deleted_branch_is_refused_or_keeps_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     use: Verb,
@@ -207,7 +207,7 @@ def test_what_needs_a_branch_is_refused_or_keeps_it(
 @GROWN
 @pytest.mark.parametrize(("use", "used"), [(_tag, "t"), (_fork, ("c", None))], ids=["tag", "branch"])
 @pytest.mark.parametrize("stop", LAST_LOOK, ids=["record", "mark"])
-def test_a_delete_looks_again_when_its_record_is_gone(
+def test_a_branch_delete_checks_its_users_again_after_removing_the_record(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     library: ModuleType,
@@ -270,13 +270,15 @@ def test_a_deleted_branch_does_not_come_back_with_new_metadata(
 
 
 @GROWN
-def test_of_two_deletes_one_removes_the_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: bool) -> None:
+def test_two_simultaneous_branch_deletes_remove_the_branch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: bool
+) -> None:
     for outcome in _at_each_call(monkeypatch, tmp_path, lambda uri: _table(uri, grown=grown), _delete, _delete):
         assert outcome.first is None or outcome.other is None, outcome
         assert lance_core.dataset(outcome.uri).branches.list() == {}, outcome
 
 
-def test_a_delete_that_died_gives_the_record_back_when_the_branch_is_needed(
+def test_a_killed_branch_delete_restores_the_record_when_the_branch_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reference tags versions of a branch without a record."""

@@ -41,7 +41,7 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("versions", [[2] * NUM_WRITERS, [1, 2] * (NUM_WRITERS // 2)], ids=["same", "different"])
-def test_at_most_one_of_many_makes_a_branch(uri: str, versions: list[int]) -> None:
+def test_at_most_one_of_many_writers_makes_a_branch(uri: str, versions: list[int]) -> None:
     """Of writers that start from one version exactly one; those of different versions may all give way."""
     barrier = Barrier(NUM_WRITERS)
 
@@ -89,7 +89,7 @@ def test_no_row_is_lost_on_a_branch(uri: str) -> None:
         assert reader.dataset(uri).count_rows() == 6
 
 
-def test_making_and_deleting_at_once_leaves_a_whole_main_line(uri: str) -> None:
+def test_simultaneous_branch_creates_and_deletes_keep_the_main_line_whole(uri: str) -> None:
     barrier = Barrier(NUM_WRITERS)
 
     def work(number: int) -> None:
@@ -114,7 +114,7 @@ def test_making_and_deleting_at_once_leaves_a_whole_main_line(uri: str) -> None:
 
 @pytest.mark.parametrize("module", [lance, lance_core], ids=["pylance", "ours"])
 @pytest.mark.parametrize("num_appends", [1, 2])
-def test_branch_that_others_go_on_with_at_once_is_kept(
+def test_a_branch_that_others_continue_at_once_is_kept(
     uri: str, monkeypatch: pytest.MonkeyPatch, module: ModuleType, num_appends: int
 ) -> None:
     made = branches.create_ref
@@ -135,7 +135,7 @@ def test_branch_that_others_go_on_with_at_once_is_kept(
 
 
 @pytest.mark.parametrize(("num_appends", "cleans_up"), [(1, False), (2, False), (1, True), (3, True)])
-def test_clone_that_others_go_on_with_at_once_is_kept_or_unknown(
+def test_a_clone_that_others_continue_at_once_is_kept_or_unknown(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_appends: int, cleans_up: bool
 ) -> None:
     target = str(tmp_path / "clone")
@@ -272,7 +272,9 @@ def test_compaction_of_a_branch_ends_although_its_version_is_cleaned_up(
 
 
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
-def test_writers_clock_does_not_make_one_branch_of_two(uri: str, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_clock_ahead_does_not_merge_a_branch_with_its_predecessor(
+    uri: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A version of the old branch looks younger than the new branch."""
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"

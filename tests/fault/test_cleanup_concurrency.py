@@ -75,17 +75,17 @@ def _clean_while_others_write(uri: str, rounds: int, seed: int) -> None:
     assert removed >= 0
 
 
-def test_while_the_reference_writes(tmp_path: Path) -> None:
+def test_cleanups_while_pylance_writes_remove_nothing_live(tmp_path: Path) -> None:
     _clean_while_others_write(str(tmp_path / "table"), rounds=40, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(4))
-def test_while_the_reference_writes_for_long(tmp_path: Path, seed: int) -> None:
+def test_cleanups_while_pylance_writes_for_long_remove_nothing_live(tmp_path: Path, seed: int) -> None:
     _clean_while_others_write(str(tmp_path / "table"), rounds=600, seed=seed)
 
 
-def test_several_cleanups_at_once(tmp_path: Path) -> None:
+def test_simultaneous_cleanups_leave_the_same_files_as_one(tmp_path: Path) -> None:
     table = AgedTable(tmp_path / "table")
     for number, action in enumerate([create, *[append, delete, overwrite, append, compact, delete, overwrite] * 3]):
         table.step(60 - number, action)
@@ -121,7 +121,7 @@ def test_several_cleanups_at_once(tmp_path: Path) -> None:
     lance.dataset(table.uri).validate()
 
 
-def test_one_of_several_creates_a_tag(tmp_path: Path) -> None:
+def test_exactly_one_of_several_writers_creates_a_tag(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     for _ in range(8):
         lance.write_dataset(pa.table({"a": [1]}), uri, mode="append")

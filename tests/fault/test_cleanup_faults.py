@@ -47,7 +47,7 @@ def _clean(table: AgedTable, fault: Fault = no_fault) -> tuple[FaultyStore, Clea
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("files_per_look", [1, 5, 512])
 @pytest.mark.sampled(2)
-def test_every_call_fails_once(
+def test_a_cleanup_with_one_failed_call_keeps_every_needed_file(
     table: AgedTable, when: When, files_per_look: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The same calls each time, however fast they are.

@@ -88,7 +88,7 @@ def _check_kept(table: AgedTable, kept: list[int], rows: dict[int, object]) -> N
     assert lance_core.dataset(table.uri).tags.get_version("kept") == 2
 
 
-def test_kills_at_every_call(table: AgedTable) -> None:
+def test_a_cleanup_killed_at_any_call_is_finished_by_the_next(table: AgedTable) -> None:
     latest = lance.dataset(table.uri).version
     calls = _clean(table).calls
     done = table.files()
@@ -107,7 +107,7 @@ def test_kills_at_every_call(table: AgedTable) -> None:
     _check_kept(table, kept, rows)
 
 
-def test_the_reference_finishes_what_was_begun(table: AgedTable) -> None:
+def test_pylance_finishes_a_cleanup_that_was_killed(table: AgedTable) -> None:
     calls = _clean(table).calls
     done = table.files()
     deletes = [call.index for call in calls if call.method == "delete"]

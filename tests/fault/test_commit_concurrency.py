@@ -32,12 +32,12 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_two_of_ours_and_two_of_the_reference(table: Path) -> None:
+def test_simultaneous_appends_of_lance_core_and_pylance_keep_every_row(table: Path) -> None:
     versions = append_together(table, {}, ["lance_core", "lance", "lance_core", "lance"], 25)
     _check(table, versions, 25)
 
 
-def test_first_appends_at_once_keep_every_row(tmp_path: Path) -> None:
+def test_simultaneous_first_appends_keep_every_row(tmp_path: Path) -> None:
     uri = tmp_path / "absent"
     versions = append_together(uri, {}, ["lance_core"] * 4, 2)
     assert sorted(version for each in versions for version in each) == list(range(1, 9))
@@ -48,5 +48,5 @@ def test_first_appends_at_once_keep_every_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_six_of_ours(table: Path) -> None:
+def test_simultaneous_appends_of_six_lance_core_processes_keep_every_row(table: Path) -> None:
     _check(table, append_together(table, {}, ["lance_core"] * 6, 40), 40)

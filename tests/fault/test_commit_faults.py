@@ -148,7 +148,9 @@ def _check(operation: str, store: FaultyStore, raised: LanceError | None) -> Non
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
 @pytest.mark.sampled(16)
-def test_one_failure_anywhere(bench: Bench, operation: str, retryable: bool) -> None:
+def test_an_operation_with_one_failed_call_leaves_the_old_or_new_version(
+    bench: Bench, operation: str, retryable: bool
+) -> None:
     store, raised = bench.run(operation, no_fault, retryable=False)
     assert raised is None
     calls = list(store.calls)
@@ -169,7 +171,7 @@ def test_one_failure_anywhere(bench: Bench, operation: str, retryable: bool) -> 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.sampled(16)
-def test_an_outcome_that_cannot_be_found_out_is_unknown(bench: Bench, operation: str, when: When) -> None:
+def test_a_commit_whose_result_cannot_be_read_raises_outcome_unknown(bench: Bench, operation: str, when: When) -> None:
     created: list[str] = []
 
     def fault(call: Call) -> When | None:
@@ -188,7 +190,7 @@ def test_an_outcome_that_cannot_be_found_out_is_unknown(bench: Bench, operation:
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.sampled(7)
-def test_everything_after_any_call_fails(bench: Bench, operation: str) -> None:
+def test_an_operation_whose_store_goes_away_leaves_the_old_or_new_version(bench: Bench, operation: str) -> None:
     """The network goes away for good at some call."""
     store, _ = bench.run(operation, no_fault, retryable=False)
     for index in range(len(store.calls)):

@@ -56,18 +56,18 @@ def _kill_repeatedly(uri: Path, num_kills: int, seed: int) -> None:
     assert lance.write_dataset(pa.table({"a": [-1]}), str(uri), mode="append").version == dataset.version + 1
 
 
-def test_kills_at_random_moments(tmp_path: Path) -> None:
+def test_an_append_killed_at_a_random_moment_blocks_no_later_writer(tmp_path: Path) -> None:
     _kill_repeatedly(tmp_path / "t", num_kills=3, seed=1)
 
 
 @pytest.mark.parametrize(
     "num_kills", [pytest.param(25, marks=pytest.mark.slow), pytest.param(100, marks=pytest.mark.soak)]
 )
-def test_many_kills_at_random_moments(tmp_path: Path, num_kills: int) -> None:
+def test_appends_killed_many_times_block_no_later_writer(tmp_path: Path, num_kills: int) -> None:
     _kill_repeatedly(tmp_path / "t", num_kills=num_kills, seed=2)
 
 
-def test_staging_files_of_dead_writers_block_nobody(tmp_path: Path) -> None:
+def test_staging_files_of_dead_writers_block_no_later_commit(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     rows = pa.table({"a": [1]})
     lance_core.write_dataset(rows, uri)

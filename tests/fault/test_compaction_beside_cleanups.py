@@ -90,7 +90,9 @@ def test_compaction_that_is_committed_again_beside_a_cleanup_keeps_its_files(
     assert set(range(20)) <= set(latest.to_table()["a"].to_pylist())
 
 
-def test_ids_are_reserved_again_beside_a_cleanup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_beside_a_cleanup_reserves_its_fragment_ids_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first reservation is overtaken; of what happened before the second one a cleanup has removed a part."""
     uri = str(tmp_path / "table")
     dataset = lance_core.write_dataset(pa.table({"a": range(20)}), uri, max_rows_per_file=10)

@@ -144,17 +144,17 @@ def compact_beside_a_writer(uri: str, seconds: float) -> Tally:
     return tally
 
 
-def test_no_row_is_lost_and_none_comes_back(tmp_path: Path) -> None:
+def test_compaction_beside_a_writer_neither_loses_nor_restores_rows(tmp_path: Path) -> None:
     compact_beside_a_writer(str(tmp_path / "t"), seconds=3)
 
 
 @pytest.mark.soak
-def test_for_two_minutes_no_row_is_lost_and_none_comes_back(tmp_path: Path) -> None:
+def test_compaction_beside_a_writer_for_two_minutes_neither_loses_nor_restores_rows(tmp_path: Path) -> None:
     tally = compact_beside_a_writer(str(tmp_path / "t"), seconds=120)
     assert tally.rounds > 5
 
 
-def test_two_compactions_at_once(tmp_path: Path) -> None:
+def test_the_second_of_two_simultaneous_compactions_commits_nothing(tmp_path: Path) -> None:
     """The second finds its fragments gone, has nothing left to do, and removes its files."""
     uri = str(tmp_path / "t")
     for start in range(0, 80, 10):

@@ -118,7 +118,7 @@ def referenced(root: Path) -> set[str]:
 
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.sampled(1)
-def test_every_call_fails_once(source: Path, when: When) -> None:
+def test_a_compaction_with_one_failed_call_leaves_old_or_new_rows(source: Path, when: When) -> None:
     calls = calls_of(source)
     assert {"create", "write", "commit", "put", "put_if_absent", "get", "get_ranges", "list_names"} <= {
         call.method for call in calls
@@ -153,7 +153,7 @@ def test_every_call_fails_once(source: Path, when: When) -> None:
 
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.sampled(1)
-def test_every_call_fails_once_after_a_group_was_lost(source: Path, when: When) -> None:
+def test_a_compaction_with_a_failed_call_after_a_conflict_keeps_committed_files(source: Path, when: When) -> None:
     """Other groups are committed then; whatever fails afterwards, their files stay."""
     calls, acted_at = calls_with_rival(source)
     outcomes = set()
@@ -179,7 +179,7 @@ def test_every_call_fails_once_after_a_group_was_lost(source: Path, when: When) 
     assert outcomes == {"done", "failed", "failed after a part"}
 
 
-def test_after_an_unknown_outcome_nothing_is_removed(source: Path) -> None:
+def test_a_compaction_with_an_unknown_outcome_removes_no_file(source: Path) -> None:
     """The last version is created, the answer is lost, and what happened cannot be looked up."""
     root = fresh(source)
     store = FaultyStore(LocalStore(), retryable=False)
@@ -215,7 +215,7 @@ def _in_child(action: Callable[[], object]) -> int:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
-def test_killed_at_every_call(source: Path) -> None:
+def test_a_compaction_killed_at_any_call_leaves_old_or_new_rows(source: Path) -> None:
     """Before each call, which is after the one before it; and after the last."""
     calls = calls_of(source)
     for index in range(len(calls) + 1):
@@ -234,7 +234,7 @@ def test_killed_at_every_call(source: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_every_call_after_a_group_was_lost(source: Path) -> None:
+def test_a_compaction_killed_after_a_conflict_leaves_old_or_new_rows(source: Path) -> None:
     calls, acted_at = calls_with_rival(source)
     for index in range(acted_at + 1, len(calls) + 1):
         root = fresh(source)

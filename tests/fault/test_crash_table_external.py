@@ -113,21 +113,21 @@ def _removed_after_a_week(table: Table) -> None:
     table.open().validate()
 
 
-def test_row_10_the_manifest_is_staged(table: Table) -> None:
+def test_row_10_a_commit_killed_after_staging_its_manifest_makes_no_version(table: Table) -> None:
     _killed(table, SqlManifests, "reserve")
     assert table.row(2) is None
     _goes_on(table, 1)
     _removed_after_a_week(table)
 
 
-def test_row_11_the_version_is_reserved(table: Table) -> None:
+def test_row_11_a_commit_killed_after_reserving_its_version_is_finished(table: Table) -> None:
     _killed(table, SqlManifests, "reserve", after=True)
     assert table.row(2) == f"_versions/{table.staged()[0]}"
     _goes_on(table, 2)
     assert table.staged() == []
 
 
-def test_row_11_a_cleanup_finishes_what_is_reserved(table: Table) -> None:
+def test_row_11_a_cleanup_finishes_a_reserved_version(table: Table) -> None:
     """A handle that was opened before cleans up years later: the files of the version are nobody's orphans."""
     before = table.open()
     _killed(table, SqlManifests, "reserve", after=True)
@@ -137,7 +137,7 @@ def test_row_11_a_cleanup_finishes_what_is_reserved(table: Table) -> None:
     _goes_on(table, 2)
 
 
-def test_row_12_the_manifest_is_in_its_place(table: Table) -> None:
+def test_row_12_a_commit_killed_after_placing_its_manifest_is_finished(table: Table) -> None:
     _killed(table, SqlManifests, "finish")
     assert table.row(2) == f"_versions/{table.staged()[0]}"
     assert (table.root / "_versions" / manifest_name(2)).exists()
@@ -146,14 +146,14 @@ def test_row_12_the_manifest_is_in_its_place(table: Table) -> None:
     assert table.staged() == []
 
 
-def test_row_13_the_row_is_final(table: Table) -> None:
+def test_row_13_a_commit_killed_after_its_final_row_leaves_a_staged_manifest(table: Table) -> None:
     _killed(table, SqlManifests, "finish", after=True)
     assert table.row(2) == f"_versions/{manifest_name(2)}"
     _goes_on(table, 2)
     _removed_after_a_week(table)
 
 
-def test_rows_10_and_13_stay_where_nobody_can_ask(table: Table) -> None:
+def test_rows_10_and_13_a_cleanup_without_the_store_keeps_staged_manifests(table: Table) -> None:
     """The plain URI does not know whether a row names them."""
     _killed(table, SqlManifests, "finish", after=True)
     policy = CleanupPolicy.of(retain_versions=1, delete_unverified=True)
@@ -161,7 +161,7 @@ def test_rows_10_and_13_stay_where_nobody_can_ask(table: Table) -> None:
     assert len(table.staged()) == 1
 
 
-def test_row_21_what_a_row_names_is_gone(table: Table) -> None:
+def test_row_21_a_row_that_names_a_missing_manifest_raises_corrupt_data(table: Table) -> None:
     _killed(table, SqlManifests, "reserve", after=True)
     (table.root / "_versions" / table.staged()[0]).unlink()
     for attempt in (table.open, table.append):
@@ -172,5 +172,5 @@ def test_row_21_what_a_row_names_is_gone(table: Table) -> None:
     _goes_on(table, 1)
 
 
-def test_the_steps_are_those_of_the_protocol() -> None:
+def test_the_external_commit_has_the_steps_that_are_tested() -> None:
     assert {"create", "_publish"} <= set(vars(ExternalCommit))

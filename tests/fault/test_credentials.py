@@ -99,14 +99,18 @@ def test_uris_with_secrets_are_refused_and_not_repeated(logged: pytest.LogCaptur
     ],
 )
 @pytest.mark.sampled(5)
-def test_a_server_that_does_not_answer(logged: pytest.LogCaptureFixture, changes: dict[str, str]) -> None:
+def test_an_unreachable_server_is_reported_without_credentials(
+    logged: pytest.LogCaptureFixture, changes: dict[str, str]
+) -> None:
     options = {**NOWHERE, **changes}
     assert CANARY not in failure(lambda: lance_core.dataset("s3://bucket/x", storage_options=options))
     assert CANARY not in failure(lambda: lance_core.write_dataset(ROWS, "s3://bucket/x", storage_options=options))
 
 
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", f"http://user:{CANARY}@127.0.0.1:1"])
-def test_a_dynamodb_that_does_not_answer(logged: pytest.LogCaptureFixture, endpoint: str) -> None:
+def test_an_unreachable_dynamodb_is_reported_without_credentials(
+    logged: pytest.LogCaptureFixture, endpoint: str
+) -> None:
     options = {**NOWHERE, "dynamodb_endpoint": endpoint}
     uri = "s3+ddb://bucket/x?ddbTableName=t"
     assert CANARY not in failure(lambda: lance_core.dataset(uri, storage_options=options))
@@ -122,7 +126,7 @@ def test_a_dynamodb_that_does_not_answer(logged: pytest.LogCaptureFixture, endpo
         f"no url {CANARY}",
     ],
 )
-def test_a_database_that_does_not_answer(logged: pytest.LogCaptureFixture, url: str) -> None:
+def test_an_unreachable_database_is_reported_without_credentials(logged: pytest.LogCaptureFixture, url: str) -> None:
     options = {**NOWHERE, "sql_url": url}
     assert CANARY not in failure(lambda: lance_core.dataset("s3+sql://bucket/x", storage_options=options))
 
@@ -142,7 +146,7 @@ def test_no_base_path_carries_a_secret(logged: pytest.LogCaptureFixture, tmp_pat
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3+ddb"])
-def test_nothing_that_is_written_or_shown_has_a_secret(
+def test_no_file_log_or_representation_contains_a_secret(
     logged: pytest.LogCaptureFixture, server: S3Server, tmp_path: Path, scheme: str
 ) -> None:
     # The mock takes any key.

@@ -63,16 +63,16 @@ def _race(uri: str, num_writers: int, num_each: int, num_appends: int) -> None:
 
 
 @pytest.mark.slow
-def test_writers_of_both_kinds(tmp_path: Path) -> None:
+def test_simultaneous_deletes_of_lance_core_and_pylance_remove_exactly_their_rows(tmp_path: Path) -> None:
     _race(str(tmp_path / "t"), num_writers=2, num_each=6, num_appends=4)
 
 
 @pytest.mark.slow
-def test_many_writers_of_both_kinds(tmp_path: Path) -> None:
+def test_many_simultaneous_deletes_of_lance_core_and_pylance_remove_exactly_their_rows(tmp_path: Path) -> None:
     _race(str(tmp_path / "t"), num_writers=6, num_each=30, num_appends=30)
 
 
-def test_the_same_rows_are_deleted_once(tmp_path: Path) -> None:
+def test_simultaneous_deletes_of_the_same_rows_count_each_row_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), pa.int64())}), uri)
     answers = _run_together(
@@ -112,10 +112,10 @@ def _kill_repeatedly(uri: str, num_kills: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_kills_at_random_moments(tmp_path: Path) -> None:
+def test_deletes_killed_at_random_moments_keep_what_they_acknowledged(tmp_path: Path) -> None:
     _kill_repeatedly(str(tmp_path / "t"), num_kills=6, seed=1)
 
 
 @pytest.mark.soak
-def test_many_kills_at_random_moments(tmp_path: Path) -> None:
+def test_deletes_killed_many_times_keep_what_they_acknowledged(tmp_path: Path) -> None:
     _kill_repeatedly(str(tmp_path / "t"), num_kills=25, seed=2)

@@ -94,7 +94,7 @@ def _calls(bench: Bench) -> list[Call]:
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
 @pytest.mark.sampled(1)
-def test_one_failure_anywhere(bench: Bench, retryable: bool) -> None:
+def test_a_delete_with_one_failed_call_leaves_the_old_or_new_version(bench: Bench, retryable: bool) -> None:
     for call in _calls(bench):
         for when in When:
             store, raised = bench.run(fault_at(call.index, when), retryable=retryable)
@@ -106,7 +106,7 @@ def test_one_failure_anywhere(bench: Bench, retryable: bool) -> None:
             bench.check(raised)
 
 
-def test_killed_at_any_call(bench: Bench) -> None:
+def test_a_delete_killed_at_any_call_leaves_the_old_or_new_version(bench: Bench) -> None:
     for call in _calls(bench):
         for after in (False, True):
 
@@ -119,7 +119,7 @@ def test_killed_at_any_call(bench: Bench) -> None:
             bench.check(raised)
 
 
-def test_killed_between_the_deletion_files_and_the_commit(bench: Bench) -> None:
+def test_a_delete_killed_before_its_commit_leaves_the_old_version(bench: Bench) -> None:
     def kill(call: Call) -> None:
         if call.method == "put_if_absent":
             raise Killed
@@ -132,7 +132,7 @@ def test_killed_between_the_deletion_files_and_the_commit(bench: Bench) -> None:
     bench.check(raised)
 
 
-def test_nothing_is_removed_when_the_outcome_is_unknown(bench: Bench) -> None:
+def test_a_delete_with_an_unknown_outcome_removes_no_file(bench: Bench) -> None:
     created: list[str] = []
 
     def fault(call: Call) -> When | None:

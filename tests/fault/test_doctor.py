@@ -103,7 +103,7 @@ def _goes_on(uri: str, version: int) -> None:
     assert lance_core.write_dataset(ROWS, uri, mode="append").version == version + 2
 
 
-def test_nothing_is_found_in_a_healthy_table(uri: str) -> None:
+def test_the_doctor_finds_nothing_in_a_healthy_table(uri: str) -> None:
     lance.dataset(uri).delete("a = 1")
     lance_core.dataset(uri).optimize.compact_files()
     lance_core.dataset(uri).create_branch("a/b").delete("a = 2")
@@ -111,7 +111,7 @@ def test_nothing_is_found_in_a_healthy_table(uri: str) -> None:
 
 
 @pytest.mark.parametrize("row", ILL)
-def test_what_is_left_is_found_and_mended(uri: str, row: str) -> None:
+def test_leftovers_of_a_killed_writer_are_found_and_repaired(uri: str, row: str) -> None:
     kind, place, make = ILL[row]
     make(uri)
     (young,) = _found(uri, days=6.9)
@@ -127,7 +127,7 @@ def test_what_is_left_is_found_and_mended(uri: str, row: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["_refs/branches/", "tree/x/b/_versions", "tree/x/b/_transactions"])
-def test_row_17_what_is_left_of_a_branch_is_found_and_mended(uri: str, part: str) -> None:
+def test_row_17_leftovers_of_a_branch_are_found_and_repaired(uri: str, part: str) -> None:
     branch = lance_core.dataset(uri).create_branch("x/b")
     lance_core.write_dataset(ROWS, branch, mode="append")
     _dies("unlink", part, lambda uri: lance_core.dataset(uri).branches.delete("x/b"), after=True)(uri)
@@ -138,7 +138,7 @@ def test_row_17_what_is_left_of_a_branch_is_found_and_mended(uri: str, part: str
     _goes_on(uri, 2)
 
 
-def test_row_19_half_a_migration_is_found_and_finished(tmp_path: Path) -> None:
+def test_row_19_a_half_done_migration_is_found_and_finished(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
     _append(uri)
@@ -187,7 +187,7 @@ def test_row_21_a_lost_version_is_found_and_its_row_removed(tmp_path: Path) -> N
     assert table.append() == 2
 
 
-def test_the_command_tells_first_and_mends_when_told(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_command_repairs_only_with_apply(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     def shown(*arguments: str) -> str:
         assert cli.main(["doctor", uri, *arguments]) == 0
         return capsys.readouterr().out
@@ -204,7 +204,7 @@ def test_the_command_tells_first_and_mends_when_told(uri: str, capsys: pytest.Ca
     assert shown() == "no problems found\n"
 
 
-def test_the_command_refuses_an_age_without_a_unit(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_doctor_command_refuses_an_age_without_a_unit(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["doctor", uri, "--min-age", "7"]) == 2
     assert "needs a unit" in capsys.readouterr().err
     assert diagnose(open_log(uri, None), min_age=timedelta(0)) == []

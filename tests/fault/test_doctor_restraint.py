@@ -47,7 +47,7 @@ def _forget(uri: str, branch: str) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["no table", "nothing"])
-def test_a_place_without_a_manifest_is_refused(
+def test_the_doctor_refuses_a_directory_without_a_manifest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], is_there: bool
 ) -> None:
     files = [tmp_path / "p/tree" / name for name in ("oak/data/measurements.csv", "birch/data/x/y.lance", "readme.txt")]
@@ -70,12 +70,12 @@ def test_a_place_without_a_manifest_is_refused(
         "a b/data/x.lance",
     ],
 )
-def test_what_is_no_branch_stays(uri: str, name: str) -> None:
+def test_the_doctor_keeps_directories_that_are_no_branches(uri: str, name: str) -> None:
     _put(Path(uri) / "tree" / name)
     assert _found(uri) == []
 
 
-def test_files_of_unknown_kinds_stay(uri: str) -> None:
+def test_the_doctor_keeps_files_of_unknown_kinds(uri: str) -> None:
     _grown_branch(uri, "x")
     _forget(uri, "x")
     notes = [_put(Path(uri) / "tree/x" / name) for name in ("notes.txt", "data/notes.txt")]
@@ -87,7 +87,7 @@ def test_files_of_unknown_kinds_stay(uri: str) -> None:
     assert _found(uri) == []
 
 
-def test_generations_of_rows_on_their_way_are_no_branches_and_go_with_theirs(uri: str) -> None:
+def test_write_ahead_log_generations_are_deleted_only_with_their_branch(uri: str) -> None:
     _grown_branch(uri, "x")
     generation = Path(uri) / "tree/x/_mem_wal/06a00289-8e6d-40c8-942a-40329955d132/219f2cbd_gen_4"
     for name in (f"_versions/{manifest_name(1)}", "data/01.lance", "_pk_index/page_data.lance"):
@@ -100,7 +100,7 @@ def test_generations_of_rows_on_their_way_are_no_branches_and_go_with_theirs(uri
 
 
 @pytest.mark.parametrize("library", [lance, lance_core], ids=["reference", "ours"])
-def test_a_branch_whose_name_begins_like_a_temporary_file_is_one(uri: str, library: object) -> None:
+def test_a_branch_named_like_a_temporary_file_is_kept(uri: str, library: object) -> None:
     branch = _grown_branch(uri, ".tmp-experiment", library)
     unfinished = _put(Path(uri) / "_refs/branches/.tmp0123456789abcdef-.tmp-experiment.json#")
     (found,) = _found(uri)
@@ -113,7 +113,7 @@ def test_a_branch_whose_name_begins_like_a_temporary_file_is_one(uri: str, libra
 
 
 @pytest.mark.parametrize("use", ["branch", "grandchild", "tag"])
-def test_an_unrecorded_branch_that_somebody_needs_stays(uri: str, use: str) -> None:
+def test_an_unrecorded_branch_that_is_needed_is_kept(uri: str, use: str) -> None:
     x = _grown_branch(uri, "x")
     if use == "tag":
         x.tags.create("t", ("x", None))
@@ -138,7 +138,7 @@ def test_an_unrecorded_branch_that_somebody_needs_stays(uri: str, use: str) -> N
         lance_core.dataset(uri).branches.delete("x")
 
 
-def test_what_has_changed_since_is_not_mended(uri: str) -> None:
+def test_a_finding_that_has_changed_since_is_not_repaired(uri: str) -> None:
     lance_core.dataset(uri).create_branch("x")
     _forget(uri, "x")
     temporary = _put(Path(uri) / "_transactions/.tmpabcdef")
@@ -160,7 +160,7 @@ def test_what_has_changed_since_is_not_mended(uri: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["_refs", "_refs/branches"])
-def test_links_are_followed_as_readers_do(uri: str, tmp_path: Path, part: str) -> None:
+def test_the_doctor_follows_symbolic_links_as_readers_do(uri: str, tmp_path: Path, part: str) -> None:
     _grown_branch(uri, "x")
     place = Path(uri) / part
     place.rename(tmp_path / "elsewhere")
@@ -184,7 +184,7 @@ def test_a_migration_whose_names_change_is_not_finished(tmp_path: Path) -> None:
     assert (versions / "3.manifest").exists()
 
 
-def test_branches_are_looked_at_too(uri: str) -> None:
+def test_the_doctor_examines_branches(uri: str) -> None:
     _grown_branch(uri, "x")
     root = Path(uri) / "tree/x"
     (root / "_versions" / manifest_name(3)).touch()
@@ -209,7 +209,7 @@ def test_deleting_a_branch_inside_another_spares_the_other(uri: str, segment: st
 
 
 @pytest.mark.parametrize("name", ["ä", "名/前"])
-def test_branches_of_other_letters_are_opened_and_deleted(uri: str, name: str) -> None:
+def test_branches_with_names_beyond_ascii_are_opened_and_deleted(uri: str, name: str) -> None:
     _grown_branch(uri, name, lance)
     assert lance_core.dataset(uri).checkout_version((name, None)).count_rows() == 6
     assert _found(uri) == []

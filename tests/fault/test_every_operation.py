@@ -57,14 +57,14 @@ def dynamodb() -> Iterator[StoreBench]:
         yield bench
 
 
-def test_every_operation_is_driven() -> None:
+def test_every_executable_operation_has_a_fault_scenario() -> None:
     assert set(ARMS) == set(EXECUTABLE)
     assert set(ARMS.values()) <= set(OPERATIONS)
 
 
 @pytest.mark.parametrize("operation", OF_EACH_KIND)
 @pytest.mark.sampled(3)
-def test_a_lost_answer_at_the_last_change(bucket: StoreBench, operation: str) -> None:
+def test_an_operation_whose_last_response_is_lost_takes_effect_once(bucket: StoreBench, operation: str) -> None:
     """The request that makes the version, or the last that changes anything."""
     _, _, requests = bucket.ends(operation)
     changing = [each for each in requests if each.method in ("PUT", "DELETE", "POST")]
@@ -74,7 +74,9 @@ def test_a_lost_answer_at_the_last_change(bucket: StoreBench, operation: str) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OF_EACH_KIND)
-def test_each_request_fails_in_some_way(bucket: StoreBench, operation: str) -> None:
+def test_an_operation_with_any_failed_request_takes_effect_once_or_not_at_all(
+    bucket: StoreBench, operation: str
+) -> None:
     """The faults take turns."""
     offset = list(OPERATIONS).index(operation)
     for request in bucket.ends(operation)[2]:
@@ -84,14 +86,18 @@ def test_each_request_fails_in_some_way(bucket: StoreBench, operation: str) -> N
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.value)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_each_request_fails_in_each_way(bucket: StoreBench, operation: str, fault: Fault) -> None:
+def test_an_operation_with_every_kind_of_failed_request_takes_effect_at_most_once(
+    bucket: StoreBench, operation: str, fault: Fault
+) -> None:
     for request in bucket.ends(operation)[2]:
         bucket.fail(operation, request.index, fault)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["append", "delete", "branch create"])
-def test_each_request_to_dynamodb_fails_in_some_way(dynamodb: StoreBench, operation: str) -> None:
+def test_an_operation_with_a_failed_dynamodb_request_takes_effect_at_most_once(
+    dynamodb: StoreBench, operation: str
+) -> None:
     for request in dynamodb.ends(operation)[2]:
         dynamodb.fail(operation, request.index, FAULTS[request.index % len(FAULTS)])
 
@@ -99,6 +105,8 @@ def test_each_request_to_dynamodb_fails_in_some_way(dynamodb: StoreBench, operat
 @pytest.mark.soak
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.value)
 @pytest.mark.parametrize("operation", EXTERNAL)
-def test_each_request_to_dynamodb_fails_in_each_way(dynamodb: StoreBench, operation: str, fault: Fault) -> None:
+def test_an_operation_with_every_kind_of_dynamodb_failure_takes_effect_at_most_once(
+    dynamodb: StoreBench, operation: str, fault: Fault
+) -> None:
     for request in dynamodb.ends(operation)[2]:
         dynamodb.fail(operation, request.index, fault)

@@ -18,7 +18,7 @@ def bench() -> Iterator[Bench]:
         yield Bench(server, proxy, server.bucket)
 
 
-def test_one_fault_anywhere(bench: Bench) -> None:
+def test_an_append_with_one_failed_dynamodb_or_s3_request_is_committed_once(bench: Bench) -> None:
     bench.fail_each_request("append", QUICK)
     assert not any(request.conditional for request in bench.proxy.requests)
 
@@ -26,11 +26,13 @@ def test_one_fault_anywhere(bench: Bench) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.value)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_any_fault_anywhere(bench: Bench, operation: str, fault: Fault) -> None:
+def test_an_operation_with_every_kind_of_fault_is_committed_at_most_once(
+    bench: Bench, operation: str, fault: Fault
+) -> None:
     bench.fail_each_request(operation, fault, timeout="500ms")
 
 
-def test_a_row_whose_answer_is_lost_is_ours(bench: Bench) -> None:
+def test_a_reserved_row_whose_response_is_lost_is_recognized_by_its_writer(bench: Bench) -> None:
     """All answers of the database after the staging are lost until the version is read back."""
     lost: list[Request] = []
 

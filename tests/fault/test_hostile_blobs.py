@@ -133,7 +133,7 @@ def _sweep(table: Table, path: str, num_bits: int, num_cuts: int) -> Counter[str
     return outcomes
 
 
-def test_the_intact_table_has_blobs_everywhere(table: Table) -> None:
+def test_the_intact_table_has_blobs_in_every_place(table: Table) -> None:
     assert _read(table) == table.rows
     if table.uri.endswith("v2"):
         kinds = lance_core.dataset(table.uri).to_table()["b"].to_pylist()
@@ -144,14 +144,14 @@ def test_the_intact_table_has_blobs_everywhere(table: Table) -> None:
 
 
 @pytest.mark.sampled(2)
-def test_damaged_data_files(table: Table) -> None:
+def test_damaged_data_files_of_blobs_give_rows_or_raise_lance_errors(table: Table) -> None:
     [path] = table.ending(".lance")
     outcomes = _sweep(table, path, NUM_BITS, NUM_CUTS)
     assert outcomes["CorruptDataError"] > NUM_BITS // 20
     assert outcomes["equal"] + outcomes["other values"] > NUM_BITS // 20
 
 
-def test_damaged_sidecars_and_files_outside() -> None:
+def test_damaged_sidecars_and_external_files_change_only_values_or_raise() -> None:
     table = _table("v2")
     for path in table.ending(".blob"):
         # Every bit is one of a value: nothing but that value differs.
@@ -216,7 +216,9 @@ def _unknown_bases(columns: dict[str, np.ndarray]) -> None:
         _unknown_bases,
     ],
 )
-def test_well_formed_files_with_wrong_descriptors(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:
+def test_wrong_blob_descriptors_in_well_formed_files_give_values_or_raise_lance_errors(
+    monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
     """The file is in order, and what its descriptors say is not."""
     place = blob_placement.BlobPlacement.place
 
@@ -251,7 +253,9 @@ def test_well_formed_files_with_wrong_descriptors(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize(("position", "size"), BAD)
-def test_values_outside_the_file(tmp_path, monkeypatch, version: str, position: int, size: int) -> None:
+def test_a_blob_that_lies_outside_its_file_raises_corrupt_data(
+    tmp_path, monkeypatch, version: str, position: int, size: int
+) -> None:
     field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     rows = pa.table([pa.array([b"one", b"two"], pa.large_binary())], schema=pa.schema([field]))
     bad = (np.array([0, position], np.uint64), np.array([1, size], np.uint64))

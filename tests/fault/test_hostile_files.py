@@ -72,47 +72,49 @@ def target(written_by: str, name: str, tmp_path: Path) -> Target:
 
 
 @pytest.mark.sampled(10)
-def test_damaged_metadata_sampled(target: Target) -> None:
+def test_damaged_file_metadata_gives_values_or_raises_lance_errors(target: Target) -> None:
     outcomes = sweep(target, sampled(metadata_bits(target), 50), sampled(range(len(target.data)), 10))
     assert outcomes["corrupt"] > 0
 
 
 @pytest.mark.sampled(10)
-def test_damaged_values_sampled(target: Target) -> None:
+def test_damaged_file_values_give_values_or_raise_lance_errors(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 20), range(0))
 
 
 @pytest.mark.soak
-def test_damaged_metadata_many_bits_and_cuts(target: Target) -> None:
+def test_damaged_file_metadata_at_many_bits_mostly_raises_corrupt_data(target: Target) -> None:
     outcomes = sweep(target, sampled(metadata_bits(target), 2000), sampled(range(len(target.data)), 1000))
     assert outcomes["corrupt"] > outcomes["other values"]
 
 
 @pytest.mark.soak
-def test_damaged_values_many_bits(target: Target) -> None:
+def test_damaged_file_values_at_many_bits_give_values_or_raise_lance_errors(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 1000), range(0))
 
 
 @pytest.mark.soak
-def test_damaged_metadata_every_bit_and_every_cut(target: Target) -> None:
+def test_damaged_file_metadata_at_every_bit_mostly_raises_corrupt_data(target: Target) -> None:
     outcomes = sweep(target, metadata_bits(target), range(len(target.data)))
     assert outcomes["corrupt"] > outcomes["other values"]
 
 
 @pytest.mark.soak
-def test_damaged_values_twenty_thousand_bits(target: Target) -> None:
+def test_damaged_file_values_at_twenty_thousand_bits_give_values_or_raise_lance_errors(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 20_000), range(0))
 
 
 @pytest.mark.sampled(5)
-def test_damaged_values_with_compiled_kernels(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_file_values_under_compiled_kernels_give_values_or_raise_lance_errors(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LANCE_CORE_COMPILED", "1")
     target = target_of(written_by_us(name), TABLES[name])  # Loads the kernels, which take memory of their own.
     sweep(target, sampled(value_bits(target), 15), range(0))
 
 
 @pytest.mark.soak
-def test_damaged_values_stay_inside_the_arrays_of_compiled_kernels(tmp_path: Path) -> None:
+def test_damaged_file_values_stay_inside_the_arrays_of_compiled_kernels(tmp_path: Path) -> None:
     # Compiled with checks of every index, so that a stray one is an exception, which no case may end with.
     names = ["nested-2.2", "encodings-2.2", "nested-2.1", "strings-2.1", "compressed-2.0"]
     environment = {
@@ -129,7 +131,7 @@ def test_damaged_values_stay_inside_the_arrays_of_compiled_kernels(tmp_path: Pat
     assert len(done.stdout.splitlines()) == len(names)
 
 
-def test_describing_a_damaged_file_is_safe_too(target: Target) -> None:
+def test_describing_a_damaged_file_gives_a_text_or_raises_lance_errors(target: Target) -> None:
     described = 0
     with bounded_memory(len(target.data)):
         for bit in sampled(metadata_bits(target), 25):
@@ -148,13 +150,13 @@ def test_describing_a_damaged_file_is_safe_too(target: Target) -> None:
 
 
 @pytest.mark.parametrize("version", TABLE_VERSIONS)
-def test_damaged_files_of_a_table_sampled(version: str, tmp_path: Path) -> None:
+def test_damaged_table_files_give_rows_or_raise_lance_errors(version: str, tmp_path: Path) -> None:
     _damage_table(version, tmp_path, 40)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("version", TABLE_VERSIONS)
-def test_damaged_files_of_a_table_many_bits(version: str, tmp_path: Path) -> None:
+def test_table_files_damaged_at_many_bits_give_rows_or_raise_lance_errors(version: str, tmp_path: Path) -> None:
     _damage_table(version, tmp_path, 700)
 
 

@@ -82,7 +82,7 @@ def test_the_intact_table_is_read(table: SmallTable) -> None:
     assert use(table.open()).equals(table.rows)
 
 
-def test_damaged_manifests_sampled(table: SmallTable) -> None:
+def test_a_damaged_manifest_gives_rows_or_raises_lance_errors(table: SmallTable) -> None:
     data = table.manifest_bytes
     outcomes = sweep(table, flipped(data, sampled(range(len(data) * 8), 70)))
     assert outcomes["corrupt"] > 0
@@ -90,7 +90,7 @@ def test_damaged_manifests_sampled(table: SmallTable) -> None:
 
 
 @pytest.mark.soak
-def test_every_bit_of_a_manifest(table: SmallTable) -> None:
+def test_a_manifest_damaged_at_any_bit_gives_rows_or_raises_lance_errors(table: SmallTable) -> None:
     data = table.manifest_bytes
     outcomes = sweep(table, flipped(data, range(len(data) * 8)))
     assert outcomes["corrupt"] > len(data)
@@ -98,13 +98,13 @@ def test_every_bit_of_a_manifest(table: SmallTable) -> None:
 
 
 @pytest.mark.exhaustive
-def test_every_truncation_of_a_manifest(table: SmallTable) -> None:
+def test_a_manifest_truncated_anywhere_raises_corrupt_data(table: SmallTable) -> None:
     data = table.manifest_bytes
     assert set(sweep(table, cut(data, range(len(data))))) == {"corrupt"}
 
 
 @pytest.mark.parametrize("data", [b"", b"L", b"LANC", b"\0" * 16, b"\xff" * 64, b"PAR1" * 100])
-def test_what_is_no_manifest_is_corrupt_and_blocks_writers(plain: SmallTable, data: bytes) -> None:
+def test_a_file_that_is_no_manifest_is_corrupt_and_blocks_writers(plain: SmallTable, data: bytes) -> None:
     broken = plain.with_manifest(data)
     with pytest.raises(CorruptDataError, match=broken.manifest_path):
         broken.open()
@@ -135,7 +135,7 @@ UNIQUE_FIELD_IDS = 15
 
 @pytest.mark.parametrize("bit", range(64))
 @pytest.mark.parametrize("words", [(1, 1), (1, 0), (0, 1)])
-def test_every_flag_is_known_or_refused(plain: SmallTable, bit: int, words: tuple[int, int]) -> None:
+def test_every_feature_flag_is_known_or_refused(plain: SmallTable, bit: int, words: tuple[int, int]) -> None:
     reader, writer = ((1 << bit) * word for word in words)
     flagged = plain.with_changes(_with_flags(reader, writer))
     if bit == UNIQUE_FIELD_IDS or (bit in HALF_SET_IS_CORRUPT and reader != writer):
@@ -175,7 +175,7 @@ def _set_transaction(message: pb_table.Manifest, path: str) -> None:
 
 @pytest.mark.parametrize("place", [_set_data_path, _set_data_path_of_base, _set_transaction])
 @pytest.mark.parametrize("path", HOSTILE_PATHS)
-def test_no_path_leaves_its_directory(
+def test_no_path_of_a_manifest_leaves_its_directory(
     plain: SmallTable, path: str, place: Callable[[pb_table.Manifest, str], None]
 ) -> None:
     hostile = plain.with_changes(lambda message: place(message, path))
@@ -184,7 +184,7 @@ def test_no_path_leaves_its_directory(
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "s3://bucket/../x", "memory://x/%00", "nonsense://x/y", "x/%00"])
-def test_base_paths_that_name_no_place(plain: SmallTable, path: str) -> None:
+def test_invalid_base_paths_raise_lance_errors(plain: SmallTable, path: str) -> None:
     def change(message: pb_table.Manifest) -> None:
         _set_data_path_of_base(message, "x.lance")
         message.base_paths[0].path = path
@@ -203,7 +203,7 @@ def test_a_branch_name_in_a_manifest_leads_nowhere(plain: SmallTable, branch: st
     assert dataset.checkout_version("here").version == 2
 
 
-def test_a_link_out_of_the_root_is_followed_by_nobody_who_deletes(tmp_path: Path) -> None:
+def test_a_link_out_of_the_root_is_not_followed_by_deletes(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious.lance").write_bytes(b"x")
@@ -251,7 +251,7 @@ def _set(path: str, value: int) -> Callable[[pb_table.Manifest], None]:
         ("fragments.0.files.0.base_id", 2**32 - 1),
     ],
 )
-def test_numbers_out_of_range_are_corrupt(plain: SmallTable, path: str, value: int) -> None:
+def test_numbers_of_a_manifest_out_of_range_are_corrupt(plain: SmallTable, path: str, value: int) -> None:
     changed = plain.with_changes(_set(path, value))
     with pytest.raises(LanceError):
         _validated(changed)
@@ -299,7 +299,7 @@ def test_two_fragments_of_one_id_are_refused_before_a_file_is_read(
 
 
 @pytest.mark.parametrize("seconds", [2**62, -(2**62)])
-def test_a_time_that_no_calendar_has_is_shown_as_1970(plain: SmallTable, seconds: int) -> None:
+def test_a_timestamp_beyond_the_calendar_is_shown_as_1970(plain: SmallTable, seconds: int) -> None:
     """As the reference shows it: one damaged time must not hide all versions."""
     changed = plain.with_changes(_set("timestamp.seconds", seconds))
     dataset = changed.open()
@@ -313,13 +313,13 @@ def _validated(table: SmallTable) -> None:
     use(dataset)
 
 
-def test_more_deleted_rows_than_there_are_cost_no_rows(plain: SmallTable) -> None:
+def test_a_deletion_count_above_the_row_count_loses_no_fragment(plain: SmallTable) -> None:
     changed = plain.with_changes(_set("fragments.1.deletion_file.num_deleted_rows", 99))
     appended = lance_core.write_dataset(ROWS, changed.open(), mode="append")
     assert [fragment.id for fragment in appended.manifest.fragments] == [0, 1, 2]
 
 
-def test_ids_that_would_overflow_are_refused(plain: SmallTable, stable: SmallTable) -> None:
+def test_ids_of_a_manifest_that_would_overflow_are_refused(plain: SmallTable, stable: SmallTable) -> None:
     for table, change, words in (
         (plain, _set("max_fragment_id", 2**32 - 1), "32 bits"),
         (stable, _set("next_row_id", MAX_U64), "64 bits"),
@@ -336,7 +336,7 @@ VERSIONS_THAT_ARE_NOT_THERE = [0, -1, 6, 2**31, 2**63 - 1, 2**63, MAX_U64, 2**64
 
 
 @pytest.mark.parametrize("version", VERSIONS_THAT_ARE_NOT_THERE)
-def test_version_numbers_out_of_range(plain: SmallTable, version: int) -> None:
+def test_version_numbers_out_of_range_raise_version_not_found(plain: SmallTable, version: int) -> None:
     dataset = plain.open()
     with pytest.raises(VersionNotFoundError):
         dataset.checkout_version(version)
@@ -349,19 +349,19 @@ def test_version_numbers_out_of_range(plain: SmallTable, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1.0, 1.5, float("nan"), b"1", [1], {}, object()])
-def test_versions_that_are_no_numbers(plain: SmallTable, version: object) -> None:
+def test_versions_of_a_wrong_type_raise_invalid_type(plain: SmallTable, version: object) -> None:
     with pytest.raises(InvalidTypeError):
         plain.open().checkout_version(version)  # type: ignore[arg-type]  # what is tested
 
 
-def test_truth_values_are_numbers_as_they_are_to_the_reference(plain: SmallTable) -> None:
+def test_booleans_count_as_version_numbers_as_in_pylance(plain: SmallTable) -> None:
     assert plain.open().checkout_version(True).version == 1
     with pytest.raises(VersionNotFoundError):
         plain.open().checkout_version(False)
 
 
 @pytest.mark.parametrize("version", ["latest", "1", "", "ü", "a/b", "../here", "%2e%2e/x", "a\0b", "x" * 5000])
-def test_texts_that_are_no_tags(plain: SmallTable, version: str) -> None:
+def test_versions_named_by_an_unknown_tag_raise_ref_not_found(plain: SmallTable, version: str) -> None:
     with pytest.raises(RefNotFoundError):
         plain.open().checkout_version(version)
 
@@ -377,7 +377,7 @@ def _without(table: SmallTable, directory: str) -> SmallTable:
 
 
 @pytest.mark.parametrize("directory", ["data", "_deletions"])
-def test_missing_files_are_named(table: SmallTable, directory: str) -> None:
+def test_missing_files_of_a_table_are_named(table: SmallTable, directory: str) -> None:
     dataset = _without(table, directory).open()
     assert dataset.count_rows() == 5
     for read in (dataset.to_table, dataset.validate, lambda: dataset.delete("a = 1")):
@@ -385,7 +385,7 @@ def test_missing_files_are_named(table: SmallTable, directory: str) -> None:
             read()
 
 
-def test_missing_transactions_and_indices_are_no_harm(table: SmallTable) -> None:
+def test_a_table_without_its_transactions_and_indices_is_read_and_continued(table: SmallTable) -> None:
     bare = _without(_without(table, "_transactions"), "_indices")
     dataset = bare.open()
     assert use(dataset).equals(table.rows)
@@ -393,7 +393,7 @@ def test_missing_transactions_and_indices_are_no_harm(table: SmallTable) -> None
     assert lance_core.write_dataset(ROWS, dataset, mode="append").count_rows() == 11
 
 
-def test_a_version_whose_transaction_is_lost_blocks_those_who_must_know_it(plain: SmallTable) -> None:
+def test_a_version_without_its_transaction_blocks_only_stale_commits(plain: SmallTable) -> None:
     bare = _without(plain, "_transactions")
     older = bare.open(bare.version - 1)
     file = parse_manifest_file(bare.manifest_bytes, "m")
@@ -441,7 +441,7 @@ HOSTILE_DOCUMENTS = [
 
 
 @pytest.mark.parametrize("document", HOSTILE_DOCUMENTS, ids=lambda document: repr(document[:60]))
-def test_hostile_tags(plain: SmallTable, document: bytes) -> None:
+def test_a_damaged_tag_raises_corrupt_data_and_spares_the_others(plain: SmallTable, document: bytes) -> None:
     hostile = plain.with_manifest(plain.manifest_bytes)
     path = f"{ROOT}/_refs/tags/bad.json"
     hostile.store.put(path, document)
@@ -453,7 +453,7 @@ def test_hostile_tags(plain: SmallTable, document: bytes) -> None:
 
 
 @pytest.mark.parametrize("document", HOSTILE_DOCUMENTS[:8], ids=lambda document: repr(document[:60]))
-def test_hostile_branches(plain: SmallTable, document: bytes) -> None:
+def test_a_damaged_branch_record_raises_corrupt_data_that_names_its_file(plain: SmallTable, document: bytes) -> None:
     hostile = plain.with_manifest(plain.manifest_bytes)
     hostile.store.put(f"{ROOT}/_refs/branches/bad.json", document)
     with pytest.raises(CorruptDataError, match=r"bad\.json"):
@@ -461,7 +461,7 @@ def test_hostile_branches(plain: SmallTable, document: bytes) -> None:
 
 
 @pytest.mark.parametrize("branch", ["../../x", "/etc", "a//b", "..", "", "main", "a\0b", "%2e%2e", "x\\y"])
-def test_a_tag_of_a_hostile_branch_leads_nowhere(plain: SmallTable, branch: str) -> None:
+def test_a_tag_of_a_branch_with_a_hostile_name_leads_nowhere(plain: SmallTable, branch: str) -> None:
     hostile = plain.with_manifest(plain.manifest_bytes)
     document = {"version": 2, "manifestSize": 1, "branch": branch}
     hostile.store.put(f"{ROOT}/_refs/tags/led.json", json.dumps(document).encode())

@@ -136,23 +136,23 @@ def _run(name: str, directory: Path, stride: int) -> None:
 
 
 @pytest.mark.parametrize("operation", ["append", "tag update"])
-def test_kills_at_some_steps(operation: str, tmp_path: Path) -> None:
+def test_an_operation_killed_at_some_steps_leaves_the_old_or_new_state(operation: str, tmp_path: Path) -> None:
     _run(operation, tmp_path, stride=5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_kills_at_every_fifth_step(operation: str, tmp_path: Path) -> None:
+def test_an_operation_killed_at_every_fifth_step_leaves_the_old_or_new_state(operation: str, tmp_path: Path) -> None:
     _run(operation, tmp_path, stride=5)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_kills_at_every_step(operation: str, tmp_path: Path) -> None:
+def test_an_operation_killed_at_every_step_leaves_the_old_or_new_state(operation: str, tmp_path: Path) -> None:
     _run(operation, tmp_path, stride=1)
 
 
-def test_an_automatic_cleanup_has_something_to_remove(tmp_path: Path) -> None:
+def test_the_automatic_cleanup_that_is_killed_has_versions_to_remove(tmp_path: Path) -> None:
     """Else killing it would show nothing."""
     table = Table(tmp_path, OPERATIONS["auto cleanup"])
     assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [1, 2, 3, 4]
@@ -161,6 +161,6 @@ def test_an_automatic_cleanup_has_something_to_remove(tmp_path: Path) -> None:
     assert [each["version"] for each in lance_core.dataset(table.uri).versions()] == [4, 5]
 
 
-def test_the_process_is_still_itself() -> None:
+def test_watching_the_steps_leaves_the_process_unpatched() -> None:
     """The steps are watched in children and dry runs only."""
     assert os.open.__module__ in ("posix", "nt")

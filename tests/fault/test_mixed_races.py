@@ -71,17 +71,17 @@ def _race(uri: str, kind: str, num_commits: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["v2"])
-def test_four_processes(kind: str, tmp_path: Path) -> None:
+def test_changes_of_four_processes_keep_every_row_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["v1", "v2 stable"])
-def test_four_processes_on_other_tables(kind: str, tmp_path: Path) -> None:
+def test_changes_of_four_processes_on_other_tables_keep_every_row_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 10)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", list(TABLES))
-def test_four_processes_for_long(kind: str, tmp_path: Path) -> None:
+def test_changes_of_four_processes_for_long_keep_every_row_once(kind: str, tmp_path: Path) -> None:
     _race(str(tmp_path / "table"), kind, 50)

@@ -180,7 +180,7 @@ def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
 
 
-def test_every_operation_has_an_effect_to_look_for() -> None:
+def test_every_overtaken_operation_has_a_visible_effect_or_is_listed() -> None:
     makes_no_version_of_the_table = {
         *("detached", "branch create", "branch delete", "tag create", "tag update", "tag metadata", "tag delete"),
         *("shallow clone", "deep clone", "cleanup", "migrate"),
@@ -261,9 +261,7 @@ def test_overtaken_commit_of_every_operation_on_every_store_is_kept_or_refused(
 
 
 @pytest.mark.parametrize("num_commits", COMMITS[1:])
-def test_reserved_fragment_ids_are_nobody_else_s_after_the_reservation_was_overtaken(
-    num_commits: int, tmp_path
-) -> None:
+def test_fragment_ids_of_an_overtaken_reservation_are_given_to_no_other_writer(num_commits: int, tmp_path) -> None:
     uri = str(tmp_path / "a-table-with-reserved-ids")
     OPERATIONS["reserve"].prepare(uri, {})
     overtaking = Overtaking(uri, {}, num_commits)

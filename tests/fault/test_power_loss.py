@@ -153,7 +153,7 @@ def test_operation_leaves_no_descriptor_open(operation: str, tmp_path: Path) -> 
     assert descriptors_left_by(act) == set()
 
 
-def test_recorded_changes_are_all_that_happened(tmp_path: Path) -> None:
+def test_recorded_disk_changes_reproduce_every_file(tmp_path: Path) -> None:
     """Else a file would be written in a way that the record does not see."""
     table = RecordedTable("compaction", tmp_path)
     disk = Disk()

@@ -26,7 +26,9 @@ def _run(targets: list[threading.Thread]) -> None:
 
 
 @pytest.mark.parametrize("with_reference", [False, True], ids=["ours", "both"])
-def test_deletes_of_one_fragment_at_the_same_time(tmp_path: Path, with_reference: bool) -> None:
+def test_simultaneous_deletes_of_different_rows_of_one_fragment_all_succeed(
+    tmp_path: Path, with_reference: bool
+) -> None:
     uri = str(tmp_path / "table")
     lance.write_dataset(pa.table({"a": pa.array(range(100), pa.int64())}), uri)
     failures: list[BaseException] = []

@@ -89,7 +89,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
-def test_one_failure_anywhere(bench: Bench, retryable: bool) -> None:
+def test_a_merged_delete_with_one_failed_call_leaves_the_old_or_new_version(bench: Bench, retryable: bool) -> None:
     assert bench.run(no_fault, retryable=False) is None
     bench.check(None)
     calls = list(bench.store.calls)
@@ -104,7 +104,7 @@ def test_one_failure_anywhere(bench: Bench, retryable: bool) -> None:
                 assert raised is None
 
 
-def test_everything_after_any_call_fails(bench: Bench) -> None:
+def test_a_merged_delete_whose_store_goes_away_leaves_the_old_or_new_version(bench: Bench) -> None:
     assert bench.run(no_fault, retryable=False) is None
     for index in range(len(bench.store.calls)):
         raised = bench.run(lambda call, index=index: When.BEFORE if call.index >= index else None, retryable=False)
@@ -124,7 +124,7 @@ def test_a_merge_that_is_committed_until_it_succeeds_lands_once(bench: Bench) ->
             assert own == [f"2-{stale.uuid}.txn"]
 
 
-def test_an_outcome_that_cannot_be_found_out_removes_nothing(bench: Bench) -> None:
+def test_a_merged_delete_with_an_unknown_outcome_removes_no_file(bench: Bench) -> None:
     created: list[str] = []
 
     def fault(call: Call) -> When | None:

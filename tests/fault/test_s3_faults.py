@@ -29,14 +29,16 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_one_fault_anywhere(bench: Bench, operation: str) -> None:
+def test_an_operation_with_one_failed_s3_request_takes_effect_at_most_once(bench: Bench, operation: str) -> None:
     bench.fail_each_request(operation, QUICK)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not QUICK], ids=lambda fault: fault.value)
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_any_fault_anywhere(bench: Bench, operation: str, fault: Fault) -> None:
+def test_an_operation_with_every_kind_of_s3_fault_takes_effect_at_most_once(
+    bench: Bench, operation: str, fault: Fault
+) -> None:
     bench.fail_each_request(operation, fault, timeout="500ms")
 
 
@@ -66,7 +68,7 @@ def test_t25_a_lost_response_makes_one_version(bench: Bench) -> None:
         assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_t26_a_conflict_without_a_winner_is_tried_again(bench: Bench) -> None:
+def test_t26_a_commit_conflict_without_a_winner_is_tried_again(bench: Bench) -> None:
     for fault in (Fault.CONFLICT, Fault.PRECONDITION):
         seen: list[Request] = []
 
@@ -99,7 +101,7 @@ def test_t27_an_unknown_outcome_removes_nothing(bench: Bench) -> None:
     assert len([key for key in bench.server.keys(uri) if key.startswith("_transactions/1-")]) == 1
 
 
-def test_a_request_that_is_still_under_way_is_unknown(bench: Bench) -> None:
+def test_a_commit_request_still_in_flight_raises_outcome_unknown(bench: Bench) -> None:
     uri = bench.table()
     bench.proxy.reset(_at_commit(Fault.SLOW))
     with pytest.raises(CommitOutcomeUnknownError):
@@ -110,7 +112,7 @@ def test_a_request_that_is_still_under_way_is_unknown(bench: Bench) -> None:
     assert bench.state(uri) == (2, [1, 2, 3, 4, 5])
 
 
-def test_a_request_that_is_still_under_way_is_fenced_by_the_next_attempt(bench: Bench) -> None:
+def test_a_commit_request_still_in_flight_is_fenced_by_the_next_attempt(bench: Bench) -> None:
     seen: list[Request] = []
 
     def first(request: Request) -> Fault | None:
@@ -133,7 +135,7 @@ def test_a_refused_commit_makes_nothing_and_leaves_nothing(bench: Bench) -> None
     assert [key for key in bench.server.keys(uri) if key.startswith("_transactions/1-")] == []
 
 
-def test_what_is_denied_is_told_apart(bench: Bench) -> None:
+def test_a_denied_request_raises_access_denied_and_is_not_repeated(bench: Bench) -> None:
     uri = bench.table()
     bench.proxy.reset(lambda request: Fault.DENIED)
     with pytest.raises(AccessDeniedError, match="403 AccessDenied") as raised:
@@ -148,7 +150,7 @@ def test_what_is_denied_is_told_apart(bench: Bench) -> None:
     assert [key for key in bench.server.keys(uri) if key.startswith("_transactions/1-")] == []
 
 
-def test_who_is_throttled_comes_again(bench: Bench) -> None:
+def test_a_throttled_request_is_repeated(bench: Bench) -> None:
     uri = bench.table()
     bench.proxy.reset(lambda request: Fault.THROTTLED if request.index < 2 else None)
     assert lance_core.dataset(uri, storage_options=bench.options(client_max_retries="2")).version == 1
@@ -192,7 +194,7 @@ def test_an_upload_in_parts_that_fails_is_aborted(bench: Bench, monkeypatch: pyt
     assert bench.server.keys(uri) == []
 
 
-def test_a_store_that_passes_conditions_over_is_refused(bench: Bench) -> None:
+def test_a_store_that_ignores_conditions_is_refused(bench: Bench) -> None:
     with fault_proxy(bench.server.endpoint) as careless:
         careless.drops_conditions = True
         uri = bench.table()

@@ -163,7 +163,7 @@ def test_stalled_and_killed_writers_beside_a_cleanup_lose_nothing(stable: bool, 
 
 
 @pytest.mark.slow
-def test_stalled_writers_beside_the_reference_lose_nothing(tmp_path: Path) -> None:
+def test_stalled_writers_beside_pylance_lose_nothing(tmp_path: Path) -> None:
     _run(tmp_path, MIXED, "lance_core", 20, stable=False, seed=8)
 
 

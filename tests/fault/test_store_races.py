@@ -72,10 +72,10 @@ def _race(place: Place, num_appends: int) -> None:
 
 
 @pytest.mark.slow
-def test_four_processes(place: Place) -> None:
+def test_appends_of_four_processes_keep_every_row_on_each_store(place: Place) -> None:
     _race(place, 6)
 
 
 @pytest.mark.soak
-def test_four_processes_for_long(place: Place) -> None:
+def test_appends_of_four_processes_for_long_keep_every_row_on_each_store(place: Place) -> None:
     _race(place, 50)

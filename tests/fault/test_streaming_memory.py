@@ -85,11 +85,11 @@ def check(directory: Path, version: str, file_bytes: int, max_resident: int) -> 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
-def test_a_file_of_one_gigabyte(version: str, tmp_path: Path) -> None:
+def test_a_file_of_one_gigabyte_is_streamed_in_bounded_memory(version: str, tmp_path: Path) -> None:
     check(tmp_path, version, 1 << 30, 600 << 20)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
-def test_a_file_of_four_gigabytes(version: str, tmp_path: Path) -> None:
+def test_a_file_of_four_gigabytes_is_streamed_in_bounded_memory(version: str, tmp_path: Path) -> None:
     check(tmp_path, version, 4 << 30, 600 << 20)

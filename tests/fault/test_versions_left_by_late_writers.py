@@ -115,7 +115,7 @@ FIFTH: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "stable"])
 @pytest.mark.parametrize(("late", "fourth", "fifth"), list(itertools.product(LATE, FOURTH, FIFTH)))
 @pytest.mark.sampled(24)
-def test_a_version_left_by_a_late_writer_is_judged_by_nobody(
+def test_a_version_left_by_a_late_writer_decides_no_conflict(
     late: str, fourth: str, fifth: str, stable: bool, opened: str, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "table")
@@ -147,7 +147,7 @@ def test_a_version_left_by_a_late_writer_is_judged_by_nobody(
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("recreated", [False, True], ids=["deleted", "created again"])
 @pytest.mark.parametrize("verb", ["append", "delete", "config", "overwrite"])
-def test_a_late_commit_to_a_branch_that_was_deleted_is_in_no_other_one(
+def test_a_late_commit_to_a_deleted_branch_is_in_no_other_branch(
     verb: str, recreated: bool, times: int, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "table")
@@ -191,7 +191,7 @@ def test_a_late_commit_to_a_branch_that_was_deleted_is_in_no_other_one(
 
 
 @pytest.mark.parametrize("is_deep", [False, True], ids=["shallow", "deep"])
-def test_a_clone_on_which_others_build_at_once_is_made(is_deep: bool, tmp_path: Path) -> None:
+def test_a_clone_that_others_continue_at_once_is_kept(is_deep: bool, tmp_path: Path) -> None:
     source, target = _table(str(tmp_path / "source")), str(tmp_path / "clone")
 
     def build() -> None:
@@ -205,7 +205,7 @@ def test_a_clone_on_which_others_build_at_once_is_made(is_deep: bool, tmp_path: 
 
 
 @pytest.mark.parametrize("builds", [False, True], ids=["alone", "others build on it"])
-def test_a_restore_of_a_version_that_the_reference_cleans_up_meanwhile_is_not_acknowledged(
+def test_a_restore_of_a_version_cleaned_up_by_pylance_meanwhile_is_not_acknowledged(
     builds: bool, tmp_path: Path
 ) -> None:
     uri = str(tmp_path / "table")
@@ -274,7 +274,7 @@ def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
 
 
 @pytest.mark.parametrize("act", ["open", "append", "delete"])
-def test_the_latest_version_is_found_although_a_cleanup_removes_what_was_it(
+def test_the_latest_version_is_found_although_a_cleanup_removes_its_predecessor(
     act: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = str(tmp_path / "table")
@@ -299,7 +299,7 @@ def test_the_latest_version_is_found_although_a_cleanup_removes_what_was_it(
 
 
 @pytest.mark.parametrize("line", ["branch", "table"])
-def test_a_cleanup_that_is_under_way_removes_no_version_of_a_line_that_was_made_again(
+def test_a_running_cleanup_removes_no_version_of_a_recreated_branch_or_table(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = str(tmp_path / "table")
@@ -353,9 +353,7 @@ def test_a_commit_that_stopped_over_a_migration_leaves_the_table_open(verb: str,
 
 
 @pytest.mark.parametrize("wanted_by", ["tag", "branch"])
-def test_a_version_of_a_branch_whose_deletion_is_given_up_stays_for_those_who_need_it(
-    wanted_by: str, tmp_path: Path
-) -> None:
+def test_a_version_stays_when_the_deletion_of_its_branch_is_given_up(wanted_by: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     _table(uri).create_branch("b")
     _append(uri, 10, "b")
@@ -457,7 +455,7 @@ def test_late_delete_is_not_confirmed_by_a_late_version_above_it(
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["plain", "stable"])
-def test_a_version_whose_turn_to_be_removed_has_come_is_not_restored(
+def test_a_version_about_to_be_removed_is_not_restored(
     stable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cleanup has looked for the last time who holds the version; all its files but one are there."""
@@ -489,7 +487,7 @@ def test_a_version_whose_turn_to_be_removed_has_come_is_not_restored(
     assert not list(tmp_path.rglob(".tmp*"))
 
 
-def test_a_cleanup_spares_a_version_that_is_restored_when_its_turn_comes(
+def test_a_cleanup_spares_a_version_restored_before_its_removal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = str(tmp_path / "table")

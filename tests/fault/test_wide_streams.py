@@ -95,7 +95,9 @@ def check(path: Path, batch_rows: int, max_grown: int) -> None:
 @pytest.mark.parametrize(
     ("version", "batch_rows"), [("0.1", 1024), ("2.0", 1024), ("2.1", 1024), ("2.2", 1024), ("2.2", 5000)]
 )
-def test_four_hundred_columns(version: str, batch_rows: int, tmp_path: Path) -> None:
+def test_a_file_of_four_hundred_columns_is_streamed_in_bounded_memory(
+    version: str, batch_rows: int, tmp_path: Path
+) -> None:
     path = tmp_path / "wide.lance"
     write(path, version, numbers(400))
     assert path.stat().st_size > 400e6
@@ -104,7 +106,7 @@ def test_four_hundred_columns(version: str, batch_rows: int, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nulls", "texts", "members"])
-def test_columns_of_other_kinds(kind: str, tmp_path: Path) -> None:
+def test_a_file_of_many_nested_or_text_columns_is_streamed_in_bounded_memory(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "wide.lance"
     write(path, "2.2", {"nulls": numbers(400, with_nulls=True), "texts": texts(200), "members": members(300)}[kind])
     # What allocators keep of freed memory is a good part of it.

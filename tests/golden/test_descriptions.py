@@ -28,11 +28,11 @@ def data_of(text: Path) -> bytes:
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.stem)
-def test_the_text_of_a_file(text: Path) -> None:
+def test_the_description_of_a_golden_file_equals_the_stored_text(text: Path) -> None:
     store = MemoryStore()
     store.put("f", data_of(text))
     assert describe_file(FileReader.open(store, "f")) == text.read_text()
 
 
-def test_every_format_has_a_text() -> None:
+def test_every_file_format_has_a_stored_description() -> None:
     assert {text.stem.rsplit("-", 1)[1] for text in TEXTS} == {"0.1", "2.0", "2.1", "2.2"}

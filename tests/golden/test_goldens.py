@@ -68,14 +68,14 @@ def assert_equal(found, case):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("table.lance")], ids=identifier)
 @pytest.mark.sampled(120)
-def test_a_table_reads_back(case, releases):
+def test_a_golden_table_reads_back_value_for_value(case, releases):
     found = lance_core.dataset(str(releases(case["release"]) / case["path"])).to_table()
     assert_equal(found, case)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("file.lance")], ids=identifier)
 @pytest.mark.sampled(24)
-def test_a_file_reads_back(case, releases):
+def test_a_golden_file_reads_back_value_for_value(case, releases):
     path = releases(case["release"]) / case["path"]
     assert_equal(LanceFileReader(str(path)).read_all().to_table(), case)
     check_parts(path)
@@ -83,7 +83,7 @@ def test_a_file_reads_back(case, releases):
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("table.lance")], ids=identifier)
 @pytest.mark.sampled(60)
-def test_the_files_of_a_table_read_alone(case, releases):
+def test_data_files_of_a_golden_table_read_alone_give_its_rows(case, releases):
     """Every file by itself: its rows are a stretch of the table's, and parts of it equal the whole."""
     rows = expected_rows(case["expected"])
     files = sorted((releases(case["release"]) / case["path"]).glob("data/*.lance"))

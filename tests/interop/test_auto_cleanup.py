@@ -64,7 +64,7 @@ def test_versions_of_the_last_ten_minutes_stay_unless_the_config_says_otherwise(
     assert _versions(uri) == [8, 9]
 
 
-def test_t41_in_turns(tmp_path: Path) -> None:
+def test_t41_automatic_cleanups_of_lance_core_and_pylance_in_turns_keep_every_row(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 2, interval="3", older_than="0s")
     for number in range(10):
         _append((lance_core, lance)[number % 2], uri)
@@ -95,12 +95,14 @@ def test_t41_in_turns(tmp_path: Path) -> None:
     ids=str,
 )
 @pytest.mark.sampled(5)
-def test_both_keep_the_same_versions(config: dict[str, str], tmp_path: Path) -> None:
+def test_automatic_cleanups_of_lance_core_and_pylance_keep_the_same_versions(
+    config: dict[str, str], tmp_path: Path
+) -> None:
     histories = [_history(library, _table(tmp_path / name, 2, **config), 5) for name, library in LIBRARIES.items()]
     assert histories[0] == histories[1]
 
 
-def test_t42_a_duration_without_a_unit_is_an_error_that_is_told(
+def test_t42_a_duration_without_a_unit_is_reported_as_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     uri = _table(tmp_path / "t", 2, interval="1", older_than="3600")
@@ -136,7 +138,7 @@ COMMITS: dict[str, Callable[[str], object]] = {
 
 @pytest.mark.parametrize("commit", COMMITS)
 @pytest.mark.sampled(4)
-def test_every_commit_cleans_up(commit: str, tmp_path: Path) -> None:
+def test_every_kind_of_commit_runs_the_automatic_cleanup(commit: str, tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 6, interval="7", older_than="0s")
     COMMITS[commit](uri)
     # From the version before the commit, however old the handle.
@@ -145,7 +147,7 @@ def test_every_commit_cleans_up(commit: str, tmp_path: Path) -> None:
     lance.dataset(uri, version=6).validate()
 
 
-def test_the_config_of_the_new_version_counts(tmp_path: Path) -> None:
+def test_an_automatic_cleanup_follows_the_config_of_the_new_version(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 4, x="y")
     lance_core.dataset(uri).update_config(_config(interval="5", older_than="0s"))
     assert _versions(uri) == [4, 5]
@@ -165,7 +167,7 @@ def test_a_detached_commit_cleans_up_nothing(tmp_path: Path) -> None:
     assert _versions(uri) == left
 
 
-def test_tagged_versions_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_automatic_cleanups_keep_tagged_versions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     uri = _table(tmp_path / "t", 4, x="y")
     lance.dataset(uri).tags.create("kept", 2)
     with caplog.at_level(logging.WARNING, "lance_core"):
@@ -176,7 +178,7 @@ def test_tagged_versions_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureF
     assert lance.dataset(uri, version="kept").count_rows() == 4
 
 
-def test_a_branch_cleans_up_itself(tmp_path: Path) -> None:
+def test_an_automatic_cleanup_of_a_branch_removes_only_its_own_versions(tmp_path: Path) -> None:
     uri = _table(tmp_path / "t", 4, interval="1", older_than="0s")
     branch = lance_core.dataset(uri).create_branch("b")
     assert _versions(uri, "b") == [4]
@@ -191,7 +193,7 @@ def test_a_branch_cleans_up_itself(tmp_path: Path) -> None:
     assert lance.dataset(uri).checkout_version(("b", None)).count_rows() == 3
 
 
-def test_a_cleanup_that_fails_does_not_fail_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_automatic_cleanup_does_not_fail_the_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     uri = _table(tmp_path / "t", 3, interval="1", older_than="0s")
     tags = Path(uri) / "_refs" / "tags"
     tags.mkdir(parents=True)
@@ -206,7 +208,7 @@ def test_a_cleanup_that_fails_does_not_fail_the_commit(tmp_path: Path, caplog: p
 @pytest.mark.parametrize(
     "options", [{"interval": 3, "older_than_seconds": 60}, {"interval": 0}, {"older_than_seconds": 2**40}, {}, None]
 )
-def test_options_of_a_new_table_are_kept_as_by_the_reference(
+def test_automatic_cleanup_options_of_a_table_are_stored_as_by_pylance(
     mode: str, options: dict[str, int] | None, tmp_path: Path
 ) -> None:
     configs, entries = [], []
@@ -223,7 +225,7 @@ def test_options_of_a_new_table_are_kept_as_by_the_reference(
     assert configs[0] == configs[1] == entries[0] == entries[1]
 
 
-def test_enabling_and_disabling_as_by_the_reference(tmp_path: Path) -> None:
+def test_enabling_and_disabling_automatic_cleanup_changes_the_config_as_in_pylance(tmp_path: Path) -> None:
     states = []
     for name, library in LIBRARIES.items():
         dataset = library.write_dataset(ROWS, str(tmp_path / name))

@@ -36,7 +36,7 @@ def _base_ids(uri: str) -> list[int | None]:
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_files_go_to_the_bases_in_turn(tmp_path: Path, maker: ModuleType, writer: ModuleType) -> None:
+def test_new_files_go_to_the_target_bases_in_turn(tmp_path: Path, maker: ModuleType, writer: ModuleType) -> None:
     uri = str(tmp_path / "t")
     maker.write_dataset(numbered_rows(0, 3), uri, initial_bases=_bases(tmp_path, maker), target_bases=["hot"])
     writer.write_dataset(numbered_rows(3, 9), uri, mode="append", target_bases=["cold", "hot"], max_rows_per_file=2)
@@ -76,7 +76,7 @@ def test_unknown_target_base_is_refused_with_what_the_table_has(tmp_path: Path) 
 
 
 @BOTH
-def test_bases_that_are_added_later(tmp_path: Path, maker: ModuleType) -> None:
+def test_base_paths_added_later_are_listed_and_used_by_both(tmp_path: Path, maker: ModuleType) -> None:
     uri = str(tmp_path / "t")
     maker.write_dataset(numbered_rows(0, 3), uri)
     handle = maker.dataset(uri)
@@ -96,7 +96,7 @@ def test_bases_that_are_added_later(tmp_path: Path, maker: ModuleType) -> None:
             lance_core.dataset(uri).add_bases([lance_core.DatasetBasePath(str(tmp_path / taken[1]), taken[0])])
 
 
-def test_fragments_for_bases_are_committed_later(tmp_path: Path) -> None:
+def test_fragments_written_to_base_paths_can_be_committed_later(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     first = lance_core.write_fragments(
         numbered_rows(0, 4),
@@ -142,7 +142,7 @@ def test_files_of_a_write_that_fails_are_removed_from_every_base(tmp_path: Path)
     assert len(list(tmp_path.rglob("*.lance"))) == 1
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_conflicting_or_unknown_base_paths_are_refused(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     base = lance_core.DatasetBasePath
     for bases in (

@@ -71,7 +71,7 @@ VALUES = [b"one", b"two!", None, b"", b"dedicated", b"", b"inline", b"more", b""
 VALUES += [b"etw"]
 
 
-def test_sidecars_and_descriptors_are_the_same(tmp_path: Path) -> None:
+def test_sidecars_and_descriptors_equal_those_of_pylance(tmp_path: Path) -> None:
     results = {}
     for who, (_, _, files) in MODULES.items():
         root = tmp_path / who
@@ -96,7 +96,7 @@ def test_sidecars_and_descriptors_are_the_same(tmp_path: Path) -> None:
     assert results["ours"] == results["theirs"]
 
 
-def test_built_columns_are_the_same(tmp_path: Path) -> None:
+def test_built_descriptor_columns_equal_those_of_pylance(tmp_path: Path) -> None:
     columns = {}
     for who, (_, _, files) in MODULES.items():
         columns[who] = _column(who, files.LanceFileSession(tmp_path / who))
@@ -109,7 +109,7 @@ def test_built_columns_are_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("builder", list(MODULES))
 @pytest.mark.parametrize("writer", list(MODULES))
-def test_files_with_placed_values(tmp_path: Path, writer: str, builder: str) -> None:
+def test_files_with_placed_blobs_are_read_by_lance_core_and_pylance(tmp_path: Path, writer: str, builder: str) -> None:
     """A column that one has built, in a file that another has written, in a table that both read."""
     _, _, files = MODULES[writer]
     uri = str(tmp_path / "table")
@@ -145,7 +145,7 @@ def test_files_with_placed_values(tmp_path: Path, writer: str, builder: str) -> 
         assert library.to_table(blob_handling="all_binary")["b"].to_pylist() == expected
 
 
-def test_files_are_the_same(tmp_path: Path) -> None:
+def test_files_with_placed_blobs_have_the_bytes_of_pylance(tmp_path: Path) -> None:
     """The reference writes the two metadata entries of the field in random order: one of its files is ours."""
     contents = {}
     for who, num_files in (("ours", 1), ("theirs", 40)):
@@ -159,7 +159,7 @@ def test_files_are_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("writer", [lance, lance_core], ids=list(MODULES))
-def test_descriptors_inside_structs_and_lists(tmp_path: Path, writer: object) -> None:
+def test_blob_descriptors_inside_structs_and_lists_are_read_by_both(tmp_path: Path, writer: object) -> None:
     builder = lance_core.BlobDescriptorArrayBuilder("b")
     for value in (b"a", b"", b"hidden"):
         builder.append_inline(value)
@@ -181,7 +181,7 @@ def test_descriptors_inside_structs_and_lists(tmp_path: Path, writer: object) ->
         assert found["l"].to_pylist() == [[b"a"], [], [b""], [b"hidden", None]] * 2
 
 
-def test_managed_values_are_read(tmp_path: Path) -> None:
+def test_managed_blobs_are_read_from_tables_and_clones(tmp_path: Path) -> None:
     """The reference writes them into tables that say so; a clone of such a table finds them in its source."""
     uri = str(tmp_path / "table")
     (tmp_path / "table" / "data").mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_managed_values_are_read(tmp_path: Path) -> None:
 
 
 @both
-def test_prepared_rows_make_and_extend_tables(tmp_path: Path, who: str) -> None:
+def test_rows_with_prepared_descriptors_create_and_extend_tables(tmp_path: Path, who: str) -> None:
     top, blob, _ = MODULES[who]
     builder = blob.BlobDescriptorArrayBuilder("b")
     for value in (b"x" * 100_000, b"", b"z"):
@@ -225,7 +225,7 @@ def test_prepared_rows_make_and_extend_tables(tmp_path: Path, who: str) -> None:
     ours.validate()
 
 
-def test_tables_take_no_descriptors_of_other_files(tmp_path: Path) -> None:
+def test_descriptors_of_other_files_are_refused_by_table_writes(tmp_path: Path) -> None:
     builder = lance_core.BlobDescriptorArrayBuilder("b")
     builder.append_dedicated(1, 5)
     schema = pa.schema([builder.field])
@@ -255,7 +255,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("problem", list(WRONG))
-def test_descriptors_that_name_nothing_are_refused(tmp_path: Path, problem: str) -> None:
+def test_descriptors_that_name_no_blob_are_refused(tmp_path: Path, problem: str) -> None:
     field = lance_core.BlobDescriptorArrayBuilder("100%d").field
     good = {"kind": 0, "data": b"x"}
     array = pa.array([None, good, WRONG[problem]], field.type)
@@ -271,7 +271,7 @@ def test_descriptors_that_name_nothing_are_refused(tmp_path: Path, problem: str)
 
 
 @both
-def test_what_is_no_blob_is_refused(tmp_path: Path, who: str) -> None:
+def test_invalid_arguments_of_blob_writers_are_refused_by_both(tmp_path: Path, who: str) -> None:
     _, blob, files = MODULES[who]
     session = files.LanceFileSession(str(tmp_path))
     opens = (session.open_packed_blob_writer, session.open_dedicated_blob_writer)
@@ -324,7 +324,7 @@ def test_what_is_no_blob_is_refused(tmp_path: Path, who: str) -> None:
     assert builder.field.name == "b"
 
 
-def test_errors_are_typed(tmp_path: Path) -> None:
+def test_wrong_arguments_of_blob_writers_raise_typed_errors(tmp_path: Path) -> None:
     session = lance_core.LanceFileSession(tmp_path)
     writer = session.open_packed_blob_writer("part.lance", 1)
     for data in ([256], [-1]):
@@ -350,7 +350,7 @@ def test_errors_are_typed(tmp_path: Path) -> None:
     assert writer.finish() == []
 
 
-def test_unfinished_writers_leave_nothing(tmp_path: Path) -> None:
+def test_unfinished_blob_writers_leave_no_file(tmp_path: Path) -> None:
     session = lance_core.LanceFileSession(tmp_path)
     packed = session.open_packed_blob_writer("part.lance", 1)
     packed.write_blob(b"abc")

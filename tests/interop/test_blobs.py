@@ -68,7 +68,7 @@ def _check_same(uri: str, values: list[bytes | None]) -> None:
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
-def test_values_of_the_first_generation(tmp_path, version: str, writer) -> None:
+def test_blobs_of_the_first_generation_are_read_by_lance_core_and_pylance(tmp_path, version: str, writer) -> None:
     uri = str(tmp_path / "table")
     writer.write_dataset(_v1(V1_VALUES), uri, data_storage_version=version)
     _check_same(uri, V1_VALUES)
@@ -78,14 +78,14 @@ def test_values_of_the_first_generation(tmp_path, version: str, writer) -> None:
 
 @pytest.mark.parametrize("version", ["2.0", "2.1"])
 @pytest.mark.parametrize("values", [[None, None], [b"", b""], [b"x"]], ids=["null", "empty", "one"])
-def test_uniform_pages_of_the_first_generation(tmp_path, version: str, values: list) -> None:
+def test_uniform_pages_of_first_generation_blobs_are_read_by_both(tmp_path, version: str, values: list) -> None:
     uri = str(tmp_path / "table")
     lance_core.write_dataset(_v1(values), uri, data_storage_version=version)
     _check_same(uri, values)
 
 
 @pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
-def test_values_of_every_size(tmp_path, writer) -> None:
+def test_blobs_of_every_size_are_stored_inline_packed_or_dedicated(tmp_path, writer) -> None:
     uri = str(tmp_path / "table")
     writer.write_dataset(_v2(V2_VALUES), uri)
     _check_same(uri, V2_VALUES)
@@ -95,7 +95,7 @@ def test_values_of_every_size(tmp_path, writer) -> None:
     assert _sidecars(uri) == [(4 << 20) + 1, 64 * 1024 + 1 + 100_000 + (4 << 20)]
 
 
-def test_thresholds_are_those_of_the_field(tmp_path) -> None:
+def test_blob_size_thresholds_of_the_field_decide_the_sidecars(tmp_path) -> None:
     values = [b"a" * 10, b"b" * 20, b"c" * 100, b"d" * 50, b"e" * 60, b"f" * 15]
     thresholds = {"inline_size_threshold": 12, "dedicated_size_threshold": 80, "pack_file_size_threshold": 64}
     sizes = []
@@ -107,7 +107,7 @@ def test_thresholds_are_those_of_the_field(tmp_path) -> None:
     assert sizes == [[15, 20, 50, 60, 100]] * 2
 
 
-def test_the_size_of_shared_sidecars_is_an_argument(tmp_path) -> None:
+def test_the_argument_for_the_pack_file_size_limits_shared_sidecars(tmp_path) -> None:
     uri = str(tmp_path / "table")
     values = [_bytes(70_000, seed) for seed in range(4)]
     lance_core.write_dataset(_v2(values), uri, blob_pack_file_size_threshold=150_000)
@@ -117,7 +117,7 @@ def test_the_size_of_shared_sidecars_is_an_argument(tmp_path) -> None:
 
 @pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
 @pytest.mark.parametrize("generation", [1, 2])
-def test_members_of_structs(tmp_path, writer, generation: int) -> None:
+def test_blobs_in_structs_are_read_by_lance_core_and_pylance(tmp_path, writer, generation: int) -> None:
     uri = str(tmp_path / "table")
     values = [b"a", None, b"x" * 70_000, b"hidden"]
     field = blob_field("bb") if generation == 2 else _v1_field("bb")
@@ -138,7 +138,7 @@ def test_members_of_structs(tmp_path, writer, generation: int) -> None:
 
 
 @pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
-def test_items_of_lists(tmp_path, writer) -> None:
+def test_blobs_in_lists_are_read_by_lance_core_and_pylance(tmp_path, writer) -> None:
     uri = str(tmp_path / "table")
     array = pa.ListArray.from_arrays(pa.array([0, 1, 1, 3], pa.int32()), blob_array([b"a", None, b"x" * 70_000]))
     writer.write_dataset(_table(array, pa.field("b", array.type)), uri)
@@ -149,7 +149,9 @@ def test_items_of_lists(tmp_path, writer) -> None:
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("ours_writes", [True, False])
-def test_files_of_the_first_generation(tmp_path, version: str, ours_writes: bool) -> None:
+def test_files_with_first_generation_blobs_are_read_by_lance_core_and_pylance(
+    tmp_path, version: str, ours_writes: bool
+) -> None:
     path = str(tmp_path / "file.lance")
     rows = _v1(V1_VALUES)
     writer = lance_core.LanceFileWriter if ours_writes else lance.file.LanceFileWriter
@@ -172,7 +174,7 @@ def test_lists_of_the_first_generation_are_refused(tmp_path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_second_generation_needs_a_table_of_2_2(tmp_path) -> None:
+def test_second_generation_blobs_need_a_table_of_2_2(tmp_path) -> None:
     rows = _v2([b"x"])
     for version in ("0.1", "2.0", "2.1"):
         with pytest.raises(NotSupportedError, match=r"needs data storage version 2\.2"):
@@ -206,7 +208,7 @@ EXTERNAL_VALUES = [b"0123456789" * 10, b"fghijab", b"inline", None, b""]
 
 @pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
 @pytest.mark.parametrize("mode", ["reference", "ingest"])
-def test_values_outside_the_table(tmp_path, outside: Path, writer, mode: str) -> None:
+def test_external_blobs_are_referenced_or_ingested(tmp_path, outside: Path, writer, mode: str) -> None:
     uri = str(tmp_path / "table")
     options = {"external_blob_mode": mode, "allow_external_blob_outside_bases": mode == "reference"}
     writer.write_dataset(_v2(_external(outside)), uri, **options)
@@ -216,7 +218,7 @@ def test_values_outside_the_table(tmp_path, outside: Path, writer, mode: str) ->
     _check_same(uri, EXTERNAL_VALUES)
 
 
-def test_references_outside_the_bases_must_be_allowed(tmp_path, outside: Path) -> None:
+def test_external_blobs_outside_the_bases_must_be_allowed(tmp_path, outside: Path) -> None:
     rows = _v2([f"file://{outside}/a.bin"])
     with pytest.raises(InvalidInputError, match="allow_external_blob_outside_bases"):
         lance_core.write_dataset(rows, str(tmp_path / "t"))
@@ -231,7 +233,7 @@ def test_references_outside_the_bases_must_be_allowed(tmp_path, outside: Path) -
     assert not [path for path in (tmp_path / "t").rglob("*") if path.is_file()]
 
 
-def test_references_below_a_base_are_kept_by_its_id(tmp_path, outside: Path) -> None:
+def test_external_blobs_below_a_base_are_stored_with_its_id(tmp_path, outside: Path) -> None:
     uri = str(tmp_path / "table")
     base = lance.DatasetBasePath(f"file://{outside}", name="ext", is_dataset_root=False)
     lance.write_dataset(_v2([b"x"]), uri, initial_bases=[base])
@@ -244,7 +246,7 @@ def test_references_below_a_base_are_kept_by_its_id(tmp_path, outside: Path) -> 
     _check_same(uri, [b"x", *EXTERNAL_VALUES])
 
 
-def test_missing_values_outside_are_not_found(tmp_path, outside: Path) -> None:
+def test_missing_external_blobs_raise_not_found(tmp_path, outside: Path) -> None:
     uri = str(tmp_path / "table")
     rows = _v2([f"file://{outside}/gone.bin", b"x"])
     lance_core.write_dataset(rows, uri, allow_external_blob_outside_bases=True)
@@ -265,7 +267,7 @@ def test_rows_of_the_first_generation_are_appended_to_the_second(tmp_path) -> No
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_filters_and_projections_see_descriptors(tmp_path, version: str) -> None:
+def test_filters_and_projections_of_blob_columns_return_descriptors(tmp_path, version: str) -> None:
     uri = str(tmp_path / "table")
     lance_core.write_dataset(_v1(V1_VALUES), uri, data_storage_version=version, max_rows_per_file=2)
     theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
@@ -285,13 +287,13 @@ def test_filters_and_projections_see_descriptors(tmp_path, version: str) -> None
     assert fragment.to_table(blob_handling="all_binary")["b"].to_pylist() == V1_VALUES[2:4]
 
 
-def test_an_unknown_handling_is_refused(tmp_path) -> None:
+def test_an_unknown_blob_handling_is_refused(tmp_path) -> None:
     ours = lance_core.write_dataset(_v1(V1_VALUES), str(tmp_path / "t"))
     with pytest.raises(InvalidInputError, match="Invalid blob_handling"):
         ours.scanner(blob_handling="some")
 
 
-def test_selections_that_are_none(tmp_path) -> None:
+def test_invalid_blob_selections_are_refused(tmp_path) -> None:
     ours = lance_core.write_dataset(_v1(V1_VALUES), str(tmp_path / "t"))
     ours.delete("i = 0")
     for column, selection in (
@@ -311,7 +313,7 @@ def test_selections_that_are_none(tmp_path) -> None:
     assert ours.take_blobs("b", indices=[]) == []
 
 
-def test_ranges_of_values(tmp_path) -> None:
+def test_ranges_of_blobs_equal_those_of_pylance(tmp_path) -> None:
     uri = str(tmp_path / "t")
     ours = lance_core.write_dataset(_v2(V2_VALUES), uri)
     requests = [(5, 100, 7), (0, 0, 10), (7, 3, 4), (5, (4 << 20) + 1, 0), (2, 64 * 1024, 1)]
@@ -325,7 +327,7 @@ def test_ranges_of_values(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_compaction_and_cleanup_move_the_values(tmp_path, version: str) -> None:
+def test_compaction_and_cleanup_keep_every_blob(tmp_path, version: str) -> None:
     uri = str(tmp_path / "t")
     values = V1_VALUES if version != "2.2" else V2_VALUES
     for _ in range(3):
@@ -345,7 +347,7 @@ def test_compaction_and_cleanup_move_the_values(tmp_path, version: str) -> None:
         assert len([path for path in Path(uri, "data").iterdir() if path.is_dir()]) == 1
 
 
-def test_pylance_compacts_and_deletes_what_ours_wrote(tmp_path) -> None:
+def test_pylance_compacts_and_deletes_blobs_written_by_lance_core(tmp_path) -> None:
     uri = str(tmp_path / "t")
     for _ in range(2):
         lance_core.write_dataset(_v2(V2_VALUES), uri, mode="append")
@@ -354,7 +356,7 @@ def test_pylance_compacts_and_deletes_what_ours_wrote(tmp_path) -> None:
     _check_same(uri, [value for row, value in enumerate(V2_VALUES) if row != 1] * 2)
 
 
-def test_failed_writes_leave_no_sidecars(tmp_path) -> None:
+def test_failed_blob_writes_leave_no_sidecars(tmp_path) -> None:
     uri = str(tmp_path / "t")
     good = _v2([_bytes(70_000), _bytes(5_000_000)]).to_batches()[0]
     bad = _v2([Blob.from_uri("file:///nowhere")]).to_batches()[0]
@@ -363,7 +365,7 @@ def test_failed_writes_leave_no_sidecars(tmp_path) -> None:
     assert not [path for path in Path(uri).rglob("*") if path.is_file()]
 
 
-def test_validate_misses_a_sidecar(tmp_path) -> None:
+def test_validate_with_a_damaged_or_missing_sidecar_raises(tmp_path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(_v2(V2_VALUES), uri)
     sidecar = max(Path(uri).glob("data/*/*.blob"), key=lambda path: path.stat().st_size)
@@ -378,14 +380,14 @@ def test_validate_misses_a_sidecar(tmp_path) -> None:
         lance_core.dataset(uri).validate()
 
 
-def test_rows_from_before_the_column(tmp_path) -> None:
+def test_rows_without_the_blob_column_read_as_null(tmp_path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(_v2([b"x"]), uri)
     lance_core.write_dataset(pa.table({"i": pa.array([7], pa.int32())}), uri, mode="append")
     _check_same(uri, [b"x", None])
 
 
-def test_slot_must_have_one_representation(tmp_path) -> None:
+def test_a_blob_with_both_data_and_uri_is_refused(tmp_path) -> None:
     storage = pa.array(
         [{"data": b"x", "uri": "file:///a", "position": None, "size": None}], lance_core.BlobType().storage_type
     )
@@ -394,7 +396,7 @@ def test_slot_must_have_one_representation(tmp_path) -> None:
         lance_core.write_dataset(_table(both, blob_field("b")), str(tmp_path / "t"))
 
 
-def test_names_of_pylance_are_taken(tmp_path) -> None:
+def test_blob_arrays_built_by_pylance_are_written_by_lance_core(tmp_path) -> None:
     """Arrays made by pylance's constructors are written by ours, whoever registered the type."""
     uri = str(tmp_path / "t")
     rows = _table(lance.blob_array([b"x", lance.Blob.empty(), None]), lance.blob_field("b"))
@@ -412,7 +414,7 @@ def test_an_external_range_that_overflows_is_refused(tmp_path: Path, mode: str, 
     assert not list((tmp_path / "t").rglob("*.lance"))
 
 
-def test_rows_by_stable_id(tmp_path: Path) -> None:
+def test_blobs_taken_by_stable_row_id_equal_those_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     values = [_bytes(100 + each, each) for each in range(10)]
     lance.write_dataset(_v2(values), uri, data_storage_version="2.2", enable_stable_row_ids=True, max_rows_per_file=4)

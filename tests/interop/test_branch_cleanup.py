@@ -56,12 +56,12 @@ def test_t39_a_branch_is_cleaned_up_by_its_own_handle(uri: str) -> None:
     assert _data_files(uri) == 1
 
 
-def test_a_tag_of_another_line_does_not_count(uri: str) -> None:
+def test_a_tag_of_another_branch_keeps_no_version(uri: str) -> None:
     lance.dataset(uri).tags.create("main", 1)
     assert lance_core.dataset(f"{uri}/tree/a").cleanup_old_versions(NOW).old_versions == 3
 
 
-def test_what_branches_of_a_branch_use_is_left(uri: str) -> None:
+def test_a_branch_cleanup_keeps_versions_that_branches_below_it_use(uri: str) -> None:
     branch = f"{uri}/tree/a"
     lance.dataset(branch).create_branch("b", 2)
     lance.dataset(uri).create_branch("sibling", 1)
@@ -79,7 +79,7 @@ def test_what_branches_of_a_branch_use_is_left(uri: str) -> None:
     assert _data_files(branch) == 1
 
 
-def test_roots_below_a_branch_are_not_its_own(uri: str) -> None:
+def test_a_branch_cleanup_keeps_the_roots_of_branches_below_it(uri: str) -> None:
     """The reference takes ``tree/a/data/data/….lance`` for a file of branch ``a``."""
     for name in ("a/data", "a/b/_indices"):
         lance.dataset(uri).create_branch(name)
@@ -102,7 +102,7 @@ def test_t39_a_cleanup_of_the_main_line_knows_branches_of_branches(uri: str) -> 
     assert _data_files(uri) == 1
 
 
-def test_t39_clones_are_not_known(uri: str, tmp_path: Path) -> None:
+def test_t39_a_cleanup_removes_files_that_only_shallow_clones_use(uri: str, tmp_path: Path) -> None:
     shallow, deep = str(tmp_path / "shallow"), str(tmp_path / "deep")
     lance_core.dataset(uri).shallow_clone(shallow, 1)
     lance_core.dataset(uri).deep_clone(deep, 1)
@@ -123,7 +123,7 @@ def test_a_cleanup_of_a_clone_leaves_the_source(uri: str, tmp_path: Path) -> Non
     assert _values(uri) == list(range(10))
 
 
-def test_files_in_other_bases_are_left(tmp_path: Path) -> None:
+def test_a_branch_cleanup_keeps_files_in_other_base_paths(tmp_path: Path) -> None:
     uri, hot = str(tmp_path / "table"), tmp_path / "hot"
     base = lance_core.DatasetBasePath(str(hot), "hot")
     lance_core.write_dataset(numbered_rows(0, 3), uri, initial_bases=[base], target_bases=["hot"])
@@ -144,7 +144,7 @@ def test_a_branch_without_a_record_is_not_cleaned_up(uri: str) -> None:
 @pytest.mark.parametrize(
     "document", [None, {"parentBranch": None, "parentVersion": 1, "createAt": 0, "manifestSize": 1}]
 )
-def test_main_line_keeps_files_of_a_branch_whose_way_is_not_recorded(
+def test_the_main_line_keeps_files_of_a_branch_whose_parent_is_not_recorded(
     tmp_path: Path, document: dict[str, object] | None
 ) -> None:
     uri = str(tmp_path / "table")

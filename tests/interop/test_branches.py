@@ -46,7 +46,7 @@ def _record(uri: str, name: str) -> dict:
 
 
 @BOTH
-def test_t20_the_first_base_of_a_branch_is_0_and_names_the_source(uri: str, maker: ModuleType) -> None:
+def test_t20_the_first_base_path_of_a_branch_is_0_and_names_the_source(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("b")
     branch = lance_core.dataset(f"{uri}/tree/b")
     message = branch.manifest.message
@@ -60,7 +60,7 @@ def test_t20_the_first_base_of_a_branch_is_0_and_names_the_source(uri: str, make
         assert reader.dataset(f"{uri}/tree/b").to_table(filter="x = 15").num_rows == 1
 
 
-def test_branches_of_both_are_alike(uri: str) -> None:
+def test_branches_made_by_lance_core_and_pylance_have_equal_manifests_and_records(uri: str) -> None:
     lance.dataset(uri).create_branch("theirs", 2)
     lance_core.dataset(uri).create_branch("ours", 2)
     theirs, ours = (lance_core.dataset(f"{uri}/tree/{name}").manifest for name in ("theirs", "ours"))
@@ -78,7 +78,7 @@ def test_branches_of_both_are_alike(uri: str) -> None:
 
 
 @BOTH
-def test_t21_the_first_version_has_the_number_of_the_source(uri: str, maker: ModuleType) -> None:
+def test_t21_the_first_version_of_a_branch_has_the_number_of_its_source(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("b", 2)
     for reader in EACH:
         branch = reader.dataset(f"{uri}/tree/b")
@@ -89,7 +89,7 @@ def test_t21_the_first_version_has_the_number_of_the_source(uri: str, maker: Mod
 
 
 @BOTH
-def test_t22_slashes_are_directories_and_percent_signs(uri: str, maker: ModuleType) -> None:
+def test_t22_slashes_of_branch_names_are_directories_and_percent_escapes(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("team/a")
     assert (Path(uri) / "_refs/branches/team%2Fa.json").exists()
     assert (Path(uri) / "tree/team/a/_versions").is_dir()
@@ -98,7 +98,7 @@ def test_t22_slashes_are_directories_and_percent_signs(uri: str, maker: ModuleTy
 
 
 @BOTH
-def test_t23_what_both_list(uri: str, maker: ModuleType) -> None:
+def test_t23_branch_lists_of_lance_core_and_pylance_are_equal(uri: str, maker: ModuleType) -> None:
     first = maker.dataset(uri).create_branch("one", 2)
     first.create_branch("two")
     maker.dataset(uri).branches.replace_metadata("one", {"why": "ä"})
@@ -115,7 +115,7 @@ def test_t23_what_both_list(uri: str, maker: ModuleType) -> None:
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_a_branch_goes_its_own_way(uri: str, maker: ModuleType, writer: ModuleType) -> None:
+def test_changes_of_a_branch_and_of_its_source_stay_apart(uri: str, maker: ModuleType, writer: ModuleType) -> None:
     maker.dataset(uri).create_branch("b")
     place = f"{uri}/tree/b"
     writer.write_dataset(numbered_rows(50, 53), place, mode="append")
@@ -137,7 +137,7 @@ def test_a_branch_goes_its_own_way(uri: str, maker: ModuleType, writer: ModuleTy
             branch.checkout_version(1)
 
 
-def test_the_handle_of_a_branch(uri: str) -> None:
+def test_the_handle_of_a_branch_stays_on_its_branch(uri: str) -> None:
     branch = lance_core.dataset(uri).create_branch("b")
     assert branch.uri == f"{uri}/tree/b"
     made = lance_core.write_dataset(numbered_rows(50, 53), branch, mode="append")
@@ -149,7 +149,7 @@ def test_the_handle_of_a_branch(uri: str) -> None:
 
 
 @BOTH
-def test_branches_of_branches_know_every_root(uri: str, maker: ModuleType) -> None:
+def test_branches_of_branches_list_every_root_as_a_base_path(uri: str, maker: ModuleType) -> None:
     first = maker.dataset(uri).create_branch("one")
     first = maker.write_dataset(numbered_rows(50, 53), f"{uri}/tree/one", mode="append")
     second = maker.dataset(f"{uri}/tree/one").create_branch("two", 5)
@@ -192,7 +192,7 @@ def test_tags_of_branches_lie_in_the_main_root(uri: str, maker: ModuleType) -> N
 
 
 @BOTH
-def test_a_branch_in_use_stays(uri: str, maker: ModuleType) -> None:
+def test_deleting_a_branch_in_use_raises_ref_conflict(uri: str, maker: ModuleType) -> None:
     maker.dataset(uri).create_branch("one").create_branch("two")
     maker.dataset(uri).tags.create("t", ("two", None))
     ours = lance_core.dataset(uri).branches
@@ -206,7 +206,7 @@ def test_a_branch_in_use_stays(uri: str, maker: ModuleType) -> None:
     assert not list((Path(uri) / "tree").rglob("*.manifest"))
 
 
-def test_deleting_spares_the_branches_below(uri: str) -> None:
+def test_deleting_a_branch_spares_the_branches_below(uri: str) -> None:
     for name in ("a", "a/data", "a/b/c"):
         # Ours makes no branch in a directory of another.
         lance.dataset(uri).create_branch(name)
@@ -228,7 +228,7 @@ def _half_created(uri: str) -> None:
     (Path(uri) / "_refs/branches/b.json").unlink()
 
 
-def test_row_16_making_a_branch_again_completes_it(uri: str) -> None:
+def test_row_16_creating_a_half_made_branch_again_completes_it(uri: str) -> None:
     _half_created(uri)
     assert lance_core.dataset(uri).branches.list() == {}
     lance_core.dataset(uri).create_branch("b", 2)
@@ -244,7 +244,7 @@ def _half_deleted(uri: str) -> None:
 
 
 @pytest.mark.parametrize("leave", [_half_created, _half_deleted], ids=["row 16", "row 17"])
-def test_rows_16_and_17_deleting_removes_what_is_left(uri: str, leave: Callable[[str], None]) -> None:
+def test_rows_16_and_17_deleting_a_half_made_branch_removes_its_files(uri: str, leave: Callable[[str], None]) -> None:
     leave(uri)
     with pytest.raises(RefAlreadyExistsError, match=r"branches\.delete"):
         lance_core.dataset(uri).create_branch("b", 3)
@@ -256,7 +256,7 @@ def test_rows_16_and_17_deleting_removes_what_is_left(uri: str, leave: Callable[
 
 
 @pytest.mark.parametrize("store_call", range(12))
-def test_rows_16_and_17_a_writer_may_die_anywhere(
+def test_rows_16_and_17_a_killed_writer_leaves_branches_that_can_be_recreated(
     tmp_path: Path, store_call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever call of the store is the last: the main line is whole, and making or deleting the branch again works."""
@@ -292,7 +292,7 @@ def _dying(call: Callable[..., object], left: Iterator[int]) -> Callable[..., ob
     return wrapped
 
 
-def test_t55_nothing_is_kept_where_the_reference_drops_it(uri: str) -> None:
+def test_t55_branches_hold_no_fields_that_a_pylance_commit_drops(uri: str) -> None:
     """Unknown fields and fragment metadata do not outlive a commit of the reference; ours has none."""
     lance_core.dataset(uri).create_branch("b")
     lance_core.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
@@ -307,7 +307,7 @@ def test_t55_nothing_is_kept_where_the_reference_drops_it(uri: str) -> None:
     assert list(after.fragments)[:3] == list(message.fragments)
 
 
-def test_what_is_refused(uri: str) -> None:
+def test_invalid_branch_names_and_missing_versions_are_refused(uri: str) -> None:
     ours = lance_core.dataset(uri)
     ours.create_branch("b")
     with pytest.raises(RefAlreadyExistsError):

@@ -232,7 +232,9 @@ def table_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], AgedTa
 
 @pytest.mark.parametrize(("name", "policy"), CASES)
 @pytest.mark.sampled(18)
-def test_the_same_files_are_left(table_of: Callable[[str], AgedTable], name: str, policy: dict[str, Any]) -> None:
+def test_cleanups_of_lance_core_and_pylance_leave_the_same_files(
+    table_of: Callable[[str], AgedTable], name: str, policy: dict[str, Any]
+) -> None:
     table, story = table_of(name), STORIES[name]
     left, their_left = _both(table, story.version, policy)
     assert left == their_left
@@ -270,7 +272,7 @@ BRANCHES = {
 )
 @pytest.mark.parametrize("name", BRANCHES)
 @pytest.mark.sampled(6)
-def test_what_branches_use_is_left(tmp_path: Path, name: str, policy: dict[str, Any]) -> None:
+def test_a_cleanup_keeps_files_that_branches_use(tmp_path: Path, name: str, policy: dict[str, Any]) -> None:
     policy = {**policy, "error_if_tagged_old_versions": False}
     steps = [(40, create), (30, append), (20, delete), (16, index), (14, overwrite), (12, append), *BRANCHES[name]]
     table = _build(tmp_path / "table", Story(steps))
@@ -329,7 +331,7 @@ def test_a_version_restored_after_the_plan_is_whole(tmp_path: Path) -> None:
 # ── Errors ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_tagged_versions_in_the_way_are_an_error_for_both(tmp_path: Path) -> None:
+def test_tagged_versions_to_be_removed_are_an_error_in_lance_core_and_pylance(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(TAGGED))
     for dataset in (lance.dataset(table.uri), lance_core.dataset(table.uri)):
         for verb in (dataset.cleanup_old_versions, dataset.explain_cleanup_old_versions):
@@ -360,7 +362,9 @@ def test_tagged_versions_in_the_way_are_an_error_for_both(tmp_path: Path) -> Non
         ({"delete_concurrency": "8"}, TypeError),
     ],
 )
-def test_bad_arguments_are_the_same_errors(tmp_path: Path, arguments: dict[str, Any], kind: type[Exception]) -> None:
+def test_wrong_cleanup_arguments_raise_the_same_errors_as_in_pylance(
+    tmp_path: Path, arguments: dict[str, Any], kind: type[Exception]
+) -> None:
     table = _build(tmp_path / "table", Story([(40, create), (30, append)]))
     before = table.files()
     for dataset in (lance.dataset(table.uri), lance_core.dataset(table.uri)):
@@ -369,7 +373,7 @@ def test_bad_arguments_are_the_same_errors(tmp_path: Path, arguments: dict[str, 
     assert table.files() == before
 
 
-def test_negative_numbers_are_refused(tmp_path: Path) -> None:
+def test_negative_cleanup_arguments_are_refused(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story([(40, create), (30, append)]))
     dataset = lance_core.dataset(table.uri)
     for arguments in ({"retain_versions": -1}, {"versions": [-1]}, {"older_than": timedelta(-1)}):
@@ -391,7 +395,7 @@ def test_listed_candidates_are_cut_at_max_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["manifest", "tag", "branch"])
-def test_what_cannot_be_read_ends_the_cleanup(tmp_path: Path, damage: str) -> None:
+def test_an_unreadable_manifest_or_ref_ends_the_cleanup(tmp_path: Path, damage: str) -> None:
     table = _build(tmp_path / "table", Story([*LIFE, (0, tag("one", 1)), (0, branch("x", 3))]))
     path = {
         "manifest": next((table.root / "_versions").glob("*612.manifest")),
@@ -419,7 +423,7 @@ def test_an_unreadable_manifest_of_a_branch_ends_the_cleanup(tmp_path: Path) -> 
 # ── Places ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_files_in_other_roots_stay(tmp_path: Path) -> None:
+def test_a_cleanup_keeps_files_in_other_roots(tmp_path: Path) -> None:
     source = _build(tmp_path / "source", Story([(40, create), (30, append)]))
     clone = tmp_path / "clone"
     lance.dataset(source.uri).shallow_clone(str(clone), 2)
@@ -441,7 +445,7 @@ def test_a_copied_table_is_cleaned_by_reachability(tmp_path: Path) -> None:
     assert plan_cleanup(lance_core.dataset(table.uri), CleanupPolicy.of(timedelta(0))).stats == plan.stats
 
 
-def test_v1_names(tmp_path: Path) -> None:
+def test_a_cleanup_with_old_manifest_names_leaves_the_same_files_as_pylance(tmp_path: Path) -> None:
     table = AgedTable(tmp_path / "table")
     table.step(40, lambda each: lance.write_dataset({"a": [1]}, each.uri, enable_v2_manifest_paths=False))
     for _ in range(3):
@@ -452,7 +456,7 @@ def test_v1_names(tmp_path: Path) -> None:
     assert [each["version"] for each in lance_core.dataset(table.uri).version_refs()] == [3, 4]
 
 
-def test_directories_that_are_links(tmp_path: Path) -> None:
+def test_a_cleanup_removes_files_in_linked_directories_as_pylance_does(tmp_path: Path) -> None:
     table = _build(tmp_path / "table", Story(LIFE))
     for name in ("data", "_deletions", "_indices"):
         (table.root / name).rename(tmp_path / name)

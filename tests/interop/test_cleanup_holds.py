@@ -29,7 +29,7 @@ def _age(root: Path) -> None:
 
 @pytest.mark.parametrize("directory", ["data/hot", "_indices/hot", "_fri/hot", "_blobs", "data", "_deletions/x"])
 @pytest.mark.parametrize("is_root", [False, True])
-def test_files_of_a_base_inside_the_table_stay(tmp_path: Path, directory: str, is_root: bool) -> None:
+def test_a_cleanup_keeps_files_of_a_base_path_inside_the_table(tmp_path: Path, directory: str, is_root: bool) -> None:
     """The reference takes such a base, and its own cleanup removes the files."""
     root = tmp_path / "t"
     base = lance.DatasetBasePath(str(root / directory), "h", is_dataset_root=is_root)
@@ -43,7 +43,7 @@ def test_files_of_a_base_inside_the_table_stay(tmp_path: Path, directory: str, i
 
 
 @pytest.mark.parametrize("directory", ["data/hot", "data", "_indices/x", "_fri", "_refs/x", "_versions"])
-def test_such_a_base_is_refused_when_it_is_declared(tmp_path: Path, directory: str) -> None:
+def test_a_base_path_inside_a_table_directory_is_refused_when_declared(tmp_path: Path, directory: str) -> None:
     root = tmp_path / "t"
     bases = [lance_core.DatasetBasePath(str(root / directory), "h")]
     with pytest.raises(lance_core.InvalidInputError, match="is inside a directory of the table at"):
@@ -55,7 +55,7 @@ def test_such_a_base_is_refused_when_it_is_declared(tmp_path: Path, directory: s
     dataset.add_bases([lance_core.DatasetBasePath(str(root / "of my own"), "h")])
 
 
-def test_a_base_behind_a_link_is_inside_too(tmp_path: Path) -> None:
+def test_a_base_path_behind_a_link_into_the_table_is_protected(tmp_path: Path) -> None:
     (tmp_path / "disk" / "hot").mkdir(parents=True)
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "data").symlink_to(tmp_path / "disk")
@@ -125,7 +125,7 @@ def test_a_tag_that_comes_during_the_cleanup_holds_its_detached_version(detached
     assert guard.damaged_versions == set()
 
 
-def test_a_tag_that_comes_too_late_is_told_of(detached: tuple[Path, int]) -> None:
+def test_a_tag_created_after_the_removal_is_reported_as_damaged(detached: tuple[Path, int]) -> None:
     root, version = detached
     dataset = lance_core.dataset(root)
     files = dataset.checkout_version(version).manifest.message.fragments[-1].files

@@ -57,7 +57,7 @@ def _comparable(uri: str) -> tuple[object, object]:
 
 
 @pytest.mark.parametrize("kind", ["shallow_clone", "deep_clone"])
-def test_clones_of_both_are_alike(uri: str, tmp_path: Path, kind: str) -> None:
+def test_clones_made_by_lance_core_and_pylance_are_equal(uri: str, tmp_path: Path, kind: str) -> None:
     first = str(tmp_path / "first")
     lance.dataset(uri).shallow_clone(first, (None, None))
     lance.write_dataset(numbered_rows(30, 33), first, mode="append")
@@ -82,7 +82,7 @@ def test_clones_of_both_are_alike(uri: str, tmp_path: Path, kind: str) -> None:
 
 
 @BOTH
-def test_t20_base_0_of_a_clone_is_present(uri: str, tmp_path: Path, maker: ModuleType) -> None:
+def test_t20_a_clone_has_a_base_path_with_id_0(uri: str, tmp_path: Path, maker: ModuleType) -> None:
     clone = str(tmp_path / "clone")
     maker.dataset(uri).shallow_clone(clone, 4)
     manifest = lance_core.dataset(clone).manifest
@@ -105,7 +105,9 @@ def test_t21_a_clone_starts_with_the_number_of_its_source(uri: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_a_clone_goes_its_own_way(uri: str, tmp_path: Path, maker: ModuleType, writer: ModuleType) -> None:
+def test_changes_of_a_clone_and_of_its_source_stay_apart(
+    uri: str, tmp_path: Path, maker: ModuleType, writer: ModuleType
+) -> None:
     clone, second = str(tmp_path / "clone"), str(tmp_path / "second")
     maker.dataset(uri).shallow_clone(clone, 4)
     writer.write_dataset(numbered_rows(50, 53), clone, mode="append")
@@ -139,7 +141,7 @@ def test_clones_of_branches_know_the_branch_by_name(uri: str, tmp_path: Path, ma
 
 
 @BOTH
-def test_a_deep_clone_depends_on_nothing(uri: str, tmp_path: Path, maker: ModuleType) -> None:
+def test_a_deep_clone_needs_neither_source_nor_base_paths(uri: str, tmp_path: Path, maker: ModuleType) -> None:
     first, deep, moved = (str(tmp_path / name) for name in ("first", "deep", "moved"))
     maker.dataset(uri).shallow_clone(first, 4)
     maker.dataset(first).deep_clone(deep, 4)
@@ -163,7 +165,9 @@ def test_a_dataset_copied_elsewhere_works_unchanged(uri: str, tmp_path: Path) ->
         assert reader.dataset(moved, version="two").count_rows() == 20
 
 
-def test_relative_paths_are_recorded_absolute(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_of_clones_are_recorded_as_absolute_paths(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     lance_core.dataset("table").shallow_clone("clone", 2)
     lance_core.dataset("table").create_branch("b")
@@ -171,7 +175,7 @@ def test_relative_paths_are_recorded_absolute(uri: str, tmp_path: Path, monkeypa
         assert [base.path for base in lance_core.dataset(place).manifest.base_paths] == [uri]
 
 
-def test_old_naming_ends_with_a_clone(tmp_path: Path) -> None:
+def test_clones_and_branches_of_old_tables_use_new_manifest_names(tmp_path: Path) -> None:
     uri = str(tmp_path / "old")
     lance.write_dataset(numbered_rows(0, 3), uri, enable_v2_manifest_paths=False)
     lance_core.dataset(uri).shallow_clone(str(tmp_path / "clone"), 1)
@@ -180,7 +184,7 @@ def test_old_naming_ends_with_a_clone(tmp_path: Path) -> None:
         assert [path.name for path in (place / "_versions").glob("*.manifest")] == ["18446744073709551614.manifest"]
 
 
-def test_what_is_refused(uri: str, tmp_path: Path) -> None:
+def test_clones_of_missing_versions_or_onto_a_table_are_refused(uri: str, tmp_path: Path) -> None:
     ours, place = lance_core.dataset(uri), str(tmp_path / "clone")
     for clone in (ours.shallow_clone, ours.deep_clone):
         with pytest.raises(VersionNotFoundError):
@@ -193,7 +197,7 @@ def test_what_is_refused(uri: str, tmp_path: Path) -> None:
     assert lance.dataset(uri).latest_version == 4
 
 
-def test_a_deep_clone_that_failed_can_be_tried_again(uri: str, tmp_path: Path) -> None:
+def test_a_failed_deep_clone_can_be_tried_again(uri: str, tmp_path: Path) -> None:
     deep = str(tmp_path / "deep")
     file = Path(uri) / "data" / lance_core.dataset(uri).manifest.message.fragments[1].files[0].path
     file.rename(tmp_path / "away")
@@ -206,7 +210,7 @@ def test_a_deep_clone_that_failed_can_be_tried_again(uri: str, tmp_path: Path) -
         assert _values(deep, reader) == ROWS
 
 
-def test_blobs_beside_their_files_are_copied(tmp_path: Path) -> None:
+def test_blobs_in_sidecars_are_copied_by_deep_clones(tmp_path: Path) -> None:
     uri, deep = str(tmp_path / "blobs"), str(tmp_path / "deep")
     values = [b"small", b"x" * 3_000_000, None]
     schema = pa.schema([lance_core.blob_field("b")])
@@ -219,7 +223,7 @@ def test_blobs_beside_their_files_are_copied(tmp_path: Path) -> None:
     assert [blob.readall() for blob in blobs] == values[:2]
 
 
-def test_blobs_in_base_paths_are_copied_unless_they_refer_to_others(tmp_path: Path) -> None:
+def test_blobs_in_base_paths_are_copied_unless_they_are_references(tmp_path: Path) -> None:
     uri, outside = str(tmp_path / "blobs"), tmp_path / "bank"
     outside.mkdir()
     (outside / "value.bin").write_bytes(b"outside")

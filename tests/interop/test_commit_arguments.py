@@ -44,7 +44,7 @@ def _commit(library: ModuleType, uri: str, properties: Any) -> None:
 
 @pytest.mark.parametrize("properties", [{"a": 1}, {1: "a"}, {"a": None}, {"a": SURROGATE}, [1], "ab", 5], ids=repr)
 @pytest.mark.parametrize("change", [_delete, _append, _commit])
-def test_properties_map_text_to_text(
+def test_transaction_properties_other_than_strings_are_refused(
     uri: str, change: Callable[[ModuleType, str, Any], None], properties: object
 ) -> None:
     before = _files(uri)
@@ -54,7 +54,7 @@ def test_properties_map_text_to_text(
 
 
 @pytest.mark.parametrize("message", [5, b"x", SURROGATE], ids=repr)
-def test_messages_are_text(uri: str, message: Any) -> None:
+def test_commit_messages_other_than_strings_are_refused(uri: str, message: Any) -> None:
     before = _files(uri)
     with pytest.raises(InvalidInputError, match="message"):
         lance_core.write_dataset(pa.table({"a": [9]}), uri, mode="append", commit_message=message)
@@ -83,7 +83,9 @@ CALLS: dict[str, Callable[[ModuleType, str], object]] = {
 
 @LIBRARIES
 @pytest.mark.parametrize("call", CALLS)
-def test_both_raise_type_errors(uri: str, library: ModuleType, call: str) -> None:
+def test_arguments_of_a_wrong_type_raise_type_errors_in_lance_core_and_pylance(
+    uri: str, library: ModuleType, call: str
+) -> None:
     before = _files(uri)
     with pytest.raises(TypeError if library is lance else InvalidTypeError):
         CALLS[call](library, uri)
@@ -99,14 +101,16 @@ def test_both_raise_type_errors(uri: str, library: ModuleType, call: str) -> Non
     ],
     ids=["config", "delete", "restore"],
 )
-def test_attributes_of_operations_have_types(uri: str, operation: LanceOperation.BaseOperation) -> None:
+def test_operation_attributes_of_a_wrong_type_raise_invalid_type(
+    uri: str, operation: LanceOperation.BaseOperation
+) -> None:
     before = _files(uri)
     with pytest.raises(InvalidTypeError):
         lance_core.LanceDataset.commit(uri, operation, read_version=1)
     assert _files(uri) == before
 
 
-def test_a_timeout_is_a_duration(uri: str) -> None:
+def test_a_commit_timeout_that_is_no_timedelta_is_refused(uri: str) -> None:
     with pytest.raises(InvalidTypeError, match="commit_timeout must be a timedelta, found 5"):
         lance_core.LanceDataset.commit(
             uri,
@@ -117,7 +121,7 @@ def test_a_timeout_is_a_duration(uri: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2, 10**6])
-def test_transactions_of_the_line_and_of_a_detached_version(uri: str, wanted: int) -> None:
+def test_transactions_of_a_branch_and_of_a_detached_version_equal_those_of_pylance(uri: str, wanted: int) -> None:
     lance.write_dataset(pa.table({"a": [9]}), uri, mode="append")
     detached = lance.LanceDataset.commit(
         uri, lance.LanceOperation.Delete([], [0], "true"), read_version=2, detached=True
@@ -131,7 +135,7 @@ def test_transactions_of_the_line_and_of_a_detached_version(uri: str, wanted: in
         lance_core.dataset(uri).get_transactions(-1)
 
 
-def test_a_fragment_is_appended_once(uri: str) -> None:
+def test_a_fragment_appended_twice_is_refused(uri: str) -> None:
     fragments = lance_core.write_fragments(pa.table({"a": [9]}), uri)
     with pytest.raises(InvalidInputError, match="would be duplicated"):
         lance_core.LanceDataset.commit(uri, LanceOperation.Append(fragments * 2), read_version=1)
@@ -160,7 +164,7 @@ def test_an_overwrite_may_keep_fragments_and_their_row_ids(tmp_path: Path, picke
     assert found[0] == found[1]
 
 
-def test_an_overwrite_gives_no_row_id_twice(tmp_path: Path) -> None:
+def test_an_overwrite_never_assigns_a_row_id_twice(tmp_path: Path) -> None:
     uri = str(tmp_path / "stable")
     lance.write_dataset(pa.table({"a": [1, 2]}), uri, enable_stable_row_ids=True)
     dataset = lance_core.dataset(uri)

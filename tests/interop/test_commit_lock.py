@@ -56,7 +56,7 @@ def _refused(server: S3Server) -> None:
     assert lance_core.dataset(uri, storage_options=options).to_table()["a"].to_pylist() == [2, 3]
 
 
-def test_store_without_atomic_create_needs_a_lock(careless: S3Server) -> None:
+def test_a_store_without_atomic_create_needs_a_commit_lock(careless: S3Server) -> None:
     _refused(careless)
 
 
@@ -89,7 +89,7 @@ def test_store_without_atomic_create_works_with_an_external_manifest_store(carel
     _works_with_an_external_store(careless, tmp_path)
 
 
-def test_both_implementations_under_one_lock(careless: S3Server) -> None:
+def test_appends_of_lance_core_and_pylance_under_one_commit_lock_keep_every_row(careless: S3Server) -> None:
     uri, options = careless.uri(), careless.options()
     lance_core.write_dataset(ROWS, uri, storage_options=options, commit_lock=lock)
     made: list[int] = []
@@ -109,7 +109,9 @@ def test_both_implementations_under_one_lock(careless: S3Server) -> None:
 
 
 @pytest.mark.slow
-def test_rclone_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_rclone_server_is_refused_without_an_external_manifest_store(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     with rclone_server(tmp_path_factory.mktemp("rclone")) as server:
         _refused(server)
         _works_with_an_external_store(server, tmp_path_factory.mktemp("sql"))

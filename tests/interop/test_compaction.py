@@ -89,7 +89,9 @@ def data_files(uri: str) -> set[str]:
         ([10, 10, 10], 1000, [30]),
     ],
 )
-def test_t44_sizes_are_those_of_the_reference(tmp_path, fragments: list[int], target: int, expected: list[int]) -> None:
+def test_t44_compacted_fragment_sizes_are_those_of_pylance(
+    tmp_path, fragments: list[int], target: int, expected: list[int]
+) -> None:
     found = []
     for name in ("theirs", "ours"):
         uri = str(tmp_path / name)
@@ -121,7 +123,7 @@ def test_t44_sizes_are_those_of_the_reference(tmp_path, fragments: list[int], ta
         ([100, 400, 200, 200, 400, 300, 300, 100], "a < 0", 500, [500, 800, 700]),
     ],
 )
-def test_t43_what_is_compared_is_what_the_reference_compares(
+def test_t43_compaction_thresholds_are_compared_as_in_pylance(
     tmp_path, fragments: list[int], deleted: str, target: int, expected: list[int]
 ) -> None:
     found = []
@@ -134,7 +136,7 @@ def test_t43_what_is_compared_is_what_the_reference_compares(
     assert found[1][0] == expected
 
 
-def test_metrics_versions_and_the_handle(uri: str) -> None:
+def test_a_compaction_returns_its_metrics_and_moves_the_handle(uri: str) -> None:
     make(uri, 50, 50, 50).delete("a in (3, 4, 60)")
     dataset = lance_core.dataset(uri)
     metrics = dataset.optimize.compact_files()
@@ -149,7 +151,7 @@ def test_metrics_versions_and_the_handle(uri: str) -> None:
     assert not dataset.manifest.message.reader_feature_flags & FeatureFlag.DELETION_FILES
 
 
-def test_tasks_and_results_travel_between_implementations(uri: str) -> None:
+def test_compaction_tasks_and_results_are_exchanged_with_pylance(uri: str) -> None:
     """Plan by one, execute alternately, commit by the other."""
     make(uri, *[60] * 8).delete("a = 20 or a = 120")
     expected = numbers(uri)
@@ -173,7 +175,7 @@ def test_tasks_and_results_travel_between_implementations(uri: str) -> None:
     assert sorted(numbers(uri)) == expected
 
 
-def test_records_survive_json_and_pickle(uri: str) -> None:
+def test_compaction_tasks_and_results_survive_json_and_pickle(uri: str) -> None:
     make(uri, 50, 50)
     dataset = lance_core.dataset(uri)
     plan = Compaction.plan(dataset, {"target_bytes_per_fragment": 10**6})
@@ -203,7 +205,7 @@ CHANGES: dict[str, tuple[Callable[[str], object], set[int]]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.sampled(6)
-def test_a_change_after_the_plan_is_never_undone(uri: str, name: str) -> None:
+def test_a_compaction_never_undoes_a_change_made_after_its_plan(uri: str, name: str) -> None:
     """Plan and execute, then another writer commits, then commit what is intact and plan the rest again."""
     change, expected_lost = CHANGES[name]
     make(uri, 10, 10, 10, 10)
@@ -239,7 +241,7 @@ def test_a_change_after_the_plan_is_never_undone(uri: str, name: str) -> None:
     numbers(uri)
 
 
-def test_an_index_made_meanwhile_makes_its_groups_lose(uri: str) -> None:
+def test_a_compaction_conflicts_with_an_index_created_after_its_plan(uri: str) -> None:
     make(uri, 10, 10, 10, 10)
     dataset = lance_core.dataset(uri)
     plan = Compaction.plan(dataset, {"target_rows_per_fragment": 20})
@@ -251,7 +253,7 @@ def test_an_index_made_meanwhile_makes_its_groups_lose(uri: str) -> None:
     _check_index(uri, 40)
 
 
-def test_committing_all_or_none(uri: str) -> None:
+def test_a_compaction_commit_with_a_conflict_commits_no_group(uri: str) -> None:
     make(uri, 10, 10, 10, 10)
     dataset = lance_core.dataset(uri)
     plan = Compaction.plan(dataset, {"target_rows_per_fragment": 20})
@@ -268,7 +270,7 @@ def test_committing_all_or_none(uri: str) -> None:
     assert numbers(uri) == [0, *range(2, 40)]
 
 
-def test_committing_twice_is_committing_once(uri: str) -> None:
+def test_a_compaction_committed_twice_makes_one_version(uri: str) -> None:
     make(uri, 10, 10, 10, 10)
     dataset = lance_core.dataset(uri)
     results = [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]
@@ -298,7 +300,7 @@ def test_files_of_versions_that_were_cleaned_up_are_not_removed(uri: str) -> Non
     assert data_files(uri) == before
 
 
-def test_what_a_restore_undid_is_lost(uri: str) -> None:
+def test_a_compaction_undone_by_a_restore_is_not_committed_again(uri: str) -> None:
     make(uri, 10, 10, 10, 10)
     dataset = lance_core.dataset(uri)
     results = [task.execute(dataset) for task in Compaction.plan(dataset, {"target_rows_per_fragment": 20}).tasks]
@@ -342,7 +344,7 @@ def test_files_that_a_version_names_are_never_removed_as_lost(uri: str, commit: 
     assert numbers(uri) == list(range(40))
 
 
-def test_files_of_a_result_that_was_not_planned_there_stay(uri: str) -> None:
+def test_a_compaction_result_of_another_read_version_keeps_its_files(uri: str) -> None:
     """Nothing is known of such a result, so that nobody can say that its files are not needed."""
     dataset, results = executed(uri)
     lance.dataset(uri).delete("a = 1 or a = 21")
@@ -387,7 +389,7 @@ def test_results_that_make_no_sense_are_refused(uri: str, tmp_path, commit: Call
     assert commit_rewrites(dataset, [first, second]).committed == [second]
 
 
-def test_missing_new_files_are_noticed(uri: str) -> None:
+def test_missing_new_files_of_a_compaction_are_refused(uri: str) -> None:
     make(uri, 10, 10)
     dataset = lance_core.dataset(uri)
     [task] = Compaction.plan(dataset, {}).tasks
@@ -407,7 +409,7 @@ def _check_index(uri: str, rows: int) -> None:
 
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("commits_with", ["ours", "theirs"])
-def test_indices_stay_right(uri: str, stable: bool, commits_with: str) -> None:
+def test_indices_find_the_right_rows_after_a_compaction(uri: str, stable: bool, commits_with: str) -> None:
     make(uri, 50, 50, enable_stable_row_ids=stable).create_scalar_index("a", "BTREE")
     lance.write_dataset(numbered(100, 50), uri, mode="append")
     lance.write_dataset(numbered(150, 50), uri, mode="append")
@@ -432,7 +434,7 @@ def test_indices_stay_right(uri: str, stable: bool, commits_with: str) -> None:
     assert lance.dataset(uri).count_rows("a = 199") == 1
 
 
-def test_stable_row_ids_and_versions_are_carried(tmp_path) -> None:
+def test_a_compaction_keeps_stable_row_ids_and_row_versions(tmp_path) -> None:
     hidden = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
     found = []
     for name in ("theirs", "ours"):
@@ -454,7 +456,7 @@ def test_stable_row_ids_and_versions_are_carried(tmp_path) -> None:
     assert found[0][1] == found[1][1]
 
 
-def test_fragments_of_many_shapes_become_one(uri: str) -> None:
+def test_fragments_of_many_shapes_are_compacted_into_one(uri: str) -> None:
     """Columns added later, dropped, replaced, missing; deletions; several data files in a fragment."""
     make(uri, 20, 20)
     lance.dataset(uri).add_columns({"b": "a * 2"})
@@ -480,20 +482,20 @@ def test_fragments_of_many_shapes_become_one(uri: str) -> None:
     assert -2 not in fragment.data_files()[0].fields
 
 
-def test_fragments_of_one_row_each(uri: str) -> None:
+def test_fragments_of_one_row_each_are_compacted_into_one(uri: str) -> None:
     for number in range(40):
         lance_core.write_dataset(numbered(number, 1), uri, mode="append")
     lance_core.dataset(uri).optimize.compact_files()
     assert (sizes(uri), numbers(uri)) == ([40], list(range(40)))
 
 
-def test_non_candidates_between_stay_and_results_move_to_the_end(uri: str) -> None:
+def test_fragments_that_need_no_compaction_stay_and_results_move_to_the_end(uri: str) -> None:
     make(uri, 100, 10, 100, 10, 10)
     lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=100)
     assert sizes(uri) == [100, 10, 100, 20]
 
 
-def test_results_that_become_neighbors_are_joined_at_once(uri: str) -> None:
+def test_small_compacted_fragments_that_become_neighbors_are_joined_at_once(uri: str) -> None:
     make(uri, 100, 10, 10, 100, 10)
     dataset = lance_core.dataset(uri)
     dataset.optimize.compact_files(target_rows_per_fragment=100)
@@ -502,14 +504,14 @@ def test_results_that_become_neighbors_are_joined_at_once(uri: str) -> None:
     assert numbers(uri)[200:] == [*range(100, 120), *range(220, 230)]
 
 
-def test_deleted_fragments_beside_each_other(uri: str) -> None:
+def test_adjacent_fragments_with_many_deletions_are_compacted_into_one(uri: str) -> None:
     make(uri, 30, 30, 30)
     lance.dataset(uri).delete("a % 3 > 0")
     lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=30)
     assert (sizes(uri), numbers(uri)) == ([30], list(range(0, 90, 3)))
 
 
-def test_materialize_deletions_with_a_threshold(uri: str) -> None:
+def test_deletions_are_materialized_above_the_threshold(uri: str) -> None:
     make(uri, 100, 100, 100)
     lance.dataset(uri).delete("a < 10 or (a >= 200 and a < 211)")
     dataset = lance_core.dataset(uri)
@@ -521,7 +523,7 @@ def test_materialize_deletions_with_a_threshold(uri: str) -> None:
     assert sizes(uri) == [100, 89, 90]
 
 
-def test_defaults_in_documents_are_the_references(uri: str) -> None:
+def test_defaults_of_compaction_documents_are_those_of_pylance(uri: str) -> None:
     for library in (lance, lance_core):
         library.write_dataset(pa.table({"a": [1]}), uri, mode="append")
     plans = TheirCompaction.plan(lance.dataset(uri), {}), Compaction.plan(lance_core.dataset(uri), {})
@@ -563,13 +565,13 @@ def test_max_bytes_per_file_cuts_files_that_stay(uri: str, *, is_configured: boo
 
 
 @pytest.mark.parametrize("threads", [None, 1, 4])
-def test_tasks_run_in_threads(uri: str, threads: int | None) -> None:
+def test_compaction_tasks_in_threads_keep_sizes_and_order(uri: str, threads: int | None) -> None:
     make(uri, *[20] * 12)
     lance_core.dataset(uri).optimize.compact_files(target_rows_per_fragment=40, num_threads=threads)
     assert (sizes(uri), numbers(uri)) == ([40] * 6, list(range(240)))
 
 
-def test_refusals_come_before_anything_is_written(uri: str, tmp_path) -> None:
+def test_an_unsupported_compaction_is_refused_before_anything_is_written(uri: str, tmp_path) -> None:
     make(uri, 10, 10, data_storage_version="2.3")
     before = data_files(uri)
     with pytest.raises(UnsupportedVersionError, match=r"2\.3"):
@@ -584,7 +586,7 @@ def test_refusals_come_before_anything_is_written(uri: str, tmp_path) -> None:
     assert (data_files(uri), lance.dataset(uri).version) == (before, 2)
 
 
-def test_budgets_make_progress(uri: str) -> None:
+def test_repeated_compactions_with_a_fragment_budget_reach_the_end(uri: str) -> None:
     make(uri, *[10] * 8)
     dataset = lance_core.dataset(uri)
     for _ in range(20):
@@ -641,7 +643,7 @@ def test_fragments_without_a_live_row_vanish(uri: str) -> None:
     assert (sizes(uri), numbers(uri), dataset.version) == ([10], list(range(10, 20)), 4)
 
 
-def test_tasks_of_another_state_of_the_table_are_refused(uri: str) -> None:
+def test_compaction_tasks_of_another_version_are_refused(uri: str) -> None:
     make(uri, 10, 10)
     dataset = lance_core.dataset(uri)
     [task] = Compaction.plan(dataset, {}).tasks
@@ -660,7 +662,7 @@ def test_tasks_of_another_state_of_the_table_are_refused(uri: str) -> None:
     assert lance.dataset(uri).version == 3
 
 
-def test_every_kind_of_column_is_carried(uri: str) -> None:
+def test_a_compaction_keeps_every_kind_of_column(uri: str) -> None:
     def rows(start: int) -> pa.Table:
         count = range(start, start + 40)
         maybe = [None if number % 5 == 0 else number for number in count]
@@ -693,7 +695,7 @@ def test_every_kind_of_column_is_carried(uri: str) -> None:
     lance.dataset(uri).validate()
 
 
-def test_a_clone_gets_files_of_its_own(uri: str, tmp_path) -> None:
+def test_a_compacted_clone_has_files_of_its_own(uri: str, tmp_path) -> None:
     make(uri, 10, 10)
     clone = str(tmp_path / "clone")
     lance.dataset(uri).shallow_clone(clone, 2)
@@ -720,7 +722,7 @@ def test_a_clone_gets_files_of_its_own(uri: str, tmp_path) -> None:
     ],
     ids=["config", "schema metadata", "drop index", "overwrite", "append"],
 )
-def test_changes_go_on_top_of_compactions_that_cannot_be_repeated_here(
+def test_changes_succeed_after_pylance_compactions_that_lance_core_cannot_do(
     change: Callable[[lance_core.LanceDataset], object], defers: bool, tmp_path: Path
 ) -> None:
     """The reference compacts a table that defers the remapping of its indices, once more."""

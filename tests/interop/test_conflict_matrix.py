@@ -122,7 +122,7 @@ def _cases() -> list[object]:
 
 @pytest.mark.parametrize(("kind", "committed"), _cases())
 @pytest.mark.sampled(12)
-def test_every_pair_is_judged_alike(
+def test_conflicts_of_every_pair_of_operations_equal_those_of_pylance(
     kind: str,
     committed: str,
     bases: dict[str, Base],

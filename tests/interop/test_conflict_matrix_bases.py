@@ -52,7 +52,7 @@ def _facts(uri: Path) -> tuple[object, ...]:
         pytest.param("reserved by ours", marks=pytest.mark.slow),
     ],
 )
-def test_every_operation_after_them(first: str, tmp_path: Path) -> None:
+def test_every_operation_after_base_paths_or_reservations_conflicts_as_in_pylance(first: str, tmp_path: Path) -> None:
     path = tmp_path / "table"
     version = create_table("plain", str(path))
     planned = build_all(lance.dataset(str(path)))
@@ -77,7 +77,7 @@ def test_every_operation_after_them(first: str, tmp_path: Path) -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_base_paths_after_every_operation(tmp_path: Path) -> None:
+def test_new_base_paths_after_every_operation_conflict_as_in_pylance(tmp_path: Path) -> None:
     path = tmp_path / "table"
     version = create_table("plain", str(path))
     planned = build_all(lance.dataset(str(path)))
@@ -100,7 +100,9 @@ def test_base_paths_after_every_operation(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("second", [("two",), ("one",), ("two", "one")])
 @pytest.mark.parametrize("first", [lance, lance_core])
-def test_base_paths_beside_each_other(first: object, second: tuple[str, ...], tmp_path: Path) -> None:
+def test_new_base_paths_beside_others_conflict_as_in_pylance(
+    first: object, second: tuple[str, ...], tmp_path: Path
+) -> None:
     path = tmp_path / "table"
     version = create_table("plain", str(path))
     first.dataset(str(path)).add_bases(_bases(first, tmp_path, "one"))

@@ -74,7 +74,7 @@ def _refused(tmp_path: Path, change: Callable[[ModuleType, str], object]) -> Non
         assert _state(uri) == before
 
 
-def test_t46_an_overwrite_gives_ids_after_all_that_were_given(tmp_path: Path) -> None:
+def test_t46_an_overwrite_assigns_field_ids_after_all_assigned_ones(tmp_path: Path) -> None:
     def overwrite(library: ModuleType, uri: str) -> None:
         for _ in range(2):
             library.write_dataset(pa.table({"a": [1], "z": [{"x": 1}]}), uri, mode="overwrite")
@@ -83,7 +83,7 @@ def test_t46_an_overwrite_gives_ids_after_all_that_were_given(tmp_path: Path) ->
     assert state[1:4] == (15, [("a", 13), ("z", 14), ("x", 15)], [[[13, 15]]])
 
 
-def test_a_committed_overwrite_gives_ids_to_the_files_too(tmp_path: Path) -> None:
+def test_a_committed_overwrite_assigns_new_field_ids_to_its_files(tmp_path: Path) -> None:
     def overwrite(library: ModuleType, uri: str) -> None:
         written = library.write_dataset(pa.table({"s": [{"x": 1, "y": [1, 2]}], "t": ["q"]}), f"{uri}-side")
         shutil.copytree(f"{uri}-side/data", f"{uri}/data", dirs_exist_ok=True)
@@ -105,7 +105,7 @@ def test_a_committed_overwrite_gives_ids_to_the_files_too(tmp_path: Path) -> Non
         ("b", [("a", I64), ("n", pa.string())], [("a", 0), ("n", 10)]),
     ],
 )
-def test_a_merge_knows_columns_by_name(
+def test_a_merge_matches_columns_by_name(
     tmp_path: Path, dropped: str | None, columns: list[tuple[str, pa.DataType]], fields: list[tuple[str, int]]
 ) -> None:
     def merge(library: ModuleType, uri: str) -> None:
@@ -118,11 +118,11 @@ def test_a_merge_knows_columns_by_name(
     assert _both(tmp_path, merge, dropped)[2] == fields
 
 
-def test_versions_from_before_the_count_are_not_restored(tmp_path: Path) -> None:
+def test_versions_from_before_the_field_id_count_are_not_restored(tmp_path: Path) -> None:
     _refused(tmp_path, lambda library, uri: library.dataset(uri, version=1).restore())
 
 
-def test_later_versions_are_restored_and_the_count_stays(tmp_path: Path) -> None:
+def test_restoring_a_later_version_keeps_the_field_id_count(tmp_path: Path) -> None:
     def restore(library: ModuleType, uri: str) -> None:
         library.write_dataset(pa.table({"z": [1]}), uri, mode="overwrite")
         library.dataset(uri, version=2).restore()
@@ -140,7 +140,7 @@ def test_a_detached_version_has_the_schema_of_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "delete", "compact"])
-def test_other_changes_keep_the_count(tmp_path: Path, mode: str) -> None:
+def test_other_changes_keep_the_field_id_count(tmp_path: Path, mode: str) -> None:
     def change(library: ModuleType, uri: str) -> None:
         match mode:
             case "append":

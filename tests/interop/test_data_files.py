@@ -153,7 +153,7 @@ def _check_reads(reader_class: Any, path: Path, table: pa.Table) -> None:
 @every_filling
 @every_type
 @pytest.mark.sampled(80)
-def test_ours_is_read_by_pylance(tmp_path: Path, dtype: pa.DataType, filling: str) -> None:
+def test_pylance_reads_data_files_of_lance_core(tmp_path: Path, dtype: pa.DataType, filling: str) -> None:
     table = _table(dtype, filling)
     _write(LanceFileWriter, tmp_path / "f.lance", table)
     _check_reads(reference.LanceFileReader, tmp_path / "f.lance", table)
@@ -164,7 +164,7 @@ def test_ours_is_read_by_pylance(tmp_path: Path, dtype: pa.DataType, filling: st
 @every_filling
 @every_type
 @pytest.mark.sampled(110)
-def test_pylance_is_read_by_ours(tmp_path: Path, dtype: pa.DataType, filling: str, version: str) -> None:
+def test_lance_core_reads_data_files_of_pylance(tmp_path: Path, dtype: pa.DataType, filling: str, version: str) -> None:
     if pa.types.is_map(dtype) and version == "2.1":
         pytest.skip("maps exist from 2.2 on")
     table = _table(dtype, filling)
@@ -175,7 +175,9 @@ def test_pylance_is_read_by_ours(tmp_path: Path, dtype: pa.DataType, filling: st
 @pytest.mark.parametrize("filling", ["no_nulls", "nulls"])
 @every_type
 @pytest.mark.sampled(20)
-def test_many_pages(tmp_path: Path, dtype: pa.DataType, filling: str) -> None:
+def test_columns_of_many_pages_are_read_by_lance_core_and_pylance(
+    tmp_path: Path, dtype: pa.DataType, filling: str
+) -> None:
     table = _table(dtype, filling)
     ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
     _write(LanceFileWriter, ours, table, num_parts=3, data_cache_bytes=0)
@@ -188,7 +190,9 @@ def test_many_pages(tmp_path: Path, dtype: pa.DataType, filling: str) -> None:
 
 @pytest.mark.parametrize("num_parts", [1, 3])
 @pytest.mark.parametrize("filling", NULL_RATES)
-def test_fixed_size_lists_of_structs(tmp_path: Path, filling: str, num_parts: int) -> None:
+def test_fixed_size_lists_of_structs_are_read_by_lance_core_and_pylance(
+    tmp_path: Path, filling: str, num_parts: int
+) -> None:
     # pylance 14.0.2 does not read such a column together with others, and not slices of its input.
     table = _table(pa.list_(PERSON, 2), filling).select(["c"])
     ours, theirs = tmp_path / "ours.lance", tmp_path / "theirs.lance"
@@ -200,7 +204,7 @@ def test_fixed_size_lists_of_structs(tmp_path: Path, filling: str, num_parts: in
 
 
 @pytest.mark.parametrize("dtype", [pa.int32(), pa.string(), PERSON, pa.list_(pa.string())], ids=str)
-def test_pages_that_differ_in_nulls(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_pages_that_differ_in_nulls_are_read_by_lance_core_and_pylance(tmp_path: Path, dtype: pa.DataType) -> None:
     parts = [_array(dtype, 100, rate, SEED + index) for index, rate in enumerate((0.0, 0.5, 1.0, 0.0))]
     table = pa.table({"c": pa.chunked_array(parts), "number": np.arange(400)})
     _write(LanceFileWriter, tmp_path / "f.lance", table, data_cache_bytes=0)
@@ -209,7 +213,7 @@ def test_pages_that_differ_in_nulls(tmp_path: Path, dtype: pa.DataType) -> None:
 
 
 @every_type
-def test_sliced_input(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_sliced_input_is_written_as_its_own_rows(tmp_path: Path, dtype: pa.DataType) -> None:
     table = _table(dtype, "nulls")
     _write(LanceFileWriter, tmp_path / "f.lance", table.slice(13, 250))
     _same(reference.LanceFileReader(str(tmp_path / "f.lance")).read_all().to_table(), table.slice(13, 250))
@@ -222,7 +226,7 @@ LONG = [None if i % 7 == 3 else b"" if i % 7 == 5 else bytes([i]) * (400 + 150 *
     "metadata", [None, {"lance-encoding:compression": "zstd"}, {"lance-encoding:compression": "lz4"}]
 )
 @pytest.mark.parametrize("kind", ["plain", "list", "struct"])
-def test_long_values_are_compressed_one_by_one(tmp_path: Path, kind: str, metadata: dict[str, str] | None) -> None:
+def test_long_values_are_compressed_separately(tmp_path: Path, kind: str, metadata: dict[str, str] | None) -> None:
     leaf = pa.field("c" if kind == "plain" else "v", pa.large_binary(), metadata=metadata)
     values: list[Any] = LONG
     if kind == "list":
@@ -238,7 +242,7 @@ def test_long_values_are_compressed_one_by_one(tmp_path: Path, kind: str, metada
     _check_reads(LanceFileReader, tmp_path / "f", table)
 
 
-def test_floats_keep_every_bit(tmp_path: Path) -> None:
+def test_floating_point_values_keep_every_bit(tmp_path: Path) -> None:
     values = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 5e-324], np.float64)
     values = np.concatenate([values, np.array([0x7FF8DEADBEEF0001], np.uint64).view(np.float64)])
     table = pa.table({"f": values, "same": np.full(7, -0.0)})
@@ -262,7 +266,7 @@ def test_pages_of_struct_members_need_not_line_up(tmp_path: Path) -> None:
     _check_reads(LanceFileReader, tmp_path / "f.lance", table)
 
 
-def test_nested_projection(tmp_path: Path) -> None:
+def test_a_nested_projection_returns_the_columns_of_pylance(tmp_path: Path) -> None:
     table = _table(pa.struct([("in", PERSON), ("x", pa.float64())]), "nulls")
     _write(LanceFileWriter, tmp_path / "f.lance", table)
     for columns in (["c.in.age"], ["c.x", "number"]):
@@ -283,7 +287,7 @@ SCHEMAS = [
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-def test_schema_messages_are_those_of_pylance(tmp_path: Path, schema: pa.Schema) -> None:
+def test_schema_messages_of_files_equal_those_of_pylance(tmp_path: Path, schema: pa.Schema) -> None:
     _write(reference.LanceFileWriter, tmp_path / "f.lance", schema.empty_table())
     theirs = FileReader.open(LocalStore(), str(tmp_path / "f.lance"))
     descriptor = pb_file.FileDescriptor.FromString(bytes(theirs.metadata.global_buffer(0)))
@@ -300,7 +304,7 @@ def theirs_schema(directory: Path) -> pa.Schema:
     return reference.LanceFileReader(str(directory / "f.lance")).metadata().schema
 
 
-def test_metadata_and_statistics_agree(tmp_path: Path) -> None:
+def test_file_metadata_and_statistics_agree_with_pylance(tmp_path: Path) -> None:
     table = _table(PERSON, "nulls").replace_schema_metadata({"k": "v"})
     path = str(tmp_path / "f.lance")
     with reference.LanceFileWriter(path, table.schema) as writer:
@@ -323,7 +327,7 @@ def test_metadata_and_statistics_agree(tmp_path: Path) -> None:
     assert ours.read_global_buffer(1) == theirs.read_global_buffer(1) == b"hello"
 
 
-def test_global_buffers_and_schema_metadata_of_ours(tmp_path: Path) -> None:
+def test_pylance_reads_global_buffers_and_schema_metadata_of_lance_core(tmp_path: Path) -> None:
     path = str(tmp_path / "f.lance")
     with LanceFileWriter(path, pa.schema([("a", pa.int32())])) as writer:
         writer.write_batch(pa.record_batch({"a": pa.array([1, 2], pa.int32())}))
@@ -339,7 +343,7 @@ def test_global_buffers_and_schema_metadata_of_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("writer", [LanceFileWriter, reference.LanceFileWriter])
-def test_extension_types(tmp_path: Path, writer: Any) -> None:
+def test_extension_types_are_read_by_lance_core_and_pylance(tmp_path: Path, writer: Any) -> None:
     storage = pa.array([b"0123456789abcdef", None], pa.binary(16))
     uuids = pa.ExtensionArray.from_storage(pa.uuid(), storage)
     nested = pa.StructArray.from_arrays([uuids], names=["u"])

@@ -128,7 +128,7 @@ def overlays(path: str) -> list[tuple[int, list[int], int]]:
 
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("lay", SIDES)
-def test_scans_takes_and_filters(tmp_path: Path, lay: Lay, *, stable: bool) -> None:
+def test_scans_takes_and_filters_return_overlaid_values(tmp_path: Path, lay: Lay, *, stable: bool) -> None:
     path = make_table(tmp_path, stable=stable)
     cover(path, lay)
     rows = same(path).to_pydict()
@@ -154,7 +154,7 @@ def test_scans_takes_and_filters(tmp_path: Path, lay: Lay, *, stable: bool) -> N
     assert ours.get_fragment(0).to_table().to_pylist() == lance.dataset(path).get_fragment(0).to_table().to_pylist()
 
 
-def test_both_sides_stamp_and_date_the_same(tmp_path: Path) -> None:
+def test_data_overlays_of_lance_core_and_pylance_have_equal_row_versions(tmp_path: Path) -> None:
     columns = ["a", "_row_last_updated_at_version", "_row_created_at_version"]
     found = []
     for lay in (lay_with_theirs, lay_with_ours):
@@ -166,7 +166,7 @@ def test_both_sides_stamp_and_date_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
-def test_other_file_versions(tmp_path: Path, version: str) -> None:
+def test_data_overlays_of_other_file_versions_are_read_by_both(tmp_path: Path, version: str) -> None:
     path = make_table(tmp_path, version=version)
     operation = lance_core.LanceOperation
     file = lance_core.DataFile(**overlay_file(path, numbers(50, 51), [0], version))
@@ -175,7 +175,7 @@ def test_other_file_versions(tmp_path: Path, version: str) -> None:
     assert same(path)["a"].to_pylist()[:10] == [0, 1, 2, 50, 4, 5, 6, 7, 51, 9]
 
 
-def test_members_of_structs_in_a_file_of_their_own_shape(tmp_path: Path) -> None:
+def test_an_overlay_of_one_struct_member_keeps_the_other_members(tmp_path: Path) -> None:
     path = make_table(tmp_path)
     lay_with_theirs(path, 0, pa.table({"x": pa.array([7, 8], pa.int64())}), [5], [2, 3])
     assert same(path)["p"].to_pylist()[2:4] == [None, {"x": 8, "y": "y3"}]
@@ -223,7 +223,7 @@ CHANGES: dict[str, Callable[[object, str], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.sampled(5)
-def test_changes_keep_what_the_reference_keeps(tmp_path: Path, change: str) -> None:
+def test_changes_keep_the_overlays_that_pylance_keeps(tmp_path: Path, change: str) -> None:
     found = []
     for library in (lance, lance_core):
         path = make_table(tmp_path)
@@ -238,7 +238,7 @@ def test_changes_keep_what_the_reference_keeps(tmp_path: Path, change: str) -> N
 
 @pytest.mark.parametrize("compactor", [lance, lance_core])
 @pytest.mark.parametrize("stable", [False, True])
-def test_compaction_materializes(tmp_path: Path, compactor: object, *, stable: bool) -> None:
+def test_compaction_materializes_data_overlays(tmp_path: Path, compactor: object, *, stable: bool) -> None:
     path = make_table(tmp_path, stable=stable)
     cover(path, lay_with_theirs)
     lance.dataset(path).create_scalar_index("a", "BTREE")
@@ -329,7 +329,7 @@ def test_overlays_that_are_newer_than_a_replacement_stay(tmp_path: Path) -> None
     assert found[0] == found[1] == ([(0, [0], 3)], [1000, 5, 1002])
 
 
-def test_both_sides_read_the_other_ones_documents(tmp_path: Path) -> None:
+def test_fragment_documents_with_overlays_are_exchanged_with_pylance(tmp_path: Path) -> None:
     path = make_table(tmp_path)
     cover(path, lay_with_theirs)
     theirs, ours = (library.dataset(path).get_fragment(0).metadata for library in (lance, lance_core))
@@ -403,7 +403,7 @@ def test_cleanup_keeps_overlays_that_are_in_use(tmp_path: Path, library: object)
 # ── refusals ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_without_the_switch_tables_with_overlays_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_with_overlays_are_refused_unless_enabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = make_table(tmp_path)
     lay_with_ours(path, 0, numbers(1), [0], [0])
     monkeypatch.delenv(OVERLAYS_VARIABLE)
@@ -428,7 +428,7 @@ def test_without_the_switch_tables_with_overlays_are_refused(tmp_path: Path, mon
         (0, [0], [0, 0], InvalidInputError),
     ],
 )
-def test_overlays_that_fit_nothing(
+def test_overlays_that_do_not_fit_the_table_are_refused(
     tmp_path: Path, fragment: int, fields: list[int], offsets: object, error: type[Exception]
 ) -> None:
     path = make_table(tmp_path)
@@ -454,7 +454,7 @@ def test_overlay_whose_file_is_missing_or_of_another_size_is_refused(tmp_path: P
     assert lance_core.dataset(path).version == 1
 
 
-def test_too_few_values(tmp_path: Path) -> None:
+def test_an_overlay_with_too_few_values_raises_corrupt_data(tmp_path: Path) -> None:
     path = make_table(tmp_path)
     lay_with_theirs(path, 0, numbers(1), [0], [0, 1])
     dataset = lance_core.dataset(path)

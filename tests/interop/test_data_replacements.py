@@ -77,7 +77,7 @@ def _state(uri: str) -> Any:
     ],
 )
 @pytest.mark.sampled(8)
-def test_both_make_the_same_fragment(
+def test_data_replacements_of_lance_core_and_pylance_make_equal_fragments(
     tmp_path: Path,
     before: Callable[[str], None],
     columns: dict[str, list[int]],
@@ -98,7 +98,7 @@ def test_both_make_the_same_fragment(
 
 @pytest.mark.parametrize("library", [lance, lance_core])
 @pytest.mark.parametrize("field_ids", [[0, 3], [0, 9]], ids=["one is null", "one is unknown"])
-def test_fields_that_are_stored_and_others_do_not_mix(
+def test_a_data_replacement_of_stored_and_missing_fields_is_refused(
     tmp_path: Path, library: ModuleType, field_ids: list[int]
 ) -> None:
     uri = str(tmp_path / "t")

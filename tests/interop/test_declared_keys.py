@@ -74,7 +74,9 @@ def _keys(uri: str) -> dict[str, tuple[Any, ...]]:
     ],
     ids=str,
 )
-def test_keys_of_new_tables(tmp_path: Path, metadata: Mapping[str, Mapping[str, str]]) -> None:
+def test_keys_declared_in_new_tables_are_accepted_or_refused_as_in_pylance(
+    tmp_path: Path, metadata: Mapping[str, Mapping[str, str]]
+) -> None:
     found = []
     for library in (lance, lance_core):
         uri = str(tmp_path / library.__name__)
@@ -112,7 +114,7 @@ def _update(library: ModuleType, uri: str, update: Mapping[str, Metadata]) -> st
         ({"b": {SORT_PLACE: "2"}}, [{"b": {SORT_PLACE: None}}, {"b": {SORT: "true"}}]),
     ],
 )
-def test_keys_are_declared_once(
+def test_keys_of_a_table_can_be_declared_only_once(
     tmp_path: Path, declared: Mapping[str, Mapping[str, str]], updates: list[Mapping[str, Metadata]]
 ) -> None:
     twins = {library: str(tmp_path / library.__name__) for library in (lance, lance_core)}

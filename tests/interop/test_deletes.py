@@ -33,7 +33,9 @@ def _same(uri: str) -> list[int]:
 
 
 @BOTH
-def test_both_delete_in_turns_and_find_the_same_rows(tmp_path: Path, first: ModuleType, second: ModuleType) -> None:
+def test_deletes_of_lance_core_and_pylance_in_turns_leave_the_same_rows(
+    tmp_path: Path, first: ModuleType, second: ModuleType
+) -> None:
     uri = _write(tmp_path / "t")
     left = set(range(100))
     steps: list[tuple[str, Callable[[int], bool]]] = [
@@ -58,7 +60,7 @@ def test_both_delete_in_turns_and_find_the_same_rows(tmp_path: Path, first: Modu
 @pytest.mark.parametrize(
     "predicate", ["id = 3", "id > 90 or id < 30", "id < 0", "true", "id >= 25 and id < 50", "text = 'row 5'"]
 )
-def test_the_transaction_is_the_same(tmp_path: Path, predicate: str) -> None:
+def test_the_transaction_of_a_delete_equals_that_of_pylance(tmp_path: Path, predicate: str) -> None:
     uri = _write(tmp_path / "theirs")
     shutil.copytree(uri, tmp_path / "ours")
     ours = str(tmp_path / "ours")
@@ -79,7 +81,7 @@ def test_the_transaction_is_the_same(tmp_path: Path, predicate: str) -> None:
 @pytest.mark.parametrize(
     ("num_rows", "more"), [(1, 1), (4999, 1), (4999, 2), (10, 4990), (10, 4991), (1, 5000), (5000, 1), (8000, 100)]
 )
-def test_deletion_files_have_the_flavor_of_the_reference(tmp_path: Path, num_rows: int, more: int) -> None:
+def test_deletion_files_have_the_type_that_pylance_chooses(tmp_path: Path, num_rows: int, more: int) -> None:
     names = []
     for library in (lance, lance_core):
         uri = str(tmp_path / library.__name__)
@@ -93,7 +95,7 @@ def test_deletion_files_have_the_flavor_of_the_reference(tmp_path: Path, num_row
 
 
 @BOTH
-def test_stale_handles(tmp_path: Path, first: ModuleType, second: ModuleType) -> None:
+def test_deletes_through_stale_handles_are_merged(tmp_path: Path, first: ModuleType, second: ModuleType) -> None:
     """Deletes of other rows of a fragment are merged; a delete of the same rows finds them gone."""
     uri = _write(tmp_path / "t")
     stale = [second.dataset(uri) for _ in range(4)]
@@ -107,7 +109,9 @@ def test_stale_handles(tmp_path: Path, first: ModuleType, second: ModuleType) ->
 
 
 @BOTH
-def test_the_rest_of_a_fragment_goes_in_a_merge(tmp_path: Path, first: ModuleType, second: ModuleType) -> None:
+def test_a_merged_delete_of_the_last_rows_removes_the_fragment(
+    tmp_path: Path, first: ModuleType, second: ModuleType
+) -> None:
     uri = _write(tmp_path / "t")
     stale = second.dataset(uri)
     first.dataset(uri).delete("id < 10")
@@ -125,7 +129,7 @@ def test_fragments_deleted_from_apart_are_committed_together(tmp_path: Path) -> 
         assert _same(uri) == [number for number in range(75) if number % 2]
 
 
-def test_stable_row_ids_stay(tmp_path: Path) -> None:
+def test_deletes_keep_stable_row_ids(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri, max_rows_per_file=25, enable_stable_row_ids=True)
     lance_core.dataset(uri).delete("id % 5 = 0 or id > 80")

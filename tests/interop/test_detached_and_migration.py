@@ -61,7 +61,7 @@ def test_t60_a_detached_version_is_reached_by_its_number_only(uri: str, maker: M
 
 
 @pytest.mark.parametrize(("maker", "writer"), [(lance, lance_core), (lance_core, lance), (lance_core, lance_core)])
-def test_only_another_detached_version_is_made_of_one(uri: str, maker: ModuleType, writer: ModuleType) -> None:
+def test_only_detached_commits_are_made_on_a_detached_version(uri: str, maker: ModuleType, writer: ModuleType) -> None:
     first = _detached(uri, maker)
     second = _detached(uri, writer, first.version)
     for reader in EACH:
@@ -77,7 +77,7 @@ def test_only_another_detached_version_is_made_of_one(uri: str, maker: ModuleTyp
         assert (reader.dataset(uri).version, reader.dataset(uri).count_rows()) == (3, 15)
 
 
-def test_what_cannot_be_done_with_a_detached_version(uri: str, tmp_path: Path) -> None:
+def test_unsupported_changes_of_a_detached_version_are_refused(uri: str, tmp_path: Path) -> None:
     made = _detached(uri, lance_core)
     assert isinstance(made, lance_core.LanceDataset)
     assert pickle.loads(pickle.dumps(made)).version == made.version
@@ -190,7 +190,7 @@ def test_two_manifests_of_one_version_stop_a_migration(tmp_path: Path) -> None:
     assert (directory / V2[1]).read_bytes() == b"other"
 
 
-def test_what_is_not_migrated(tmp_path: Path) -> None:
+def test_migrating_a_missing_dataset_raises_dataset_not_found(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError):
         lance_core.migrate_manifest_paths_v2(tmp_path / "nothing")
 

@@ -164,7 +164,7 @@ def table(request: pytest.FixtureRequest, server: S3Server, tmp_path: Path) -> T
     return made
 
 
-def test_each_continues_what_the_other_began(dynamo: Table) -> None:
+def test_appends_of_lance_core_and_pylance_in_turns_share_one_dynamodb_table(dynamo: Table) -> None:
     for version in range(3, 9):
         assert dynamo.append(version, "lance" if version % 2 else "lance_core") == version
     for library in LIBRARIES:
@@ -174,7 +174,7 @@ def test_each_continues_what_the_other_began(dynamo: Table) -> None:
     assert lance.dataset(dynamo.plain_uri, storage_options=dynamo.options).version == 8
 
 
-def test_t30_items_are_like_those_of_the_reference(dynamo: Table) -> None:
+def test_t30_dynamodb_items_equal_those_of_pylance(dynamo: Table) -> None:
     dynamo.append(3, "lance")
     ours, theirs = dynamo.rows.all()[1:]
     assert {name: list(value) for name, value in ours.items()} == {name: list(value) for name, value in theirs.items()}
@@ -183,7 +183,7 @@ def test_t30_items_are_like_those_of_the_reference(dynamo: Table) -> None:
     assert int(ours["size"]["N"]) == len(dynamo.get(V2))
 
 
-def test_opening_costs_two_requests_and_a_look_at_the_table_once(dynamo: Table) -> None:
+def test_opening_costs_two_requests_and_one_table_check(dynamo: Table) -> None:
     with fault_proxy(dynamo.server.endpoint) as proxy:
         options = {**dynamo.options, "aws_endpoint": proxy.endpoint, "dynamodb_endpoint": proxy.endpoint}
         # The row and the manifest; before the first of a process, whether the table can serve. A version is its name,
@@ -200,7 +200,7 @@ def test_t30_a_slash_at_the_end_names_the_same_rows(dynamo: Table) -> None:
     assert lance_core.dataset(uri, storage_options=dynamo.options).version == 2
 
 
-def test_t31_a_referenced_staged_object_is_finished_and_not_lost(dynamo: Table) -> None:
+def test_t31_a_referenced_staged_manifest_is_finished_and_not_lost(dynamo: Table) -> None:
     """The writer is killed between S2 and S3; pylance opens the dataset then."""
     program = f"""
 import os, pyarrow as pa, lance_core
@@ -232,7 +232,7 @@ def test_t32_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
 @pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
 @pytest.mark.parametrize("first", ["read", "append", pytest.param("read version", marks=pytest.mark.slow)])
 @pytest.mark.sampled(5)
-def test_a_commit_that_stopped_is_gone_on_with(table: Table, step: int, first: str) -> None:
+def test_an_interrupted_commit_is_finished_by_the_next_writer(table: Table, step: int, first: str) -> None:
     """Rows 10 to 13 of the table of crashes."""
     staged = table.die_after(step)
     visible = step >= 2
@@ -249,7 +249,7 @@ def test_a_commit_that_stopped_is_gone_on_with(table: Table, step: int, first: s
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
-def test_the_reference_goes_on_with_our_commit(dynamo: Table, step: int) -> None:
+def test_pylance_finishes_an_interrupted_commit_of_lance_core(dynamo: Table, step: int) -> None:
     dynamo.die_after(step)
     expected = [1, 2] if step >= 2 else [1]
     assert dynamo.values("lance") == expected
@@ -258,7 +258,7 @@ def test_the_reference_goes_on_with_our_commit(dynamo: Table, step: int) -> None
     assert dynamo.values() == dynamo.values("lance") == [*expected, 3, 4]
 
 
-def test_a_loser_finishes_what_the_winner_reserved(table: Table) -> None:
+def test_the_loser_of_a_commit_race_finishes_the_reserved_version(table: Table) -> None:
     """A handle that was opened before plans on version 1, whose successor is reserved and not listed."""
     table.delete(V2)
     table.rows.delete(2)
@@ -302,12 +302,12 @@ def test_a_dataset_without_rows_is_taken_over(table: Table) -> None:
     assert table.values() == [1, 2, 3]
 
 
-def test_a_dataset_in_nobodys_rows_is_none(table: Table) -> None:
+def test_a_dataset_without_rows_and_files_raises_dataset_not_found(table: Table) -> None:
     with pytest.raises(lance_core.DatasetNotFoundError):
         lance_core.dataset(table.uri.replace("deep/", "deep/no"), storage_options=table.options)
 
 
-def test_maintenance_of_shared_datasets(dynamo: Table) -> None:
+def test_maintenance_of_a_shared_dataset_keeps_every_row(dynamo: Table) -> None:
     from datetime import timedelta
 
     for value in range(3, 7):
@@ -369,7 +369,7 @@ def test_a_branch_is_deleted_with_its_rows(table: Table) -> None:
         opened().branches.delete("c")
 
 
-def test_a_branch_that_the_reference_deleted_leaves_its_name_after_another_removal(dynamo: Table) -> None:
+def test_a_branch_deleted_by_pylance_frees_its_name_after_another_removal(dynamo: Table) -> None:
     lance.dataset(dynamo.uri, storage_options=dynamo.options).create_branch("b")
     lance.dataset(dynamo.uri, storage_options=dynamo.options).branches.delete("b")
     assert _branch_rows(dynamo, "b").paths() == {2: V2}
@@ -395,14 +395,14 @@ def test_detached_versions_have_no_row(table: Table) -> None:
 @pytest.mark.parametrize(
     "query", ["", "?", "?ddbTableName=", "?ddbTableName=t&more=1", "?tableName=t"], ids=lambda query: query or "none"
 )
-def test_the_query_names_one_table(server: S3Server, query: str) -> None:
+def test_the_uri_query_must_name_exactly_one_table(server: S3Server, query: str) -> None:
     options = server.options(dynamodb_endpoint=server.endpoint)
     for library in (lance_core, lance):
         with pytest.raises((OSError, ValueError) if library is lance else lance_core.InvalidInputError):
             library.dataset(server.uri("t.lance", "s3+ddb") + query, storage_options=options)
 
 
-def test_a_table_that_cannot_serve_is_refused(server: S3Server) -> None:
+def test_an_unsuitable_manifest_store_table_is_refused(server: S3Server) -> None:
     client, name = server.client("dynamodb"), "other-" + uuid.uuid4().hex
     client.create_table(
         TableName=name,

@@ -33,7 +33,7 @@ def written(directory: Path, table: pa.Table, version: str = "2.2") -> str:
 
 
 @pytest.mark.parametrize("columns", [None, ["b"]])
-def test_what_is_read_has_the_metadata_of_the_schema(path: str, columns: list[str] | None) -> None:
+def test_rows_read_from_a_file_have_the_metadata_of_the_schema(path: str, columns: list[str] | None) -> None:
     ours, theirs = LanceFileReader(path, columns=columns), TheirReader(path, columns=columns)
     for read in (
         lambda file: file.read_all().to_table(),
@@ -46,7 +46,7 @@ def test_what_is_read_has_the_metadata_of_the_schema(path: str, columns: list[st
         assert read(ours).schema.metadata == read(theirs).schema.metadata == {b"k": b"v", b"added": b"later"}
 
 
-def test_metadata_of_a_file_of_format_0_1(tmp_path: Path) -> None:
+def test_rows_of_a_file_of_format_0_1_have_the_metadata_of_the_schema(tmp_path: Path) -> None:
     reader = LanceFileReader(written(tmp_path, TABLE.drop_columns(["st"]), "0.1"))
     assert reader.read_all().to_table().schema.metadata == {b"k": b"v"}
     assert reader.take_rows([0]).to_table().schema.metadata == {b"k": b"v"}
@@ -66,14 +66,14 @@ def test_metadata_of_a_file_of_format_0_1(tmp_path: Path) -> None:
         ["`st`.y.w", "`a`"],
     ],
 )
-def test_columns_and_members_come_in_the_order_asked(path: str, columns: list[str]) -> None:
+def test_columns_and_members_are_returned_in_the_requested_order(path: str, columns: list[str]) -> None:
     ours, theirs = LanceFileReader(path, columns=columns), TheirReader(path, columns=columns)
     assert ours.read_all().to_table().equals(theirs.read_all().to_table(), check_metadata=True)
     assert ours.take_rows([0]).to_table().equals(theirs.take_rows([0]).to_table(), check_metadata=True)
 
 
 @pytest.mark.parametrize("version", ["0.1", *VERSIONS])
-def test_members_of_items_come_in_the_order_asked(tmp_path: Path, version: str) -> None:
+def test_members_of_list_items_are_returned_in_the_requested_order(tmp_path: Path, version: str) -> None:
     reader = LanceFileReader(written(tmp_path, LISTS, version), columns=["l.item.q", "l.item.p"])
     table = reader.read_all().to_table()
     assert table.to_pylist() == LISTS.to_pylist()
@@ -81,7 +81,7 @@ def test_members_of_items_come_in_the_order_asked(tmp_path: Path, version: str) 
 
 
 @pytest.mark.parametrize("columns", ["st", b"st", [1], [None], 5, iter(["a"]), {"a"}])
-def test_columns_are_a_list_of_texts(path: str, columns: Any) -> None:
+def test_columns_other_than_a_list_of_strings_are_refused(path: str, columns: Any) -> None:
     for reader in (LanceFileReader, TheirReader):
         with pytest.raises(TypeError):
             reader(path, columns=columns)
@@ -89,7 +89,7 @@ def test_columns_are_a_list_of_texts(path: str, columns: Any) -> None:
         LanceFileReader(path, columns=columns)
 
 
-def test_at_least_one_column_is_read(path: str) -> None:
+def test_an_empty_list_of_columns_is_refused(path: str) -> None:
     for reader in (LanceFileReader, TheirReader):
         with pytest.raises(ValueError, match=r"columns? "):
             reader(path, columns=[]).read_all().to_table()
@@ -101,14 +101,14 @@ def test_at_least_one_column_is_read(path: str) -> None:
     ("path", "error"),
     [(b"f.lance", InvalidTypeError), (None, InvalidTypeError), (3, InvalidTypeError), ("", LanceError)],
 )
-def test_paths_are_texts(path: Any, error: type[LanceError]) -> None:
+def test_file_paths_other_than_strings_are_refused(path: Any, error: type[LanceError]) -> None:
     for make in (LanceFileReader, lambda each: LanceFileWriter(each, ROWS.schema)):
         with pytest.raises(error, match="path"):
             make(path)
 
 
 @pytest.mark.parametrize("options", ["x", 5, [("a", "b")], {"a": 1}, {1: "a"}])
-def test_storage_options_are_texts_by_name(path: str, options: Any) -> None:
+def test_storage_options_other_than_a_map_of_strings_are_refused(path: str, options: Any) -> None:
     for make in (lambda: LanceFileReader(path, options), lambda: LanceFileWriter(path, storage_options=options)):
         with pytest.raises(InvalidTypeError, match="storage_options"):
             make()
@@ -125,7 +125,9 @@ def test_storage_options_are_texts_by_name(path: str, options: Any) -> None:
         (1.5, TypeError),
     ],
 )
-def test_sizes_of_batches_are_positive_numbers(path: str, name: str, value: Any, error: type[Exception]) -> None:
+def test_batch_sizes_other_than_positive_integers_are_refused(
+    path: str, name: str, value: Any, error: type[Exception]
+) -> None:
     reader = LanceFileReader(path)
     for call in (lambda **size: reader.read_all(**size), lambda **size: reader.take_rows([0], **size)):
         with pytest.raises(error, match=name):
@@ -135,7 +137,7 @@ def test_sizes_of_batches_are_positive_numbers(path: str, name: str, value: Any,
 
 
 @pytest.mark.parametrize("index", [None, 1.0, "0"])
-def test_global_buffers_have_whole_numbers(path: str, index: Any) -> None:
+def test_global_buffer_indices_other_than_integers_are_refused(path: str, index: Any) -> None:
     with pytest.raises(InvalidTypeError, match="index"):
         LanceFileReader(path).read_global_buffer(index)
 
@@ -154,7 +156,9 @@ def test_global_buffers_have_whole_numbers(path: str, index: Any) -> None:
         ({"version": "9"}, InvalidInputError),
     ],
 )
-def test_arguments_of_the_writer(tmp_path: Path, arguments: dict[str, Any], error: type[LanceError]) -> None:
+def test_wrong_arguments_of_the_file_writer_are_refused(
+    tmp_path: Path, arguments: dict[str, Any], error: type[LanceError]
+) -> None:
     with pytest.raises(error):
         LanceFileWriter(str(tmp_path / "f.lance"), **{"schema": ROWS.schema, **arguments})
     assert not list(tmp_path.iterdir())
@@ -162,7 +166,7 @@ def test_arguments_of_the_writer(tmp_path: Path, arguments: dict[str, Any], erro
 
 @pytest.mark.parametrize("batch", [None, [{"a": 1}], {"a": [1]}, pa.array([1]), "x"])
 @pytest.mark.parametrize("schema", [None, ROWS.schema])
-def test_batches_are_batches(tmp_path: Path, batch: Any, schema: pa.Schema | None) -> None:
+def test_batches_of_a_wrong_type_are_refused(tmp_path: Path, batch: Any, schema: pa.Schema | None) -> None:
     path = str(tmp_path / "f.lance")
     with LanceFileWriter(path, schema) as writer:
         with pytest.raises(InvalidTypeError, match="batch must be"):
@@ -180,13 +184,15 @@ def test_batches_are_batches(tmp_path: Path, batch: Any, schema: pa.Schema | Non
         (("k", "\ud800"), InvalidInputError),
     ],
 )
-def test_metadata_are_texts(tmp_path: Path, entry: tuple[Any, Any], error: type[LanceError]) -> None:
+def test_schema_metadata_other_than_strings_are_refused(
+    tmp_path: Path, entry: tuple[Any, Any], error: type[LanceError]
+) -> None:
     with LanceFileWriter(str(tmp_path / "f.lance"), ROWS.schema) as writer, pytest.raises(error):
         writer.add_schema_metadata(*entry)
 
 
 @pytest.mark.parametrize("data", ["text", None, 5, [256], ["a"]])
-def test_global_buffers_are_bytes(tmp_path: Path, data: Any) -> None:
+def test_global_buffers_other_than_bytes_are_refused(tmp_path: Path, data: Any) -> None:
     with LanceFileWriter(str(tmp_path / "f.lance"), ROWS.schema) as writer:
         with pytest.raises(InvalidTypeError, match="data must be bytes"):
             writer.add_global_buffer(data)

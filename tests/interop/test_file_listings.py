@@ -36,7 +36,7 @@ def _listed(reader: pa.RecordBatchReader) -> tuple[pa.Schema, list[tuple[object,
 
 
 @pytest.mark.parametrize("place", ["", "/tree/b"])
-def test_tracked_files(uri: str, place: str) -> None:
+def test_tracked_files_of_a_dataset_equal_those_of_pylance(uri: str, place: str) -> None:
     ours, theirs = lance_core.dataset(uri + place), lance.dataset(uri + place)
     for arguments in ({}, {"min_version": 3}):
         schema, found = _listed(ours.tracked_files(**arguments))
@@ -49,7 +49,7 @@ def test_tracked_files(uri: str, place: str) -> None:
     assert seen == [(count + 1, len(seen)) for count in range(len(seen))]
 
 
-def test_all_files(uri: str) -> None:
+def test_all_files_of_a_dataset_equal_those_of_pylance(uri: str) -> None:
     (Path(uri) / "data" / "left.lance").write_bytes(b"12345")
     schema, found = _listed(lance_core.dataset(uri).all_files())
     expected_schema, expected = _listed(lance.dataset(uri).all_files())
@@ -96,7 +96,7 @@ def test_a_dropped_dataset_whose_root_is_a_link_leaves_nothing(uri: str, tmp_pat
     assert not os.path.exists(uri)
 
 
-def test_what_is_no_dataset_is_not_dropped(uri: str, tmp_path: Path) -> None:
+def test_a_directory_that_is_no_dataset_is_not_dropped(uri: str, tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="nothing was removed"):
         lance_core.LanceDataset.drop(tmp_path)
     with pytest.raises(DatasetNotFoundError, match="nothing was removed"):

@@ -18,7 +18,7 @@ sessions = pytest.mark.parametrize("session_type", [LanceFileSession, reference.
 
 
 @sessions
-def test_write_list_and_read(session_type: type, tmp_path: Path) -> None:
+def test_files_of_a_session_are_written_listed_and_read_alike(session_type: type, tmp_path: Path) -> None:
     session = session_type(str(tmp_path))
     for path in ("f.lance", "deep/er/g.lance", "deep/h.lance"):
         with session.open_writer(path, schema=TABLE.schema) as writer:
@@ -39,7 +39,7 @@ def test_write_list_and_read(session_type: type, tmp_path: Path) -> None:
 
 
 @sessions
-def test_files_are_moved(session_type: type, tmp_path: Path) -> None:
+def test_files_of_a_session_are_uploaded_and_downloaded(session_type: type, tmp_path: Path) -> None:
     (tmp_path / "local").write_bytes(b"content")
     session = session_type(str(tmp_path / "place"))
     assert session.list() == []
@@ -50,7 +50,7 @@ def test_files_are_moved(session_type: type, tmp_path: Path) -> None:
         session.upload_file(str(tmp_path / "nothing"), "c")
 
 
-def test_paths_stay_below_the_place(tmp_path: Path) -> None:
+def test_paths_of_a_session_stay_below_its_root(tmp_path: Path) -> None:
     session = LanceFileSession(tmp_path / "place")
     (tmp_path / "secret").touch()
     with pytest.raises(InvalidInputError):
@@ -61,7 +61,7 @@ def test_paths_stay_below_the_place(tmp_path: Path) -> None:
         LanceFileSession(tmp_path, table_id=["t"])
 
 
-def test_a_session_in_memory() -> None:
+def test_a_session_in_memory_lists_and_reads_its_files() -> None:
     session = LanceFileSession("memory://session-test/place")
     with session.open_writer("d/f.lance") as writer:
         writer.write_batch(TABLE)
@@ -70,7 +70,7 @@ def test_a_session_in_memory() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_what_a_file_says_about_itself(version: str, tmp_path: Path) -> None:
+def test_file_metadata_and_statistics_equal_those_of_pylance(version: str, tmp_path: Path) -> None:
     path = str(tmp_path / "f.lance")
     with reference.LanceFileWriter(path, TABLE.schema, version=version) as writer:
         writer.write_batch(TABLE)
@@ -86,7 +86,7 @@ def test_what_a_file_says_about_itself(version: str, tmp_path: Path) -> None:
     assert sizes == [(column.num_pages, column.size_bytes) for column in theirs.file_statistics().columns]
 
 
-def test_files_of_0_1_have_no_columns_to_tell_about(tmp_path: Path) -> None:
+def test_files_of_0_1_have_no_column_statistics(tmp_path: Path) -> None:
     path = str(tmp_path / "f.lance")
     with LanceFileWriter(path, TABLE.schema, version="0.1") as writer:
         writer.write_batch(TABLE)

@@ -89,7 +89,7 @@ def sizes(tmp_path, column, version, metadata=None):
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("name", COLUMNS)
-def test_default_options(tmp_path, name, version):
+def test_files_with_default_options_are_hardly_larger_than_those_of_pylance(tmp_path, name, version):
     ours, theirs = sizes(tmp_path, COLUMNS[name], version)
     assert ours <= MOST * theirs
 
@@ -106,7 +106,7 @@ def test_default_options(tmp_path, name, version):
         ("runs of 2", "2.1", {"rle-threshold": "2.0", "dict-divisor": "0"}),
     ],
 )
-def test_with_metadata(tmp_path, name, version, metadata):
+def test_files_with_encoding_metadata_are_hardly_larger_than_those_of_pylance(tmp_path, name, version, metadata):
     ours, theirs = sizes(tmp_path, COLUMNS[name], version, metadata)
     assert ours <= MOST * theirs
 
@@ -114,7 +114,7 @@ def test_with_metadata(tmp_path, name, version, metadata):
 @pytest.mark.parametrize("num_rows", [20_000, 50_000, 100_000, 200_000])
 @pytest.mark.parametrize("name", PERIODIC)
 @pytest.mark.sampled(10)
-def test_values_that_repeat_in_step_with_a_sample(tmp_path, name, num_rows):
+def test_periodic_values_take_hardly_more_bytes_than_in_pylance(tmp_path, name, num_rows):
     column = periodic(num_rows)[name]
     for version in ("2.1", "2.2"):
         ours, theirs = sizes(tmp_path, column, version)
@@ -141,7 +141,7 @@ COMPRESSIBLE = {
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("value", ["gzip", "", "ZSTD", " zstd", "zstd "])
 @pytest.mark.parametrize("name", COMPRESSIBLE)
-def test_the_reference_refuses_the_same_compressions(tmp_path, name, value, version):
+def test_pylance_refuses_the_same_compressions(tmp_path, name, value, version):
     column = COMPRESSIBLE[name]
     schema = pa.schema([pa.field("c", column.type, metadata={PREFIX + "compression": value})])
     with pytest.raises(InvalidInputError, match="compression"):

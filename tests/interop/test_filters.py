@@ -156,12 +156,12 @@ def _theirs(uri: str, predicate: object) -> list[int]:
 
 
 @pytest.mark.parametrize("predicate", PREDICATES)
-def test_filter_finds_the_rows_of_the_reference(uri: str, predicate: str) -> None:
+def test_a_filter_finds_the_rows_that_pylance_finds(uri: str, predicate: str) -> None:
     assert _ours(uri, predicate) == _theirs(uri, predicate)
 
 
 @pytest.mark.parametrize("predicate", BOTH_REFUSE)
-def test_filter_that_the_reference_refuses_is_refused(uri: str, predicate: str) -> None:
+def test_a_filter_that_pylance_refuses_is_refused(uri: str, predicate: str) -> None:
     with pytest.raises((ValueError, OSError, pa.ArrowException)):
         _theirs(uri, predicate)
     with pytest.raises((InvalidInputError, NotSupportedError)):
@@ -169,7 +169,7 @@ def test_filter_that_the_reference_refuses_is_refused(uri: str, predicate: str) 
 
 
 @pytest.mark.parametrize("predicate", WE_REFUSE)
-def test_what_only_the_reference_takes_is_refused(uri: str, predicate: str) -> None:
+def test_a_filter_that_only_pylance_supports_is_refused(uri: str, predicate: str) -> None:
     _theirs(uri, predicate)
     with pytest.raises((InvalidInputError, NotSupportedError)):
         _ours(uri, predicate)
@@ -200,7 +200,7 @@ def test_what_only_the_reference_takes_is_refused(uri: str, predicate: str) -> N
     ],
     ids=str,
 )
-def test_arrow_expressions(uri: str, expression: pc.Expression) -> None:
+def test_arrow_expressions_find_the_rows_that_pylance_finds(uri: str, expression: pc.Expression) -> None:
     assert _ours(uri, expression) == _theirs(uri, expression)
 
 
@@ -227,7 +227,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
 )
 @pytest.mark.parametrize("columns", [None, ["v"], ["id"], ["text", "s.y"], []], ids=str)
 @pytest.mark.sampled(14)
-def test_scan_with_a_filter_equals_the_reference(wide: str, predicate: str, columns: list[str] | None) -> None:
+def test_a_scan_with_a_filter_equals_that_of_pylance(wide: str, predicate: str, columns: list[str] | None) -> None:
     ours, theirs = lance_core.dataset(wide), lance.dataset(wide)
     for more in (
         {},
@@ -248,7 +248,7 @@ def test_scan_with_a_filter_equals_the_reference(wide: str, predicate: str, colu
     assert ours.head(3, filter=predicate, columns=["id"]).equals(theirs.head(3, filter=predicate, columns=["id"]))
 
 
-def test_row_columns_of_a_plain_scan(wide: str) -> None:
+def test_row_id_columns_of_a_plain_scan_equal_those_of_pylance(wide: str) -> None:
     arguments = {"columns": ["id"], "with_row_id": True, "with_row_address": True, "limit": 1500, "offset": 500}
     expected = lance.dataset(wide).to_table(**arguments)
     assert lance_core.dataset(wide).to_table(**arguments).equals(expected)
@@ -258,7 +258,7 @@ def test_row_columns_of_a_plain_scan(wide: str) -> None:
     assert scanner.count_rows() == 1500
 
 
-def test_filter_on_fragments_equals_the_reference(wide: str) -> None:
+def test_a_filter_on_fragments_equals_that_of_pylance(wide: str) -> None:
     for ours, theirs in zip(lance_core.dataset(wide).get_fragments(), lance.dataset(wide).get_fragments(), strict=True):
         assert ours.count_rows("id < 100") == theirs.count_rows("id < 100")
         arguments = {"filter": "id < 100", "columns": ["text"], "with_row_address": True}
@@ -269,7 +269,7 @@ def test_filter_on_fragments_equals_the_reference(wide: str) -> None:
     assert found["_rowaddr"][0].as_py() >> 32 == 2
 
 
-def test_columns_that_some_fragments_do_not_have(tmp_path: Path) -> None:
+def test_filters_on_columns_that_fragments_lack_equal_those_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [1, 2], "b": [5, None]}), uri)
     lance.write_dataset(pa.table({"a": [3, 4]}), uri, mode="append")
@@ -278,7 +278,7 @@ def test_columns_that_some_fragments_do_not_have(tmp_path: Path) -> None:
         assert lance_core.dataset(uri).to_table(filter=predicate).equals(expected)
 
 
-def test_row_ids_of_a_table_with_stable_ones(tmp_path: Path) -> None:
+def test_stable_row_ids_of_a_scan_equal_those_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [1, 2]}), uri, enable_stable_row_ids=True).update({"a": "3"}, where="a = 1")
     for arguments in ({"with_row_id": True}, {"filter": "a = 2 or _rowid = 0", "with_row_address": True}):
@@ -286,7 +286,7 @@ def test_row_ids_of_a_table_with_stable_ones(tmp_path: Path) -> None:
         assert lance_core.dataset(uri).to_table(**arguments).equals(expected)
 
 
-def test_a_value_error_ends_the_scan_where_it_is_met(wide: str) -> None:
+def test_a_value_error_ends_the_scan_at_its_row(wide: str) -> None:
     batches = lance_core.dataset(wide).to_batches(columns=["id"], filter="10 / (id - 17) >= 0")
     with pytest.raises(LanceError, match="divide by zero"):
         list(batches)

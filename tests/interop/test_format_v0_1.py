@@ -110,7 +110,7 @@ def test_a_column_of_each_type_is_written_byte_for_byte_and_read_back(tmp_path: 
 
 
 @pytest.mark.parametrize("group_rows", [1, 10, 1_000, 5_000])
-def test_all_columns_in_one_file_of_any_batch_size(tmp_path: Path, group_rows: int) -> None:
+def test_all_columns_in_one_file_equal_the_bytes_of_pylance(tmp_path: Path, group_rows: int) -> None:
     table = pa.table(COLUMNS).slice(0, 300 if group_rows == 1 else ROWS).combine_chunks()
     path = theirs(table, tmp_path / "t", max_rows_per_group=group_rows)
     assert ours(table, max_rows_per_group=group_rows) == path.read_bytes()
@@ -119,7 +119,7 @@ def test_all_columns_in_one_file_of_any_batch_size(tmp_path: Path, group_rows: i
 
 @pytest.mark.parametrize("batch_rows", [1, 700, 1_024, 1_500])
 @pytest.mark.sampled(2)
-def test_groups_do_not_follow_the_batches_that_come(batch_rows: int) -> None:
+def test_row_groups_do_not_depend_on_the_input_batches(batch_rows: int) -> None:
     table = pa.table(COLUMNS)
     pieces = pa.Table.from_batches(table.slice(0, ROWS).to_batches(max_chunksize=batch_rows))
     assert ours(pieces) == ours(table)
@@ -131,7 +131,7 @@ def test_slices_are_written_like_copies(tmp_path: Path) -> None:
     assert ours(sliced) == ours(copied)
 
 
-def test_the_example_of_the_format_notes() -> None:
+def test_the_example_of_the_format_notes_has_the_documented_bytes() -> None:
     data = ours(pa.table({"a": pa.array([1, None, 3], pa.int32())}))
     assert len(data) == 311
     assert data[:28] == struct.pack("<iiiqq", 1, 0, 3, 0, 3)
@@ -182,7 +182,7 @@ NULLS = {
 
 
 @pytest.mark.parametrize("name", NULLS)
-def test_nulls_read_back_as_what_pylance_makes_of_them(tmp_path: Path, name: str) -> None:
+def test_nulls_read_back_as_in_pylance(tmp_path: Path, name: str) -> None:
     array, expected = NULLS[name]
     path = theirs(pa.table({"a": array}), tmp_path / "t")
     assert ours(pa.table({"a": array})) == path.read_bytes()
@@ -199,7 +199,7 @@ def test_empty_strings_stay_in_fields_without_nulls(tmp_path: Path) -> None:
     assert read(path)["a"].to_pylist() == ["x", ""]
 
 
-def test_what_lies_under_nulls_is_not_written() -> None:
+def test_values_under_nulls_are_not_written() -> None:
     validity = pa.py_buffer(b"\x05")
     hidden = {
         "int": pa.Array.from_buffers(pa.int32(), 3, [validity, pa.py_buffer(np.array([1, 2, 3], np.int32))]),
@@ -238,7 +238,7 @@ def test_the_page_table_starts_at_the_first_field_of_the_manifest(tmp_path: Path
     assert lance_core.dataset(uri).to_table().equals(lance.dataset(uri).to_table())
 
 
-def test_statistics_name_the_fields_and_count_ids_anew(tmp_path: Path) -> None:
+def test_statistics_name_the_fields_and_number_their_ids_anew(tmp_path: Path) -> None:
     members = [pa.field("x", pa.int64()), pa.field("y", pa.list_(pa.int8())), pa.field("z", pa.string())]
     table = pa.table(
         {
@@ -260,7 +260,7 @@ def test_statistics_name_the_fields_and_count_ids_anew(tmp_path: Path) -> None:
     assert read_statistics(metadata, [4]).keys() == {4}
 
 
-def test_the_greatest_is_raised_when_any_value_was_cut(tmp_path: Path) -> None:
+def test_the_maximum_is_raised_when_any_value_was_truncated(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(ours(pa.table({"a": ["a" * 100, "b" * 10]})))
     [found] = read_statistics(opened(path))[0].to_pylist()
@@ -296,7 +296,7 @@ def test_batches_of_null_dates_are_described(tmp_path: Path, dtype: pa.DataType)
     )
 
 
-def test_files_without_statistics(tmp_path: Path) -> None:
+def test_files_of_types_without_statistics_have_none(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([1, 2], pa.time32("s"))})
     path = theirs(table, tmp_path / "t")
     assert ours(table) == path.read_bytes()
@@ -376,7 +376,7 @@ def test_dictionaries_of_floats_that_pylance_cannot_open_are_read(
     ],
     ids=lambda values: str(values.type),
 )
-def test_dictionaries_of_every_other_type(tmp_path: Path, values: pa.Array) -> None:
+def test_dictionaries_of_every_supported_type_are_read_by_both(tmp_path: Path, values: pa.Array) -> None:
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 1, 0], pa.int16()), values)
     for name, writer in (("theirs", lance), ("ours", lance_core)):
         uri = str(tmp_path / name)
@@ -394,7 +394,7 @@ def test_more_values_than_keys_can_name_are_refused() -> None:
         ours(pa.table({"d": pa.chunked_array(chunks)}))
 
 
-def test_there_are_no_global_buffers() -> None:
+def test_a_file_of_0_1_has_no_global_buffers() -> None:
     store = MemoryStore()
     schema = schema_from_arrow(pa.schema([("a", pa.int8())]))
     with (

@@ -131,7 +131,7 @@ def test_a_column_of_each_type_is_written_byte_for_byte(tmp_path: Path, name: st
         assert take_ours(path, rows)[name].to_pylist() == [column.to_pylist()[row] for row in rows]
 
 
-def test_all_columns_in_one_file(tmp_path: Path) -> None:
+def test_all_columns_in_one_file_equal_the_bytes_of_pylance(tmp_path: Path) -> None:
     _same_file(tmp_path, pa.table(COLUMNS))
 
 
@@ -150,7 +150,9 @@ def test_all_columns_in_one_file(tmp_path: Path) -> None:
         (pa.field("t", pa.list_(pa.string()), metadata={"lance-encoding:compression": "zstd"}), [["a" * 50], None]),
     ],
 )
-def test_fields_with_metadata(tmp_path: Path, field: pa.Field, rows: list[object]) -> None:
+def test_fields_with_metadata_are_written_with_the_bytes_of_pylance(
+    tmp_path: Path, field: pa.Field, rows: list[object]
+) -> None:
     schema = pa.schema([field, ("after", pa.int8())])
     table = pa.table([pa.array(rows, field.type), pa.array([7] * len(rows), pa.int8())], schema=schema)
     path = _same_file(tmp_path, table)
@@ -172,7 +174,7 @@ def test_blobs_are_written_in_front_of_the_pages_of_their_batch(tmp_path: Path) 
 
 @pytest.mark.parametrize("scheme", ["zstd", "lz4", "fsst"])
 @pytest.mark.parametrize("dtype", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
-def test_compressed_strings_both_ways(tmp_path: Path, scheme: str, dtype: pa.DataType) -> None:
+def test_compressed_strings_are_exchanged_with_pylance(tmp_path: Path, scheme: str, dtype: pa.DataType) -> None:
     field = pa.field("t", dtype, metadata={"lance-encoding:compression": scheme})
     rows = [None if row % 11 == 3 else f"value {row * 7919} of some text" for row in range(3000)]
     table = pa.table([pa.array(rows).cast(dtype)], schema=pa.schema([field]))
@@ -187,7 +189,7 @@ def test_compressed_strings_both_ways(tmp_path: Path, scheme: str, dtype: pa.Dat
     assert (tmp_path / "ours.lance").stat().st_size <= 1.05 * (tmp_path / "theirs.lance").stat().st_size
 
 
-def test_pages_of_one_column_differ_in_kind(tmp_path: Path) -> None:
+def test_pages_of_one_column_may_differ_in_kind(tmp_path: Path) -> None:
     strings = [None] * 120 + [f"{row % 5}" for row in range(120)] + [f"{row}" for row in range(120)] + [None, "a"]
     numbers = [None] * 120 + list(range(120)) + [None if row % 2 else row for row in range(122)]
     table = pa.table({"s": strings, "i": numbers, "l": pa.array([None if n is None else [n] for n in numbers])})
@@ -205,7 +207,7 @@ def test_pages_of_one_column_differ_in_kind(tmp_path: Path) -> None:
         assert take_ours(path, [0, 119, 120, 240, 361]).to_pylist() == table.take([0, 119, 120, 240, 361]).to_pylist()
 
 
-def test_an_array_of_several_page_sizes_is_cut_like_theirs(tmp_path: Path) -> None:
+def test_an_array_of_several_page_sizes_is_split_as_by_pylance(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array(np.arange(10_000.0)), "s": pa.array([f"{row}" for row in range(10_000)])})
     write_theirs(tmp_path / "theirs.lance", [table], data_cache_bytes=1, max_page_bytes=20_000)
     write_ours(tmp_path / "ours.lance", [table], data_cache_bytes=1, max_page_bytes=20_000)
@@ -218,7 +220,7 @@ def test_an_array_of_several_page_sizes_is_cut_like_theirs(tmp_path: Path) -> No
     assert read_theirs(tmp_path / "ours.lance").equals(table)
 
 
-def test_hidden_items_and_bytes_are_kept(tmp_path: Path) -> None:
+def test_items_and_bytes_under_nulls_are_kept(tmp_path: Path) -> None:
     offsets = pa.py_buffer(np.array([0, 2, 4, 6], np.int32))
     items = pa.array([1, 2, 3, 4, 5, 6], pa.int8())
     hidden = pa.Array.from_buffers(pa.list_(pa.int8()), 3, [pa.py_buffer(b"\x05"), offsets], children=[items])
@@ -226,7 +228,7 @@ def test_hidden_items_and_bytes_are_kept(tmp_path: Path) -> None:
     assert take_ours(path, [1, 2])["l"].to_pylist() == [None, [5, 6]]
 
 
-def test_columns_of_fields_in_a_table(tmp_path: Path) -> None:
+def test_data_files_list_the_field_ids_and_columns_of_pylance(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("v", pa.list_(pa.float32(), 2)), PACKED, ("i", pa.int32())])
     table = pa.table([pa.array([[1, 2]], schema[0].type), pa.array([PACKED_ROW], PACKED.type), [5]], schema=schema)
     written = write_ours(tmp_path / "ours.lance", [table])
@@ -238,7 +240,7 @@ def test_columns_of_fields_in_a_table(tmp_path: Path) -> None:
     assert tuple(owners) == written.field_ids
 
 
-def test_members_of_structs_alone(tmp_path: Path) -> None:
+def test_single_members_of_structs_are_read(tmp_path: Path) -> None:
     struct_type = pa.struct([("a", pa.int64()), ("b", pa.string()), ("c", pa.list_(pa.int8()))])
     rows = [{"a": row, "b": f"{row}", "c": [row]} for row in range(5)]
     schema = pa.schema([pa.field("s", struct_type), PACKED])
@@ -252,7 +254,7 @@ def test_members_of_structs_alone(tmp_path: Path) -> None:
     ]
 
 
-def test_the_footer_says_0_3_and_2_0_is_read_too(tmp_path: Path) -> None:
+def test_files_with_footer_0_3_or_2_0_are_both_read(tmp_path: Path) -> None:
     path = _same_file(tmp_path, pa.table({"a": [1, None, 3]}))
     content = path.read_bytes()
     assert content[-8:] == b"\0\0\3\0LANC"
@@ -260,7 +262,7 @@ def test_the_footer_says_0_3_and_2_0_is_read_too(tmp_path: Path) -> None:
     assert read_ours(path)["a"].to_pylist() == [1, None, 3]
 
 
-def test_the_example_of_the_format_notes(tmp_path: Path) -> None:
+def test_the_example_of_the_format_notes_has_the_documented_bytes(tmp_path: Path) -> None:
     path = _same_file(tmp_path, pa.table({"a": pa.array([1, None, 3], pa.int32())}))
     content = path.read_bytes()
     assert len(content) == 348
@@ -268,7 +270,7 @@ def test_the_example_of_the_format_notes(tmp_path: Path) -> None:
     assert content[128:159].hex() == "0a1b0a191201612" + "0ffffffffffffffffff012a05696e743332300138011003"
 
 
-def test_sections_in_another_order_and_zero_padding(tmp_path: Path) -> None:
+def test_files_with_unusual_section_offsets_and_padding_are_read(tmp_path: Path) -> None:
     path = _same_file(tmp_path, pa.table({"a": pa.array([1, None, 3], pa.int32())}))
     content = path.read_bytes()
     start = len(content) - 40
@@ -297,7 +299,7 @@ def test_sections_in_another_order_and_zero_padding(tmp_path: Path) -> None:
         (pa.field("x", pa.struct([("a", pa.bool_())]), metadata={"packed": "TRUE"}), [{"a": True}], "2.1"),
     ],
 )
-def test_what_2_0_cannot_hold_is_refused_with_the_version_that_can(
+def test_types_that_2_0_cannot_hold_are_refused_with_a_version_that_can(
     tmp_path: Path, field: pa.Field, rows: list[object], version: str
 ) -> None:
     table = pa.table([pa.array(rows, field.type)], schema=pa.schema([field]))
@@ -307,7 +309,7 @@ def test_what_2_0_cannot_hold_is_refused_with_the_version_that_can(
 
 
 @pytest.mark.parametrize("dtype", [pa.list_(pa.string(), 2), pa.month_day_nano_interval(), pa.decimal32(3, 1)])
-def test_what_no_version_can_hold(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_types_that_no_version_can_hold_are_refused(tmp_path: Path, dtype: pa.DataType) -> None:
     with pytest.raises(NotSupportedError):
         write_ours(tmp_path / "ours.lance", [pa.table({"x": pa.nulls(1, dtype)})])
 
@@ -376,14 +378,14 @@ def _behind_the_end(message: pb_file2.ColumnMetadata) -> None:
         (_behind_the_end, CorruptDataError),
     ],
 )
-def test_changed_pages_are_refused(tmp_path: Path, change: object, error: type[Exception]) -> None:
+def test_pages_with_inconsistent_metadata_are_refused(tmp_path: Path, change: object, error: type[Exception]) -> None:
     path = _same_file(tmp_path, pa.table({"a": pa.array([1, None, 3], pa.int32())}))
     _with_page(path, change)
     with pytest.raises(error):
         read_ours(path)
 
 
-def test_unwrapped_forms_of_column_metadata(tmp_path: Path) -> None:
+def test_column_metadata_in_other_wrappings_is_read(tmp_path: Path) -> None:
     path = _same_file(tmp_path, pa.table({"a": pa.array([1, None, 3], pa.int32())}))
 
     def wrap(message: pb_file2.ColumnMetadata) -> None:
@@ -408,14 +410,14 @@ def test_a_struct_has_exactly_one_header_page(tmp_path: Path) -> None:
         read_ours(path)
 
 
-def test_packed_false_is_read_as_the_pages_say(tmp_path: Path) -> None:
+def test_a_struct_marked_packed_false_is_read_as_its_pages_say(tmp_path: Path) -> None:
     field = pa.field("p", PACKED.type, metadata={"packed": "false"})
     schema = pa.schema([field, ("i", pa.int8())])
     table = pa.table([pa.array([PACKED_ROW], PACKED.type), pa.array([1], pa.int8())], schema=schema)
     assert read_ours(write_theirs(tmp_path / "theirs.lance", [table])).to_pylist() == table.to_pylist()
 
 
-def test_items_that_are_missing(tmp_path: Path) -> None:
+def test_list_columns_without_items_raise_corrupt_data(tmp_path: Path) -> None:
     path = _same_file(tmp_path, pa.table({"a": pa.array([1, 2, 3], pa.int8())}))
     metadata = open_ours(path)
     field = schema_from_arrow(pa.schema([("l", pa.list_(pa.int8()))])).fields[0]

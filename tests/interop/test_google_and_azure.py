@@ -38,7 +38,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Cloud]:
         yield Cloud(emulator, request.param, emulator.google_options if google else emulator.azure_options)
 
 
-def test_a_dataset_lives_there(cloud: Cloud) -> None:
+def test_a_dataset_on_google_or_azure_supports_every_verb(cloud: Cloud) -> None:
     uri, options = cloud.uri(), cloud.options
     lance_core.write_dataset(ROWS, uri, storage_options=options)
     for _ in range(3):
@@ -57,7 +57,7 @@ def test_a_dataset_lives_there(cloud: Cloud) -> None:
     dataset.validate()
 
 
-def test_the_verbs_of_the_store(cloud: Cloud) -> None:
+def test_the_store_verbs_behave_alike_on_google_and_azure(cloud: Cloud) -> None:
     store, root = resolve(cloud.uri(), cloud.options)
     path = store.join(root, "x")
     with pytest.raises(NotFoundError):
@@ -91,7 +91,7 @@ def test_the_verbs_of_the_store(cloud: Cloud) -> None:
     assert list(store.list_names(root)) == []
 
 
-def test_each_commit_has_its_condition(cloud: Cloud) -> None:
+def test_each_commit_to_google_or_azure_is_conditional(cloud: Cloud) -> None:
     uri = cloud.uri()
     before = cloud.emulator.conditions
     lance_core.write_dataset(ROWS, uri, storage_options=cloud.options)
@@ -102,7 +102,7 @@ def test_each_commit_has_its_condition(cloud: Cloud) -> None:
     assert not [path for path in cloud.emulator.objects if "#" in path]
 
 
-def test_a_service_that_passes_conditions_over_is_refused(cloud: Cloud) -> None:
+def test_a_service_that_ignores_conditions_is_refused(cloud: Cloud) -> None:
     uri = cloud.uri()
     cloud.emulator.drops_conditions = True
     try:
@@ -112,7 +112,7 @@ def test_a_service_that_passes_conditions_over_is_refused(cloud: Cloud) -> None:
         cloud.emulator.drops_conditions = False
 
 
-def test_what_is_secret_is_not_shown(cloud: Cloud) -> None:
+def test_secrets_of_storage_options_are_not_shown(cloud: Cloud) -> None:
     store, root = resolve(cloud.uri(), cloud.options)
     shown = repr(store)
     with pytest.raises(NotFoundError) as raised:
@@ -121,19 +121,21 @@ def test_what_is_secret_is_not_shown(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "package"), [("gs", "gcsfs"), ("az", "adlfs"), ("abfss", "adlfs")])
-def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, scheme: str, package: str) -> None:
+def test_a_missing_package_for_a_cloud_store_is_named(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, package: str
+) -> None:
     for name in ("gcsfs", "gcsfs.core", "adlfs"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(NotSupportedError, match=f"pip install {package}"):
         lance_core.dataset(f"{scheme}://container/table")
 
 
-def test_options_that_mean_nothing_are_refused() -> None:
+def test_malformed_storage_options_are_refused_without_being_shown() -> None:
     with pytest.raises(lance_core.InvalidInputError, match="JSON") as raised:
         lance_core.dataset("gs://b/t", storage_options={"google_service_account_key": "hidden {"})
     assert "hidden" not in f"{raised.value} {raised.value.__cause__}"
 
 
-def test_the_account_of_a_full_azure_uri() -> None:
+def test_a_full_azure_uri_resolves_to_container_and_path() -> None:
     _, root = resolve("abfss://container@account.dfs.core.windows.net/a/b", {"account_key": ACCOUNT_KEY})
     assert root == "container/a/b"

@@ -203,7 +203,7 @@ def check(uri: str, vectors: Iterable[str] = VECTOR) -> None:
         assert asked(filter=f"array_has_any(l, ['{tag}'])") == right(lambda row, t=tag: t in row["l"])
 
 
-def test_every_index_is_there_and_asked(base: Path) -> None:
+def test_the_table_has_every_kind_of_index_and_queries_use_them(base: Path) -> None:
     dataset = lance.dataset(str(base))
     kinds = {each.index_type.replace("_", "").upper() for each in dataset.describe_indices()}
     assert {kind.replace("_", "") for kind in SCALAR.values()} <= kinds
@@ -233,14 +233,14 @@ QUICK = {
     indirect=["base"],
 )
 @pytest.mark.sampled(3)
-def test_queries_stay_right(change: str, uri: str) -> None:
+def test_indexed_queries_stay_right_after_a_change(change: str, uri: str) -> None:
     check(CHANGES[change](uri))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("second", ["append", "delete", "compaction", "branch"])
 @pytest.mark.parametrize("first", ["update rows", "update columns", "data replacement"])
-def test_queries_stay_right_after_two_changes(first: str, second: str, uri: str) -> None:
+def test_indexed_queries_stay_right_after_two_changes(first: str, second: str, uri: str) -> None:
     place = CHANGES[second](CHANGES[first](uri))
     check(place)
     if second != "branch":
@@ -289,7 +289,9 @@ def _replace_anew(uri: str, fragment_id: int) -> None:
     ],
     indirect=["base"],
 )
-def test_queries_stay_right_where_indices_were_not_remapped(change: Callable[[str, int], None], uri: str) -> None:
+def test_indexed_queries_stay_right_where_indices_were_not_remapped(
+    change: Callable[[str, int], None], uri: str
+) -> None:
     """The bitmaps still name the fragments that a compaction of the reference replaced; never with stable row ids."""
     lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=2 * FRAGMENT, defer_index_remap=True)
     [first, *_] = lance.dataset(uri).get_fragments()
@@ -299,7 +301,7 @@ def test_queries_stay_right_where_indices_were_not_remapped(change: Callable[[st
 
 
 @pytest.mark.slow
-def test_queries_stay_right_where_the_moved_rows_are_recorded_in_a_file(tmp_path: Path) -> None:
+def test_indexed_queries_stay_right_where_a_file_records_moved_rows(tmp_path: Path) -> None:
     """So many scattered rows moved that the record does not fit into the manifest: the index answers for nothing."""
     uri, count = str(tmp_path / "t"), 2_000_000
     lance.write_dataset(pa.table({"a": np.arange(count)}), uri, max_rows_per_file=count // 2)

@@ -159,7 +159,7 @@ def _check(uri: str) -> None:
 
 @pytest.mark.parametrize("first", CHANGES)
 @pytest.mark.sampled(8)
-def test_queries_stay_right(first: str, uri: str) -> None:
+def test_indexed_queries_stay_right_after_a_change(first: str, uri: str) -> None:
     CHANGES[first](uri)
     _check(uri)
 
@@ -175,13 +175,13 @@ PAIRS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_queries_stay_right_after_two_changes(first: str, second: str, uri: str) -> None:
+def test_indexed_queries_stay_right_after_two_changes(first: str, second: str, uri: str) -> None:
     CHANGES[first](uri)
     CHANGES[second](uri)
     _check(uri)
 
 
-def test_the_reference_goes_on_with_what_we_changed(uri: str) -> None:
+def test_pylance_continues_indexed_tables_changed_by_lance_core(uri: str) -> None:
     _delete(uri)
     _append(uri)
     dataset = lance.dataset(uri)
@@ -190,7 +190,7 @@ def test_the_reference_goes_on_with_what_we_changed(uri: str) -> None:
     _check(uri)
 
 
-def test_t13_dead_ids_in_a_bitmap_are_never_given_again(uri: str) -> None:
+def test_t13_dead_ids_in_a_bitmap_are_never_assigned_again(uri: str) -> None:
     lance_core.dataset(uri).delete("a >= 20")
     for start in (100, 110, 120):
         lance_core.write_dataset(_rows(start, start + 10), uri, mode="append")

@@ -52,7 +52,7 @@ def words(array):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", COLUMNS)
-def test_bfloat16_in_nested_vectors(tmp_path, name, version):
+def test_bfloat16_in_nested_vectors_is_read_by_lance_core_and_pylance(tmp_path, name, version):
     if (name, version) == ("two with nulls", "0.1"):
         pytest.skip("0.1 has no nulls of items")
     table = pa.table({"x": COLUMNS[name]})
@@ -82,7 +82,7 @@ def deep(depth):
     return pa.schema([("x", dtype)])
 
 
-def test_depth_is_limited():
+def test_the_depth_of_nested_vectors_is_limited_to_64():
     assert schema_from_arrow(deep(64)).fields[0].logical_type.startswith("fixed_size_list:" * 64 + "lance.bfloat16:1:")
     with pytest.raises(NotSupportedError):
         schema_from_arrow(deep(65))
@@ -129,7 +129,7 @@ def test_structs_in_vectors_keep_their_extension_types(tmp_path):
     assert lance.dataset(str(tmp_path / "x")).to_table().equals(table)
 
 
-def test_plain_vectors_of_words_are_not_affected():
+def test_nested_vectors_of_other_types_keep_their_logical_type():
     schema = pa.schema([("x", pa.list_(pa.list_(pa.float32(), 2), 3)), ("d", pa.dictionary(pa.int8(), pa.string()))])
     assert [top.logical_type for top in schema_from_arrow(schema).fields] == [
         "fixed_size_list:fixed_size_list:float:2:3",

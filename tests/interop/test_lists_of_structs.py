@@ -88,7 +88,9 @@ def _check(reader: object, rows: list[object]) -> None:
 @pytest.mark.parametrize("lengths", list(BATCHES))
 @pytest.mark.parametrize("shape", list(READABLE))
 @pytest.mark.sampled(20)
-def test_both_read_what_we_write(tmp_path: Path, shape: str, lengths: str, nulls: float) -> None:
+def test_nested_lists_of_structs_written_by_lance_core_are_read_by_both(
+    tmp_path: Path, shape: str, lengths: str, nulls: float
+) -> None:
     batches = _batches(READABLE[shape], BATCHES[lengths], nulls)
     rows = pa.Table.from_batches(batches)["c"].to_pylist()
     path = str(tmp_path / "f.lance")
@@ -99,7 +101,9 @@ def test_both_read_what_we_write(tmp_path: Path, shape: str, lengths: str, nulls
 
 @pytest.mark.parametrize("lengths", list(BATCHES))
 @pytest.mark.parametrize("shape", [*READABLE, *UNREADABLE])
-def test_we_read_what_pylance_writes(tmp_path: Path, shape: str, lengths: str) -> None:
+def test_nested_lists_of_structs_written_by_pylance_are_read_by_lance_core(
+    tmp_path: Path, shape: str, lengths: str
+) -> None:
     """Also what it cannot read itself: lists beside members of other sizes, and pages of which only some have nulls."""
     batches = _batches((READABLE | UNREADABLE)[shape], BATCHES[lengths], 0.3)
     path = str(tmp_path / "f.lance")
@@ -108,7 +112,7 @@ def test_we_read_what_pylance_writes(tmp_path: Path, shape: str, lengths: str) -
 
 
 @pytest.mark.parametrize("shape", list(UNREADABLE))
-def test_what_pylance_cannot_read_is_refused(tmp_path: Path, shape: str) -> None:
+def test_lists_of_structs_that_pylance_cannot_read_are_refused(tmp_path: Path, shape: str) -> None:
     [batch] = _batches(UNREADABLE[shape], [5], 0)
     path = str(tmp_path / "f.lance")
     with pytest.raises(NotSupportedError, match="the reference implementation cannot read other members"):
@@ -124,7 +128,7 @@ def test_what_pylance_cannot_read_is_refused(tmp_path: Path, shape: str) -> None
     [pa.list_(PAIRS), pa.list_(_struct(PAIRS)), pa.map_(INT, PAIRS), pa.list_(_struct(pa.list_(INT)), 2)],
     ids=str,
 )
-def test_lists_above_and_below_are_refused(tmp_path: Path, dtype: pa.DataType) -> None:
+def test_lists_around_or_inside_lists_of_structs_are_refused(tmp_path: Path, dtype: pa.DataType) -> None:
     with pytest.raises(NotSupportedError, match="cannot be nested in a list, and cannot contain lists or maps"):
         LanceFileWriter(str(tmp_path / "f.lance"), pa.schema([("c", dtype)]), version="2.2")
 

@@ -61,7 +61,7 @@ def test_t28_a_killed_writer_never_leaves_half_a_manifest(tmp_path: Path, step: 
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_t29_staged_files_of_dead_writers_are_in_nobodys_way(tmp_path: Path, library: str) -> None:
+def test_t29_staged_files_of_dead_writers_block_no_commit(tmp_path: Path, library: str) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(ROWS, uri)
     names = [f"{2**64 - 1 - version:020d}.manifest" for version in (2, 3)]
@@ -80,7 +80,7 @@ def test_t29_staged_files_of_dead_writers_are_in_nobodys_way(tmp_path: Path, lib
     "content", [None, b"", b"garbage", b'{"version":999}', b'{"version":1}', b'{"version":2,"x":1}']
 )
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_t58_a_hint_may_say_anything(tmp_path: Path, library: str, content: bytes | None) -> None:
+def test_t58_a_wrong_version_hint_misleads_no_reader(tmp_path: Path, library: str, content: bytes | None) -> None:
     uri, hint = str(tmp_path / "t"), tmp_path / "t" / "_versions" / "latest_version_hint.json"
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")
@@ -99,7 +99,9 @@ def test_t58_a_hint_may_say_anything(tmp_path: Path, library: str, content: byte
 
 
 @pytest.mark.parametrize(("value", "written"), [("0", False), ("False", False), ("off", False), ("1", True)])
-def test_the_hint_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, written: bool) -> None:
+def test_the_version_hint_can_be_disabled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, written: bool
+) -> None:
     monkeypatch.setenv("LANCE_USE_VERSION_HINT", value)
     lance_core.write_dataset(ROWS, tmp_path / "t")
     assert (tmp_path / "t" / "_versions" / "latest_version_hint.json").exists() is written

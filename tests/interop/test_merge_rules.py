@@ -84,7 +84,7 @@ REFUSED = {
 
 @LIBRARIES
 @pytest.mark.parametrize("case", REFUSED)
-def test_fields_keep_what_they_are(tmp_path: Path, library: ModuleType, case: str) -> None:
+def test_a_merge_that_would_change_an_existing_field_is_refused(tmp_path: Path, library: ModuleType, case: str) -> None:
     uri = str(tmp_path / "t")
     _create(uri)
     prepare, schema = REFUSED[case]
@@ -112,7 +112,7 @@ ALLOWED = {
 
 @LIBRARIES
 @pytest.mark.parametrize("case", ALLOWED)
-def test_fields_may_be_renamed_added_and_dropped(tmp_path: Path, library: ModuleType, case: str) -> None:
+def test_a_merge_may_rename_add_and_drop_fields(tmp_path: Path, library: ModuleType, case: str) -> None:
     uri = str(tmp_path / "t")
     _create(uri)
     prepare, schema, expected = ALLOWED[case]
@@ -141,7 +141,7 @@ def test_fields_may_be_renamed_added_and_dropped(tmp_path: Path, library: Module
     ],
     ids=["required", "other type and name", "name of another", "nulls to text", "id of a dropped column"],
 )
-def test_a_field_may_change_where_every_fragment_stores_it_anew(
+def test_a_merge_may_change_a_field_that_every_fragment_stores_anew(
     tmp_path: Path,
     library: ModuleType,
     prepare: Callable[[str], None] | None,
@@ -169,7 +169,7 @@ def test_a_field_may_change_where_every_fragment_stores_it_anew(
     assert lance_core.dataset(uri).to_table()[name].to_pylist() == stored[name].to_pylist()
 
 
-def test_a_name_gets_a_new_id_only_with_its_values(tmp_path: Path) -> None:
+def test_a_merge_assigns_a_new_field_id_only_with_new_values(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     _create(uri)
     dataset = lance_core.dataset(uri)

@@ -19,7 +19,7 @@ def data_bytes(path):
 @pytest.mark.parametrize("version", ["0.1", "2.0"])
 @pytest.mark.parametrize("metadata", METADATA, ids=str)
 @pytest.mark.parametrize("place", ["field", "item", "schema"])
-def test_files_equal_those_of_the_reference(tmp_path, place, metadata, version):
+def test_files_with_empty_metadata_equal_those_of_pylance(tmp_path, place, metadata, version):
     schema = pa.schema([pa.field("x", pa.int64(), metadata=metadata if place == "field" else None)])
     if place == "item":
         schema = pa.schema([pa.field("x", pa.list_(pa.field("item", pa.int64(), metadata=metadata)))])
@@ -38,7 +38,7 @@ def test_files_equal_those_of_the_reference(tmp_path, place, metadata, version):
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0"])
-def test_extension_types_without_parameters(tmp_path, version):
+def test_files_with_parameterless_extension_types_equal_those_of_pylance(tmp_path, version):
     words = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, 0], pa.int8()))
     table = pa.table({"x": words})
     legacy = "legacy" if version == "0.1" else version

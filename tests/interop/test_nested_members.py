@@ -84,7 +84,7 @@ def _filled(value: object, dtype: pa.DataType) -> object:
 
 @pytest.mark.parametrize("writer", [lance, lance_core], ids=["pylance", "ours"])
 @pytest.mark.parametrize("case", CASES)
-def test_missing_members_are_null_and_order_does_not_matter(tmp_path: Path, case: str, writer: object) -> None:
+def test_missing_struct_members_read_as_null_in_any_order(tmp_path: Path, case: str, writer: object) -> None:
     dtype, first, appended_type, appended = CASES[case]
     place = str(tmp_path / "t")
     rows = pa.table({"c": pa.array(appended * 2, appended_type)})
@@ -107,7 +107,7 @@ def test_missing_members_are_null_and_order_does_not_matter(tmp_path: Path, case
 
 
 @pytest.mark.parametrize("wrap", [pa.large_list, lambda inner: pa.list_(inner, 2)], ids=["large", "fixed"])
-def test_containers_that_the_reference_refuses_are_filled(tmp_path: Path, wrap: object) -> None:
+def test_structs_in_containers_that_pylance_refuses_are_filled_with_nulls(tmp_path: Path, wrap: object) -> None:
     place = str(tmp_path / "t")
     lance_core.write_dataset(pa.table({"c": pa.array([[ROW, ROW]], wrap(FULL))}), place)
     rows = pa.array([None, [{"y": "b"}, None], [{"y": "c"}, {"y": "d"}]], wrap(ONLY_Y)).slice(1)
@@ -127,7 +127,7 @@ def test_containers_that_the_reference_refuses_are_filled(tmp_path: Path, wrap: 
     ],
     ids=["unknown", "required one missing", "type", "none"],
 )
-def test_members_that_do_not_fit_are_refused_by_both(tmp_path: Path, dtype: pa.DataType, value: object) -> None:
+def test_struct_members_that_do_not_fit_are_refused_by_both(tmp_path: Path, dtype: pa.DataType, value: object) -> None:
     required = pa.struct([pa.field("x", pa.int64(), nullable=False), ("y", pa.string())])
     rows = pa.table({"c": pa.array([value], dtype)})
     for number, library in enumerate((lance, lance_core)):

@@ -95,7 +95,9 @@ def _same_tables(left: str, right: str) -> None:
 @pytest.mark.parametrize("committed", COLUMNS)
 @pytest.mark.parametrize("operation", PLANNED)
 @pytest.mark.sampled(64)
-def test_both_judge_every_pair_alike(operation: str, committed: str, twins: tuple[str, str]) -> None:
+def test_every_pair_of_operations_conflicts_as_in_pylance(
+    operation: str, committed: str, twins: tuple[str, str]
+) -> None:
     left, right = twins
     dataset = lance.dataset(left)
     planned = COMMITTABLE[operation](dataset)
@@ -113,7 +115,7 @@ def test_both_judge_every_pair_alike(operation: str, committed: str, twins: tupl
 
 
 @pytest.mark.parametrize("operation", COMMITTABLE)
-def test_reserved_ids_stand_in_nobodys_way_but_theirs(operation: str, twins: tuple[str, str]) -> None:
+def test_reserved_fragment_ids_conflict_with_no_other_operation(operation: str, twins: tuple[str, str]) -> None:
     left, right = twins
     planned = COMMITTABLE[operation](lance.dataset(left))
     reserve = lance_core.LanceOperation.ReserveFragments(3)
@@ -139,7 +141,7 @@ def test_reserving_ids_is_refused_only_after_the_content_was_replaced(committed:
 
 
 @pytest.mark.parametrize("operation", COMMITTABLE)
-def test_both_make_the_same_version_of_one_operation(operation: str, twins: tuple[str, str]) -> None:
+def test_an_operation_makes_the_same_version_as_in_pylance(operation: str, twins: tuple[str, str]) -> None:
     left, right = twins
     planned = COMMITTABLE[operation](lance.dataset(left))
     shutil.copytree(left, right)
@@ -157,7 +159,7 @@ def test_both_make_the_same_version_of_one_operation(operation: str, twins: tupl
 
 
 @pytest.mark.parametrize("operation", COMMITTABLE)
-def test_both_continue_after_the_other(operation: str, twins: tuple[str, str]) -> None:
+def test_pylance_continues_after_every_operation_of_lance_core(operation: str, twins: tuple[str, str]) -> None:
     uri, _ = twins
     planned = COMMITTABLE[operation](lance.dataset(uri))
     assert _ours(uri, planned) is Verdict.COMPATIBLE
@@ -171,7 +173,7 @@ def test_both_continue_after_the_other(operation: str, twins: tuple[str, str]) -
     lance.dataset(uri).validate()
 
 
-def test_metadata_of_a_dropped_column_is_refused_by_both(twins: tuple[str, str]) -> None:
+def test_metadata_of_a_dropped_column_is_refused_by_lance_core_and_pylance(twins: tuple[str, str]) -> None:
     uri, _ = twins
     dataset = lance.dataset(uri)
     planned = COMMITTABLE["field 1 k"](dataset)
@@ -182,7 +184,7 @@ def test_metadata_of_a_dropped_column_is_refused_by_both(twins: tuple[str, str])
         lance_core.LanceDataset.commit(uri, to_ours(planned), read_version=READ_VERSION)
 
 
-def test_t45_ids_reserved_in_a_table_that_never_had_a_fragment(tmp_path: Path) -> None:
+def test_t45_ids_reserved_in_an_empty_table_are_never_assigned(tmp_path: Path) -> None:
     uri = str(tmp_path / "empty")
     lance.write_dataset(rows(0, 0), uri)
     assert not lance_core.dataset(uri).manifest.message.HasField("max_fragment_id")

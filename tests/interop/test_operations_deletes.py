@@ -51,7 +51,7 @@ def _without(*gone: int, num_rows: int = 40) -> list[int]:
     return [row for row in range(num_rows) if row not in gone]
 
 
-def test_our_stale_delete_is_merged_with_theirs(uri: str) -> None:
+def test_a_stale_delete_of_lance_core_is_merged_with_one_of_pylance(uri: str) -> None:
     _create(uri)
     rows = {0: BitMap([3]), 1: BitMap([1])}
     stale = _plan(uri, rows)
@@ -66,7 +66,7 @@ def test_our_stale_delete_is_merged_with_theirs(uri: str) -> None:
     ]
 
 
-def test_their_stale_delete_is_merged_with_ours(uri: str) -> None:
+def test_a_stale_delete_of_pylance_is_merged_with_one_of_lance_core(uri: str) -> None:
     _create(uri)
     stale = lance.dataset(uri)
     rows = {0: BitMap([3]), 1: BitMap([1])}
@@ -76,7 +76,7 @@ def test_their_stale_delete_is_merged_with_ours(uri: str) -> None:
     assert lance_core.dataset(uri).read_transaction(3).read_version == 2
 
 
-def test_both_merge_in_the_same_way(tmp_path: Path) -> None:
+def test_merged_deletes_have_the_files_and_records_of_pylance(tmp_path: Path) -> None:
     """The same two deletes, the second stale, on twin tables: equal files, records and names."""
     uris = [str(tmp_path / name) for name in ("theirs", "ours")]
     for uri in uris:
@@ -144,7 +144,7 @@ def test_a_merge_that_leaves_no_row_drops_the_fragment(uri: str, first: str) -> 
     assert lance_core.dataset(uri).manifest.message.max_fragment_id == 3
 
 
-def test_our_stale_delete_is_merged_with_an_update_of_other_rows(uri: str) -> None:
+def test_a_stale_delete_is_merged_with_an_update_of_other_rows(uri: str) -> None:
     _create(uri)
     planned = _plan(uri, {0: BitMap([3])})
     lance.dataset(uri).update({"s": "'new'"}, where="a in (5, 15)")
@@ -176,7 +176,7 @@ def test_columns_that_were_written_anew_meanwhile_are_a_conflict(uri: str) -> No
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_many_stale_deletes_of_both(uri: str, stable: bool) -> None:
+def test_many_stale_deletes_of_lance_core_and_pylance_are_merged(uri: str, stable: bool) -> None:
     _create(uri, enable_stable_row_ids=stable)
     plans = [(row, {row // 10: BitMap([row % 10])}) for row in range(0, 40, 4)]
     planned = [(_plan(uri, rows), rows) for _, rows in plans]
@@ -190,7 +190,9 @@ def test_many_stale_deletes_of_both(uri: str, stable: bool) -> None:
 
 
 @pytest.mark.parametrize(("num_deleted", "file_type"), [(4999, "arrow"), (5000, "bin")])
-def test_the_boundary_between_the_two_kinds_of_files(tmp_path: Path, num_deleted: int, file_type: str) -> None:
+def test_deletion_files_become_bitmaps_at_the_count_of_pylance(
+    tmp_path: Path, num_deleted: int, file_type: str
+) -> None:
     uris = [str(tmp_path / name) for name in ("theirs", "ours")]
     for uri in uris:
         _create(uri, 20_000, 20_000)
@@ -213,7 +215,7 @@ def test_the_boundary_between_the_two_kinds_of_files(tmp_path: Path, num_deleted
         assert sorted(values[0]) == values[1]
 
 
-def test_the_reference_deletes_on_top_of_both_kinds(uri: str) -> None:
+def test_pylance_deletes_on_top_of_both_kinds_of_deletion_files(uri: str) -> None:
     _create(uri, 30_000, 15_000)
     rows = {0: BitMap(range(10)), 1: BitMap(range(6000))}
     _commit(uri, _plan(uri, rows), rows)
@@ -257,7 +259,7 @@ def test_a_rewrite_that_would_lose_or_bring_back_rows_is_refused(uri: str) -> No
     assert _left(uri) == _without(3)
 
 
-def test_a_deletion_file_is_looked_at_before_it_counts(uri: str) -> None:
+def test_a_deletion_file_is_verified_before_the_commit(uri: str) -> None:
     _create(uri)
     lance.dataset(uri).delete("a in (3, 4)")
     dataset = lance_core.dataset(uri)
@@ -276,7 +278,7 @@ def test_a_deletion_file_is_looked_at_before_it_counts(uri: str) -> None:
     assert _left(uri) == _without(3, 4, 5)
 
 
-def test_fragments_of_the_reference_are_deleted_from_one_by_one(uri: str) -> None:
+def test_deletes_of_single_fragments_by_pylance_are_committed_together(uri: str) -> None:
     """What a distributed delete does: workers return fragments, one process commits them."""
     _create(uri)
     updated, emptied = [], []
@@ -293,7 +295,7 @@ def test_fragments_of_the_reference_are_deleted_from_one_by_one(uri: str) -> Non
 
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])
-def test_indices_of_the_reference_answer_right_after_our_delete(uri: str, kind: str, stable: bool) -> None:
+def test_pylance_indices_answer_right_after_a_delete_of_lance_core(uri: str, kind: str, stable: bool) -> None:
     _create(uri, enable_stable_row_ids=stable)
     lance.dataset(uri).create_scalar_index("a", kind)
     rows = {0: BitMap([3]), 2: BitMap(range(10))}
@@ -305,7 +307,7 @@ def test_indices_of_the_reference_answer_right_after_our_delete(uri: str, kind: 
 
 
 @pytest.mark.parametrize("kind", ["BTREE", "BITMAP"])
-def test_indices_of_the_reference_answer_right_after_our_rewrite(uri: str, kind: str) -> None:
+def test_pylance_indices_answer_right_after_a_rewrite_of_lance_core(uri: str, kind: str) -> None:
     _create(uri)
     lance.dataset(uri).create_scalar_index("a", kind)
     lance.dataset(uri).delete("a in (3, 15)")

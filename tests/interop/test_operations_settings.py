@@ -84,7 +84,7 @@ def _state(uri: str) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_same_call_has_the_same_result(name: str, uris: tuple[str, str]) -> None:
+def test_a_settings_call_has_the_same_result_as_in_pylance(name: str, uris: tuple[str, str]) -> None:
     theirs, ours = lance.dataset(uris[0]), lance_core.dataset(uris[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -97,7 +97,7 @@ def test_the_same_call_has_the_same_result(name: str, uris: tuple[str, str]) -> 
     assert operations[0] == operations[1]
 
 
-def test_a_sequence_of_calls_through_one_handle(uris: tuple[str, str]) -> None:
+def test_a_sequence_of_settings_calls_has_the_same_results_as_in_pylance(uris: tuple[str, str]) -> None:
     theirs, ours = lance.dataset(uris[0]), lance_core.dataset(uris[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -107,7 +107,7 @@ def test_a_sequence_of_calls_through_one_handle(uris: tuple[str, str]) -> None:
     assert _state(uris[1]) == _state(uris[0])
 
 
-def test_deprecated_verbs_say_so(uris: tuple[str, str]) -> None:
+def test_deprecated_verbs_raise_a_deprecation_warning(uris: tuple[str, str]) -> None:
     dataset = lance_core.dataset(uris[1])
     with pytest.warns(DeprecationWarning, match="use update_schema_metadata"):
         dataset.replace_schema_metadata({})
@@ -115,7 +115,7 @@ def test_deprecated_verbs_say_so(uris: tuple[str, str]) -> None:
         dataset.replace_field_metadata("a", {})
 
 
-def test_mistakes_are_named(uris: tuple[str, str]) -> None:
+def test_wrong_settings_are_refused_and_named(uris: tuple[str, str]) -> None:
     uri = uris[1]
     dataset = lance_core.dataset(uri)
     mistakes: list[tuple[type[Exception], str, Call]] = [
@@ -185,7 +185,7 @@ def test_counters_of_stable_row_ids_do_not_go_back(tmp_path: Path) -> None:
     lance.dataset(uri).validate()
 
 
-def test_an_index_is_restored_with_its_version(uris: tuple[str, str]) -> None:
+def test_restoring_a_version_restores_its_index(uris: tuple[str, str]) -> None:
     uri = uris[1]
     lance.dataset(uri).create_scalar_index("a", "BTREE")
     lance.write_dataset(ROWS, uri, mode="overwrite")
@@ -197,13 +197,13 @@ def test_an_index_is_restored_with_its_version(uris: tuple[str, str]) -> None:
     restored.validate()
 
 
-def test_a_version_that_is_not_there_cannot_be_restored(uris: tuple[str, str]) -> None:
+def test_a_missing_version_cannot_be_restored(uris: tuple[str, str]) -> None:
     with pytest.raises(VersionNotFoundError):
         lance_core.LanceDataset.commit(uris[1], lance_core.LanceOperation.Restore(99))
     assert lance_core.dataset(uris[1]).version == 2
 
 
-def test_metadata_that_was_changed_at_the_same_moment_is_not_restored_away(uris: tuple[str, str]) -> None:
+def test_a_restore_keeps_metadata_that_was_changed_at_the_same_moment(uris: tuple[str, str]) -> None:
     lance.dataset(uris[1]).update_schema_metadata({"new": "1"})
     for module, words in ((lance, "is incompatible with"), (lance_core, "cannot be applied to that version")):
         with pytest.raises(OSError, match=words):

@@ -48,7 +48,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", list(TABLES))
 @pytest.mark.parametrize("writer", [LanceFileWriter, TheirWriter])
-def test_packed_lists_are_read_by_both(tmp_path: Path, name: str, writer: type) -> None:
+def test_packed_structs_with_lists_are_read_by_lance_core_and_pylance(tmp_path: Path, name: str, writer: type) -> None:
     table, path = TABLES[name], str(tmp_path / "f.lance")
     with writer(path, table.schema, version="2.2") as out:
         for batch in table.to_batches():
@@ -57,7 +57,7 @@ def test_packed_lists_are_read_by_both(tmp_path: Path, name: str, writer: type) 
         assert reader(path).read_all().to_table().to_pylist() == table.to_pylist()
 
 
-def test_nulls_in_the_lists_are_refused(tmp_path: Path) -> None:
+def test_null_items_in_packed_lists_are_refused(tmp_path: Path) -> None:
     table = _packed(pa.array([1, None] * 6), _NUMBERS)
     out = LanceFileWriter(tmp_path / "f", table.schema)
     out.write_batch(table)

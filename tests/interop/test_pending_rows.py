@@ -109,7 +109,7 @@ def test_a_pending_version_that_was_cleaned_up_does_not_come_back(table: Table) 
     assert lance.dataset(table.uri, storage_options=table.options).to_table().num_rows == 3
 
 
-def test_a_version_that_the_reference_brought_back_is_not_restored(table: Table) -> None:
+def test_a_version_that_pylance_brought_back_is_not_restored(table: Table) -> None:
     table.write(lance, 4, table.uri, mode="overwrite")
     table.make_pending(2, keeps_final=True)
     dataset = lance.dataset(table.uri, storage_options=table.options)
@@ -145,7 +145,7 @@ def test_an_older_version_gets_its_row_after_the_newest(table: Table) -> None:
     assert lance.write_dataset(ROWS, table.uri, mode="append", storage_options=table.options).version == 4
 
 
-def test_a_version_that_is_not_there_gets_no_row(table: Table) -> None:
+def test_a_missing_version_gets_no_row(table: Table) -> None:
     table.write(lance, 2, table.plain)
     with pytest.raises(lance_core.VersionNotFoundError):
         lance_core.dataset(table.uri, version=9, storage_options=table.options)

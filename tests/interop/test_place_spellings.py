@@ -47,7 +47,7 @@ def table(tmp_path: Path) -> Path:
         ("", "file:{root}/tree/b"),
     ],
 )
-def test_lines_of_a_branch_by_any_spelling(
+def test_a_branch_is_opened_by_any_spelling_of_its_uri(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str, spelling: str
 ) -> None:
     monkeypatch.chdir(table / directory)
@@ -80,7 +80,7 @@ def test_a_handle_does_not_follow_the_working_directory(
 @pytest.mark.parametrize("scheme", ["s3a", "S3"])
 @pytest.mark.parametrize("name", ["./t", "x/../t", "t%20u", "%74"])
 @pytest.mark.sampled(3)
-def test_the_reference_reads_base_paths_of_any_spelling(server: S3Server, scheme: str, name: str) -> None:
+def test_pylance_reads_base_paths_of_any_spelling(server: S3Server, scheme: str, name: str) -> None:
     options = server.options()
     place = f"{scheme}-{name.encode().hex()}"
     uri, theirs = (f"{each}://{server.bucket}/{place}/{name}" for each in (scheme, "s3"))
@@ -96,7 +96,7 @@ def test_the_reference_reads_base_paths_of_any_spelling(server: S3Server, scheme
     assert lance_core.dataset(branch.uri, storage_options=options).count_rows() == 3
 
 
-def test_names_are_those_that_the_reference_finds(server: S3Server) -> None:
+def test_unusual_names_are_accepted_or_refused_as_by_pylance(server: S3Server) -> None:
     options = server.options()
     bucket = f"s3://{server.bucket}"
     for name in ("x ", "y\tz", "./u", "a/../w", "q%20r", "%2e/v"):
@@ -140,7 +140,7 @@ def test_branches_in_memory_open_by_their_uris(tmp_path: Path, monkeypatch: pyte
     branch.branches.delete("b")
 
 
-def test_a_base_path_is_no_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_in_a_base_path_is_not_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lance_core.io.local_store import LocalStore
     from lance_core.table.base_paths import BasePath, FileLocator
 

@@ -25,7 +25,9 @@ def server() -> Iterator[S3Server]:
 
 
 @CHAINS
-def test_branches_and_clones_on_s3(server: S3Server, maker: ModuleType, other: ModuleType) -> None:
+def test_branches_and_clones_on_s3_are_shared_with_pylance(
+    server: S3Server, maker: ModuleType, other: ModuleType
+) -> None:
     uri, options = server.uri(), server.options()
     maker.write_dataset(numbered_rows(0, 5), uri, storage_options=options)
     dataset = maker.dataset(uri, storage_options=options)
@@ -54,7 +56,9 @@ def test_branches_and_clones_on_s3(server: S3Server, maker: ModuleType, other: M
 
 
 @CHAINS
-def test_bases_on_s3(server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType) -> None:
+def test_base_paths_on_s3_are_shared_with_pylance(
+    server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType
+) -> None:
     uri, hot, cold, options = server.uri(), server.uri(), str(tmp_path / "cold"), server.options()
     bases = [maker.DatasetBasePath(hot, "hot"), maker.DatasetBasePath(cold, "cold", is_dataset_root=True)]
     maker.write_dataset(numbered_rows(0, 2), uri, storage_options=options, initial_bases=bases, target_bases=["hot"])
@@ -74,7 +78,7 @@ def test_bases_on_s3(server: S3Server, tmp_path: Path, maker: ModuleType, other:
         assert sorted(dataset.to_table()["x"].to_pylist()) == list(range(8))
 
 
-def test_a_clone_from_s3_to_a_disk(server: S3Server, tmp_path: Path) -> None:
+def test_a_clone_from_s3_to_a_disk_has_every_row(server: S3Server, tmp_path: Path) -> None:
     uri, options = server.uri(), server.options()
     lance_core.write_dataset(numbered_rows(0, 5), uri, storage_options=options)
     deep, shallow = str(tmp_path / "deep"), str(tmp_path / "shallow")
@@ -85,7 +89,7 @@ def test_a_clone_from_s3_to_a_disk(server: S3Server, tmp_path: Path) -> None:
         assert reader.dataset(shallow, storage_options=options).to_table().num_rows == 5
 
 
-def test_branches_and_clones_in_memory() -> None:
+def test_branches_and_clones_in_memory_keep_their_rows() -> None:
     uri = "memory://places/t"
     lance_core.write_dataset(numbered_rows(0, 5), uri)
     branch = lance_core.dataset(uri).create_branch("a/b")
@@ -99,7 +103,7 @@ def test_branches_and_clones_in_memory() -> None:
     assert lance_core.dataset("memory://elsewhere/d").to_table().num_rows == 6
 
 
-def test_a_branch_with_an_external_manifest_store(tmp_path: Path) -> None:
+def test_a_branch_with_an_external_manifest_store_is_continued_and_deleted(tmp_path: Path) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path / 'versions.db'}"}
     uri = f"file+sql://{tmp_path / 'table'}?sqlTableName=t"
     lance_core.write_dataset(numbered_rows(0, 5), uri, storage_options=options)

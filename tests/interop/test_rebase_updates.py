@@ -58,7 +58,7 @@ def _check(uri: str, changed: dict[int, str]) -> None:
             assert (row["_row_last_updated_at_version"] > 1) is (row["a"] in changed)
 
 
-def test_ours_is_placed_on_theirs(uri: str) -> None:
+def test_an_update_of_lance_core_is_rebased_on_updates_of_pylance(uri: str) -> None:
     planned = _planned(uri, 3)
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 5")
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 6")
@@ -68,7 +68,7 @@ def test_ours_is_placed_on_theirs(uri: str) -> None:
     assert (fragment.deletion_file.file_type, fragment.num_deletions) == ("bitmap", 3)
 
 
-def test_theirs_is_placed_on_ours(uri: str) -> None:
+def test_an_update_of_pylance_is_rebased_on_one_of_lance_core(uri: str) -> None:
     stale = lance.dataset(uri)
     _commit(uri, _planned(uri, 3), 3)
     stale.update({"s": "'theirs'"}, where="a = 5")
@@ -76,7 +76,7 @@ def test_theirs_is_placed_on_ours(uri: str) -> None:
     _check(uri, {3: "ours", 5: "theirs"})
 
 
-def test_t50_one_row_is_updated_once(uri: str) -> None:
+def test_t50_two_updates_of_one_row_conflict(uri: str) -> None:
     planned = _planned(uri, 3)
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 3")
     with pytest.raises(RetryableCommitConflictError, match="both changes delete row 3 of fragment 0"):
@@ -84,7 +84,7 @@ def test_t50_one_row_is_updated_once(uri: str) -> None:
     _check(uri, {3: "theirs"})
 
 
-def test_deletes_go_with_updates_of_other_rows(uri: str) -> None:
+def test_deletes_are_merged_with_updates_of_other_rows(uri: str) -> None:
     stale = lance_core.dataset(uri)
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 5")
     stale.delete("a = 3")

@@ -50,7 +50,7 @@ def assert_refused(table, where, version, match):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("value", ["true", "false"])
 @pytest.mark.parametrize("name", NO_BLOBS)
-def test_blobs_of_other_types(tmp_path, name, value, version):
+def test_blob_columns_of_unsupported_types_are_refused(tmp_path, name, value, version):
     if version == "0.1":
         with pytest.raises(NotSupportedError, match=r"'x'.*blob"):
             lance_core.write_dataset(blob(NO_BLOBS[name], value), tmp_path / "x", data_storage_version=version)
@@ -60,7 +60,7 @@ def test_blobs_of_other_types(tmp_path, name, value, version):
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])
-def test_binary_blobs_below_2_2(tmp_path, version):
+def test_binary_blobs_below_2_2_are_refused(tmp_path, version):
     with pytest.raises(NotSupportedError, match="use large_binary"):
         lance_core.write_dataset(blob(pa.array([b"a"])), tmp_path / "x", data_storage_version=version)
     assert not os.listdir(tmp_path)
@@ -88,7 +88,7 @@ def test_scanned_descriptors_do_not_become_a_table(tmp_path, version):
     ],
     ids=["plain", "nested", "in a list", "in a struct"],
 )
-def test_fixed_size_lists_of_no_bytes(tmp_path, array, version):
+def test_fixed_size_lists_without_any_bytes_are_refused(tmp_path, array, version):
     table = pa.table({"x": array})
     if version == "0.1":
         with pytest.raises(NotSupportedError, match="width 0"):

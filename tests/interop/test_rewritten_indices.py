@@ -74,7 +74,7 @@ def _check(uri: str) -> None:
         assert found(full_text_query=f"w{number}") == wanted
 
 
-def test_the_entries_become_what_the_reference_makes_of_them(uri: str) -> None:
+def test_rewritten_index_entries_equal_those_of_pylance(uri: str) -> None:
     operation = _planned(uri)
     before = {index.name: index for index in _indices(uri)}
     read_version = lance_core.dataset(uri).version
@@ -99,7 +99,7 @@ def test_the_entries_become_what_the_reference_makes_of_them(uri: str) -> None:
     _check(uri)
 
 
-def test_others_commit_meanwhile(uri: str) -> None:
+def test_a_rewrite_whose_fragment_id_was_taken_meanwhile_is_refused(uri: str) -> None:
     operation = _planned(uri)
     read_version = lance_core.dataset(uri).version
     lance_core.write_dataset(_rows(60, 70), uri, mode="append")
@@ -109,7 +109,7 @@ def test_others_commit_meanwhile(uri: str) -> None:
     _check(uri)
 
 
-def test_a_reserved_id_stays_free(uri: str) -> None:
+def test_a_rewrite_with_a_reserved_fragment_id_is_committed(uri: str) -> None:
     operation = _planned(uri)
     read_version = lance_core.dataset(uri).version
     lance_core.LanceDataset.commit(uri, LanceOperation.ReserveFragments(1), read_version=read_version)
@@ -119,7 +119,7 @@ def test_a_reserved_id_stays_free(uri: str) -> None:
     _check(uri)
 
 
-def test_an_index_that_was_dropped_meanwhile_is_passed_over(uri: str) -> None:
+def test_a_rewritten_index_that_was_dropped_meanwhile_is_skipped(uri: str) -> None:
     operation = _planned(uri)
     operation.rewritten_indices = [
         replace(each, old_id=str(uuid.uuid4())) if position == 0 else each
@@ -150,7 +150,7 @@ def test_rewritten_index_that_does_not_fit_is_refused(uri: str) -> None:
     assert lance_core.dataset(uri).version == version
 
 
-def test_a_group_that_is_indexed_in_part(uri: str) -> None:
+def test_a_rewrite_of_a_partly_indexed_group_is_refused(uri: str) -> None:
     """Both refuse it: the index would answer for rows that it does not hold."""
     lance.write_dataset(_rows(60, 70), uri, mode="append")
     twin = f"{uri}-other"

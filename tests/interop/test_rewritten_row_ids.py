@@ -48,13 +48,13 @@ def _rewrite(uri: str, row_ids: list[int]) -> None:
     ],
     ids=["of another fragment", "of a deleted row", "never given", "too few"],
 )
-def test_other_row_ids_are_refused(uri: str, row_ids: list[int], detail: str) -> None:
+def test_a_rewrite_with_other_row_ids_is_refused(uri: str, row_ids: list[int], detail: str) -> None:
     with pytest.raises(InvalidInputError, match=detail):
         _rewrite(uri, row_ids)
     assert lance.dataset(uri).version == 2
 
 
-def test_the_same_row_ids_in_another_order_are_taken(uri: str) -> None:
+def test_a_rewrite_with_row_ids_in_another_order_is_accepted(uri: str) -> None:
     _rewrite(uri, [2, 0])
     for library in (lance, lance_core):
         dataset = library.dataset(uri)
@@ -70,7 +70,7 @@ def test_the_same_row_ids_in_another_order_are_taken(uri: str) -> None:
 
 
 @pytest.mark.parametrize("row_ids", [[0, 3], [100, 101], [0]], ids=["live twice", "never given", "too few"])
-def test_both_call_a_table_with_wrong_row_ids_corrupt(uri: str, row_ids: list[int]) -> None:
+def test_a_table_with_wrong_row_ids_is_corrupt_for_lance_core_and_pylance(uri: str, row_ids: list[int]) -> None:
     old = lance.dataset(uri).get_fragments()[0].metadata
     group = lance.LanceOperation.RewriteGroup([old], [_new(uri, row_ids, [1, 3])])
     lance.LanceDataset.commit(uri, lance.LanceOperation.Rewrite([group], []), read_version=2)

@@ -27,7 +27,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @TABLES
-def test_every_version_is_read_alike(tables: dict[str, str], table: str) -> None:
+def test_row_ids_and_versions_equal_those_of_pylance_in_every_version(tables: dict[str, str], table: str) -> None:
     lineage = assert_same_lineage(tables[table], every_version=True)
     assert len(lineage) == 83
     if table != "plain":
@@ -65,7 +65,9 @@ def test_every_version_is_read_alike(tables: dict[str, str], table: str) -> None
     ],
     ids=str,
 )
-def test_row_columns_are_columns(tables: dict[str, str], table: str, arguments: dict[str, object]) -> None:
+def test_row_id_columns_of_scans_equal_those_of_pylance(
+    tables: dict[str, str], table: str, arguments: dict[str, object]
+) -> None:
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     expected = theirs.to_table(**arguments)
     assert ours.to_table(**arguments).equals(expected)
@@ -80,7 +82,7 @@ def _for_fragments(arguments: dict[str, object]) -> dict[str, object]:
 
 
 @TABLES
-def test_row_columns_of_some_fragments_equal_the_reference(tables: dict[str, str], table: str) -> None:
+def test_row_id_columns_of_single_fragments_equal_those_of_pylance(tables: dict[str, str], table: str) -> None:
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     for arguments in ({"columns": ["_rowoffset", "_rowid"]}, {"columns": ["a", "_rowoffset"], "filter": "_rowid > 5"}):
         expected = theirs.scanner(fragments=theirs.get_fragments()[1:], **arguments).to_table()
@@ -93,14 +95,16 @@ def test_row_columns_of_some_fragments_equal_the_reference(tables: dict[str, str
     [None, ["a", "_rowid"], ["_rowaddr", "a"], ["_rowid"], ["x.z", "_rowaddr", "s"]],
     ids=str,
 )
-def test_rows_by_position(tables: dict[str, str], table: str, columns: list[str] | None) -> None:
+def test_rows_taken_by_position_equal_those_of_pylance(
+    tables: dict[str, str], table: str, columns: list[str] | None
+) -> None:
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     for positions in ([0, 82, 3, 40], [5, 5, 4], [70], []):
         assert ours.take(positions, columns).equals(theirs.take(positions, columns))
 
 
 @TABLES
-def test_versions_of_single_rows(tables: dict[str, str], table: str) -> None:
+def test_row_versions_of_taken_rows_equal_those_of_pylance(tables: dict[str, str], table: str) -> None:
     """The reference does not take them in every order; what is asked for in the order of rows, it does."""
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     columns = ["_row_last_updated_at_version", "a", "_rowoffset", "_row_created_at_version"]
@@ -116,7 +120,9 @@ def test_versions_of_single_rows(tables: dict[str, str], table: str) -> None:
 
 @TABLES
 @pytest.mark.parametrize("columns", [None, ["a", "_rowid", "_rowaddr"], ["s", "_rowaddr"]], ids=str)
-def test_rows_by_id(tables: dict[str, str], table: str, columns: list[str] | None) -> None:
+def test_rows_taken_by_row_id_equal_those_of_pylance(
+    tables: dict[str, str], table: str, columns: list[str] | None
+) -> None:
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     everything = theirs.to_table(columns=["_rowid"])["_rowid"].to_pylist()
     for ids in (everything, everything[::-3], [everything[7]] * 3 + [everything[2]], []):
@@ -133,7 +139,7 @@ def test_rows_by_id(tables: dict[str, str], table: str, columns: list[str] | Non
         ours._take_rows([-1])
 
 
-def test_deleted_rows_by_address(tmp_path: Path) -> None:
+def test_deleted_rows_taken_by_address_equal_those_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 20), uri, max_rows_per_file=10).delete("a in (3, 14)")
     theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
@@ -144,7 +150,7 @@ def test_deleted_rows_by_address(tmp_path: Path) -> None:
 
 
 @TABLES
-def test_delta_between_any_versions_equals_the_reference(tables: dict[str, str], table: str) -> None:
+def test_the_delta_between_any_versions_equals_that_of_pylance(tables: dict[str, str], table: str) -> None:
     theirs, ours = lance.dataset(tables[table]), lance_core.dataset(tables[table])
     for begin in range(ours.version + 1):
         for end in sorted({begin, begin + 1, ours.version, ours.version + 1}):
@@ -163,7 +169,7 @@ def test_delta_between_any_versions_equals_the_reference(tables: dict[str, str],
     assert [each.read_version for each in found] == [each.read_version for each in expected]
 
 
-def test_deltas_that_cannot_be(tables: dict[str, str]) -> None:
+def test_invalid_deltas_are_refused(tables: dict[str, str]) -> None:
     ours = lance_core.dataset(tables["stable"])
     for arguments in ({}, {"begin_version": 1}, {"end_version": 1}, {"compared_against": -1}):
         with pytest.raises(InvalidInputError):
@@ -181,7 +187,9 @@ def test_deltas_that_cannot_be(tables: dict[str, str]) -> None:
 
 
 @TABLES
-def test_deletes_by_row_columns(tables: dict[str, str], table: str, tmp_path: Path) -> None:
+def test_deletes_by_row_id_columns_leave_the_rows_of_pylance(
+    tables: dict[str, str], table: str, tmp_path: Path
+) -> None:
     for number, predicate in enumerate(
         ["_rowid = 5", "_rowaddr < 3", "_row_created_at_version = 1 and a > 50", "_row_last_updated_at_version > 6"]
     ):
@@ -195,7 +203,7 @@ def test_deletes_by_row_columns(tables: dict[str, str], table: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("ids", [[2**63], [2**64 - 1], [5, 2**63 + 1, 15], np.array([2**63, 6], np.uint64)], ids=str)
-def test_ids_have_64_bits(tables: dict[str, str], ids: object) -> None:
+def test_row_ids_with_64_bits_are_accepted(tables: dict[str, str], ids: object) -> None:
     """Ids that were never given, in the upper half of what a row id may be."""
     given = ids if isinstance(ids, list) else ids.tolist()
     theirs, ours = lance.dataset(tables["stable"]), lance_core.dataset(tables["stable"])

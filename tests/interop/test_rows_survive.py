@@ -71,7 +71,9 @@ STEPS: list[Step] = [
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
 @pytest.mark.parametrize("turns", ["ours", "in turns", "in turns, theirs first"])
 @pytest.mark.sampled(3)
-def test_either_leaves_the_same_lineage(tmp_path: Path, spill: bool, turns: str) -> None:
+def test_changes_by_lance_core_and_pylance_leave_the_same_row_ids_and_versions(
+    tmp_path: Path, spill: bool, turns: str
+) -> None:
     """One table changed by the reference alone, one with steps of ours: after each step the same ids and versions."""
     reference, mixed = str(tmp_path / "reference"), str(tmp_path / "mixed")
     dataset = lance.write_dataset(rows(0, 40), reference, max_rows_per_file=10, enable_stable_row_ids=True)
@@ -107,7 +109,7 @@ def test_t10_bitmaps_begin_with_the_lowest_bit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_t11_only_the_length_of_a_run_counts(tmp_path: Path, library: object) -> None:
+def test_t11_only_the_length_of_a_row_version_run_counts(tmp_path: Path, library: object) -> None:
     """Rows of five versions, deletes in two fragments: after a compaction every row has the versions it had."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 10), uri, enable_stable_row_ids=True)
@@ -242,7 +244,7 @@ def _runs(*stops: int) -> bytes:
     ],
     ids=str,
 )
-def test_hostile_sequences_are_refused(hostile: str, changes: dict[str, bytes]) -> None:
+def test_hostile_row_id_sequences_are_refused(hostile: str, changes: dict[str, bytes]) -> None:
     """None of them is unpacked: a range of 2 ** 32 ids would be 32 GiB."""
     dataset = _with_sequence(hostile, **changes)
     columns = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
@@ -263,7 +265,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     return uri
 
 
-def test_ids_of_two_rows_are_damage(hostile: str) -> None:
+def test_a_row_id_shared_by_two_rows_raises_corrupt_data(hostile: str) -> None:
     dataset = _with_sequence(hostile, inline_row_ids=_ids(_range(0, 9), _range(13, 14)))
     with pytest.raises(CorruptDataError, match="row id 13 occurs in fragment 0 and in fragment 1"):
         dataset._take_rows([13])
@@ -274,7 +276,7 @@ def test_ids_of_two_rows_are_damage(hostile: str) -> None:
         _with_sequence(hostile, inline_row_ids=_ids(_range(0, 9), _range(99, 100))).validate()
 
 
-def test_every_fragment_has_row_ids_or_none(hostile: str) -> None:
+def test_a_table_with_row_ids_in_only_some_fragments_is_refused(hostile: str) -> None:
     dataset = lance_core.dataset(hostile)
     message = type(dataset.manifest.message)()
     message.CopyFrom(dataset.manifest.message)
@@ -285,7 +287,7 @@ def test_every_fragment_has_row_ids_or_none(hostile: str) -> None:
         )
 
 
-def test_sequences_of_the_reference_after_a_compaction(tmp_path: Path) -> None:
+def test_row_id_sequences_after_a_compaction_equal_those_of_pylance(tmp_path: Path) -> None:
     """Segments are kept apart and each gets its own form; those of row ids are the same, byte for byte."""
     uri = str(tmp_path / "t")
     lance.write_dataset(rows(0, 300), uri, max_rows_per_file=100, enable_stable_row_ids=True)

@@ -37,7 +37,7 @@ def proxy(server: S3Server) -> Iterator[FaultProxy]:
 
 
 @pytest.mark.parametrize(("first", "second"), CHAINS)
-def test_each_continues_what_the_other_began(server: S3Server, first: str, second: str) -> None:
+def test_lance_core_and_pylance_continue_each_others_table_on_s3(server: S3Server, first: str, second: str) -> None:
     uri, options = server.uri(), server.options()
     one, two = LIBRARIES[first], LIBRARIES[second]
     one.write_dataset(ROWS, uri, storage_options=options)
@@ -55,7 +55,7 @@ def test_each_continues_what_the_other_began(server: S3Server, first: str, secon
     assert ours == theirs
 
 
-def test_maintenance_works_on_both_sides(server: S3Server) -> None:
+def test_maintenance_on_s3_keeps_every_row_for_lance_core_and_pylance(server: S3Server) -> None:
     uri, options = server.uri(), server.options()
     for start in range(0, 100, 20):
         lance_core.write_dataset(ROWS.slice(start, 20), uri, mode="append", storage_options=options)
@@ -72,7 +72,7 @@ def test_maintenance_works_on_both_sides(server: S3Server) -> None:
         ]
 
 
-def test_names_mean_the_same_objects(server: S3Server) -> None:
+def test_dataset_names_on_s3_mean_the_same_objects_as_in_pylance(server: S3Server) -> None:
     for name in ("a b.lance", "ü.lance", "deep/er.lance"):
         lance.write_dataset(ROWS, server.uri(name), storage_options=server.options())
         assert lance_core.dataset(server.uri(name), storage_options=server.options()).count_rows() == 100
@@ -83,7 +83,7 @@ def test_names_mean_the_same_objects(server: S3Server) -> None:
             lance_core.dataset(server.uri(name), storage_options=server.options())
 
 
-def test_many_ranges_of_a_large_table(server: S3Server) -> None:
+def test_many_scattered_rows_of_a_large_table_on_s3_are_read(server: S3Server) -> None:
     uri, options = server.uri(), server.options()
     rows = pa.table({"a": pa.array(range(400_000), pa.int64()), "b": pa.array([b"x" * 30] * 400_000)})
     lance_core.write_dataset(rows, uri, storage_options=options, max_rows_per_file=150_000)
@@ -199,13 +199,13 @@ def test_an_append_costs_seven_requests(server: S3Server, proxy: FaultProxy) -> 
     assert [request.conditional for request in proxy.requests] == [False] * 5 + [True, False]
 
 
-def test_no_hint_is_kept_where_listings_are_in_order(server: S3Server) -> None:
+def test_no_version_hint_is_kept_where_listings_are_in_order(server: S3Server) -> None:
     uri = server.uri()
     lance_core.write_dataset(ROWS, uri, storage_options=server.options())
     assert [key for key in server.keys(uri) if key.endswith(".json")] == []
 
 
-def test_t58_a_directory_bucket_has_a_hint_that_nobody_must_believe(server: S3Server) -> None:
+def test_t58_a_wrong_version_hint_of_a_directory_bucket_misleads_no_reader(server: S3Server) -> None:
     uri, options = server.uri(), server.options(s3_express="true")
     hint = uri.rpartition("/")[2] + "/_versions/latest_version_hint.json"
     lance_core.write_dataset(ROWS, uri, storage_options=options)
@@ -266,7 +266,9 @@ def test_spawned_processes_get_what_a_handle_needs(server: S3Server) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_the_environment_is_honoured(server: S3Server, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+def test_credentials_of_the_environment_are_used(
+    server: S3Server, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testtest")
     monkeypatch.setenv("AWS_ENDPOINT", server.endpoint)
@@ -278,7 +280,7 @@ def test_the_environment_is_honoured(server: S3Server, monkeypatch: pytest.Monke
     assert lance.dataset(uri.replace("s3a:", "s3:")).to_table() == ROWS
 
 
-def test_bases_in_a_bucket(server: S3Server) -> None:
+def test_a_clone_on_s3_reads_the_data_of_its_source(server: S3Server) -> None:
     """A clone's data stays in the dataset that it was made from."""
     uri, clone, options = server.uri(), server.uri(), server.options()
     source = lance.write_dataset(ROWS, uri, storage_options=options)

@@ -45,7 +45,7 @@ def is_flagged(uri: str) -> bool:
     return bool(words[0])
 
 
-def test_t56_ids_and_versions_are_those_of_the_reference(tmp_path: Path) -> None:
+def test_t56_spilled_row_ids_and_versions_equal_those_of_pylance(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     make(uri, stable=True, spill=True)
     assert is_flagged(uri)
@@ -54,7 +54,7 @@ def test_t56_ids_and_versions_are_those_of_the_reference(tmp_path: Path) -> None
     assert len({each[0] for each in lineage.values()}) == len(lineage) == 83
 
 
-def test_deletes_of_ours(uri: str) -> None:
+def test_deletes_keep_spilled_row_ids_and_versions(uri: str) -> None:
     before = assert_same_lineage(uri)
     lance_core.dataset(uri).delete("a in (3, 4, 29)")
     after = assert_same_lineage(uri)
@@ -64,7 +64,7 @@ def test_deletes_of_ours(uri: str) -> None:
     assert assert_same_lineage(uri).keys() == {number for number in after if number < 22}
 
 
-def test_updates_of_ours(uri: str) -> None:
+def test_updates_keep_spilled_row_ids_and_set_new_versions(uri: str) -> None:
     before = assert_same_lineage(uri)
     update_by_ours(uri, 5, 7, 29, fresh=2)
     version = lance.dataset(uri).version
@@ -81,7 +81,7 @@ def test_updates_of_ours(uri: str) -> None:
 
 
 @pytest.mark.parametrize("commits_with", ["ours", "theirs"])
-def test_compactions_of_ours(uri: str, commits_with: str) -> None:
+def test_compactions_keep_spilled_row_ids_and_versions(uri: str, commits_with: str) -> None:
     lance.dataset(uri).delete("a in (5, 9)")
     before = assert_same_lineage(uri)
     dataset, theirs = lance_core.dataset(uri), lance.dataset(uri)
@@ -96,7 +96,7 @@ def test_compactions_of_ours(uri: str, commits_with: str) -> None:
     assert not is_flagged(uri)
 
 
-def test_compactions_of_theirs_after_changes_of_ours(uri: str) -> None:
+def test_pylance_compactions_after_lance_core_changes_keep_spilled_row_ids(uri: str) -> None:
     update_by_ours(uri, 7, 29)
     lance_core.dataset(uri).delete("a in (1, 11, 22)")
     lance_core.write_dataset(rows(30, 35), uri, mode="append")
@@ -106,7 +106,7 @@ def test_compactions_of_theirs_after_changes_of_ours(uri: str) -> None:
     assert hidden_fields(uri) == [{-3, -4, -5}]
 
 
-def test_a_compaction_of_theirs_committed_by_ours(uri: str) -> None:
+def test_a_pylance_compaction_committed_by_lance_core_keeps_spilled_row_ids(uri: str) -> None:
     """Fragments that bring hidden columns along set the flag, also in a table that has not had it."""
     before = assert_same_lineage(uri)
     dataset = lance.dataset(uri)
@@ -118,7 +118,7 @@ def test_a_compaction_of_theirs_committed_by_ours(uri: str) -> None:
     assert is_flagged(uri)
 
 
-def test_delta_of_spilled_lineage_equals_the_reference(uri: str) -> None:
+def test_the_delta_of_spilled_row_ids_equals_that_of_pylance(uri: str) -> None:
     update_by_ours(uri, 8, 28)
     lance_core.dataset(uri).delete("a in (4, 22)")
     theirs, ours = lance.dataset(uri), lance_core.dataset(uri)
@@ -129,7 +129,7 @@ def test_delta_of_spilled_lineage_equals_the_reference(uri: str) -> None:
         assert mine.get_deleted_row_ids().read_all().equals(yours.get_deleted_row_ids().read_all())
 
 
-def test_a_new_column(uri: str) -> None:
+def test_a_new_column_keeps_spilled_row_ids_and_versions(uri: str) -> None:
     """The fragments go through the hands of users, who spell hidden columns as the reference does."""
     before = assert_same_lineage(uri)
     dataset = lance_core.dataset(uri)
@@ -151,7 +151,7 @@ def test_a_new_column(uri: str) -> None:
     assert_same_lineage(uri)
 
 
-def test_committing_a_merge_that_the_reference_computed(uri: str) -> None:
+def test_a_merge_computed_by_pylance_keeps_spilled_row_ids(uri: str) -> None:
     """Its new fragment brings the ids of moved rows in a hidden column of its own."""
     merge = lance.dataset(uri).merge_insert("a").when_matched_update_all().when_not_matched_insert_all()
     transaction, _ = merge.execute_uncommitted(pa.concat_tables([rows(4, 9, "merged"), rows(75, 80, "merged")]))
@@ -166,7 +166,7 @@ def test_committing_a_merge_that_the_reference_computed(uri: str) -> None:
 
 
 @pytest.mark.parametrize("is_first", [False, True], ids=["last", "first"])
-def test_a_column_stored_anew_beside_hidden_columns(uri: str, is_first: bool) -> None:
+def test_a_column_stored_anew_keeps_the_hidden_columns(uri: str, is_first: bool) -> None:
     dataset = lance_core.dataset(uri)
     fragment = dataset.get_fragments()[0].metadata
     field = dataset.lance_schema.field("s").id
@@ -193,7 +193,7 @@ def test_a_column_stored_anew_beside_hidden_columns(uri: str, is_first: bool) ->
     assert len(changed) <= 3
 
 
-def test_restoring_and_replacing(uri: str) -> None:
+def test_restoring_a_version_restores_its_spilled_row_ids(uri: str) -> None:
     spilled = lance.dataset(uri).version
     lance_core.write_dataset(rows(100, 110), uri, mode="overwrite")
     assert not is_flagged(uri)
@@ -205,7 +205,7 @@ def test_restoring_and_replacing(uri: str) -> None:
     assert min(each[0] for number, each in assert_same_lineage(uri).items() if number >= 200) == 40
 
 
-def test_rows_are_found_by_id(uri: str) -> None:
+def test_rows_are_found_by_spilled_row_id(uri: str) -> None:
     ours = lance_core.dataset(uri)
     assert ours._take_rows([22, 5, 29, 2, 5], ["a", "_rowid"]).to_pydict() == {
         "a": [22, 5, 29, 5],
@@ -223,7 +223,7 @@ def _changed(uri: str, change: object) -> lance_core.LanceDataset:
     return lance_core.LanceDataset.from_manifest(uri, dataset.log, manifest, None)
 
 
-def test_hidden_columns_that_are_missing_or_there_twice(uri: str) -> None:
+def test_missing_or_duplicate_hidden_columns_raise_corrupt_data(uri: str) -> None:
     def without(message: object) -> None:
         del message.fragments[1].files[1]
 

@@ -142,7 +142,7 @@ def test_a_vector_index_that_is_empty_stays(tmp_path: Path, library: ModuleType,
     assert [(each["name"], list(each["fragment_ids"])) for each in lance.dataset(uri).list_indices()] == [("pq", [])]
 
 
-def test_an_empty_vector_index_is_filled_after_our_changes(tmp_path: Path) -> None:
+def test_an_empty_vector_index_is_filled_after_changes_of_lance_core(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"id": pa.array(range(20), I64), "v": _vectors(20)}), uri)
     lance.dataset(uri).create_index("v", "IVF_PQ", name="pq", num_partitions=1, num_sub_vectors=2)
@@ -174,7 +174,7 @@ def test_a_vector_index_that_lost_its_last_fragment_stays(tmp_path: Path) -> Non
 
 
 @LIBRARIES
-def test_a_clone_is_only_ever_the_first_version(tmp_path: Path, library: ModuleType) -> None:
+def test_a_clone_operation_is_accepted_only_as_the_first_version(tmp_path: Path, library: ModuleType) -> None:
     uri, other = str(tmp_path / "t"), str(tmp_path / "other")
     lance.write_dataset(pa.table({"a": [1, 2, 3]}), uri)
     lance.write_dataset(pa.table({"z": ["q"]}), other)
@@ -188,7 +188,7 @@ def test_a_clone_is_only_ever_the_first_version(tmp_path: Path, library: ModuleT
 
 
 @pytest.mark.parametrize("milliseconds", [2**53, 2**63, 2**64 - 1])
-def test_an_index_that_was_built_in_no_year_is_listed(tmp_path: Path, milliseconds: int) -> None:
+def test_an_index_with_an_impossible_creation_time_is_listed(tmp_path: Path, milliseconds: int) -> None:
     """The reference panics on some of these times."""
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": [1, 2, 3]}), uri)

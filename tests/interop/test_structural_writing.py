@@ -146,7 +146,7 @@ COLUMNS = _columns()
 @every_version
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.sampled(30)
-def test_pylance_reads_every_choice(tmp_path: Path, name: str, version: str) -> None:
+def test_pylance_reads_every_encoding_that_is_written(tmp_path: Path, name: str, version: str) -> None:
     array, metadata = COLUMNS[name]
     table = _column(array, metadata)
     _write(LanceFileWriter, tmp_path / "one.lance", table, version)
@@ -171,7 +171,7 @@ def _describe(path: Path) -> str:
 
 
 @every_version
-def test_choices_are_what_was_asked_for(tmp_path: Path, version: str) -> None:
+def test_encodings_are_those_that_the_field_metadata_request(tmp_path: Path, version: str) -> None:
     """The columns above use the encodings that they are named after."""
     expected = {
         "packed_32": "inline_bitpacking[32]",
@@ -248,7 +248,7 @@ def test_files_are_not_larger_than_those_of_pylance(tmp_path: Path, version: str
     assert totals[0] <= totals[1]
 
 
-def test_the_bytes_do_not_depend_on_the_threads(tmp_path: Path) -> None:
+def test_the_bytes_of_a_file_do_not_depend_on_the_threads(tmp_path: Path) -> None:
     columns = _benchmark_columns(200_000)
     table = pa.table({name: columns[name] for name in ("sequence", "strings", "lists", "structs", "names")})
     written = []
@@ -291,7 +291,7 @@ POINT = pa.struct([("x", pa.int32())])
     ],
     ids=str,
 )
-def test_what_cannot_be_read_back_is_refused_before_a_byte_is_written(
+def test_columns_that_cannot_be_read_back_are_refused_before_a_byte_is_written(
     tmp_path: Path, dtype: pa.DataType, metadata: dict[str, str], version: str, message: str
 ) -> None:
     schema = pa.schema([pa.field("c", dtype, metadata=metadata)])
@@ -307,7 +307,7 @@ def test_nulls_in_packed_members_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_packed_structs_with_strings(tmp_path: Path) -> None:
+def test_packed_structs_with_strings_are_read_by_lance_core_and_pylance(tmp_path: Path) -> None:
     rows = pa.StructArray.from_arrays(
         [
             pa.array(range(50), pa.int16()),
@@ -321,7 +321,7 @@ def test_packed_structs_with_strings(tmp_path: Path) -> None:
         _assert_both_read(tmp_path / "f.lance", _column(array))
 
 
-def test_structs_with_lists_whose_nulls_come_and_go(tmp_path: Path) -> None:
+def test_structs_with_lists_whose_pages_differ_in_nulls_are_read_by_both(tmp_path: Path) -> None:
     """pylance reads such a column only if every page calls the layers nullable."""
     dtype = pa.struct([("a", pa.list_(pa.int32())), ("b", pa.struct([("c", pa.list_(pa.string()))]))])
     full: dict[str, Any] = {"a": [1, 2], "b": {"c": ["x"]}}

@@ -99,7 +99,7 @@ def without(table: pa.Table, remainder: int, divisor: int = 10) -> pa.Table:
 @pytest.mark.parametrize("turn", [0, 1], ids=["ours first", "theirs first"])
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.sampled(4)
-def test_a_table_lives_through_all_verbs_of_both(uri: str, version: str, turn: int) -> None:
+def test_a_table_keeps_its_rows_through_all_verbs_of_both(uri: str, version: str, turn: int) -> None:
     libraries = [lance_core, lance]
     first, second = libraries[turn], libraries[1 - turn]
     first.write_dataset(rows(version, 0, 100), uri, max_rows_per_file=40, data_storage_version=version)
@@ -133,7 +133,7 @@ def test_a_table_lives_through_all_verbs_of_both(uri: str, version: str, turn: i
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_reading_in_every_way(uri: str, version: str) -> None:
+def test_takes_projections_and_filters_equal_those_of_pylance(uri: str, version: str) -> None:
     lance_core.write_dataset(rows(version, 0, 90), uri, max_rows_per_file=40, data_storage_version=version)
     lance_core.dataset(uri).delete("id = 5 OR id = 41")
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
@@ -159,7 +159,7 @@ def test_reading_in_every_way(uri: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_fragments_are_recorded_and_committed_alike(uri: str, tmp_path: Path, version: str) -> None:
+def test_fragments_are_recorded_and_committed_as_by_pylance(uri: str, tmp_path: Path, version: str) -> None:
     other = str(tmp_path / "other")
     data = rows(version, 0, 10)
     for kind, writer in ((uri, lance_core.write_fragments), (other, their_write_fragments)):
@@ -191,7 +191,7 @@ def _text(fragment: lance_core.FragmentMetadata) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_columns_that_were_added_dropped_and_cast(uri: str, version: str) -> None:
+def test_columns_that_pylance_added_dropped_or_cast_are_read_and_continued(uri: str, version: str) -> None:
     """Fragments of several data files, and files with fields that the schema has no more."""
     lance.write_dataset(
         rows(version, 0, 30), uri, max_rows_per_file=20, max_rows_per_group=7, data_storage_version=version
@@ -236,7 +236,7 @@ def test_columns_may_be_missing_in_rows_that_are_appended(uri: str, version: str
 
 
 @pytest.mark.parametrize(("own", "added"), [pair for pair in product(MIXING, MIXING) if pair[0] != pair[1]])
-def test_versions_mix_but_for_0_1(uri: str, own: str, added: str) -> None:
+def test_file_versions_other_than_0_1_can_be_mixed_in_a_table(uri: str, own: str, added: str) -> None:
     expected = rows("2.0", 0, 60)
     lance_core.write_dataset(rows("2.0", 0, 20), uri, data_storage_version=own)
     assert flags(uri) == (0, 0)
@@ -358,7 +358,7 @@ def test_fragments_with_another_dictionary_are_not_committed(uri: str) -> None:
     assert _values(uri, lance) == [("x", 1), ("y", 2), ("a", 1)]
 
 
-def test_fragments_of_the_reference_bring_their_dictionaries(uri: str) -> None:
+def test_fragments_written_by_pylance_bring_their_dictionaries(uri: str) -> None:
     """It commits such fragments without, to a table that it cannot open."""
     data = _dictionaries(["p", "q"], [3, 4])
     written = their_write_fragments(data, uri, mode="create", data_storage_version="0.1")
@@ -401,7 +401,7 @@ def _edit_manifest(uri: str, change: object, *, keep_dictionaries: bool = True) 
 
 
 @pytest.mark.parametrize(("version", "early_flag"), [("0.1", 0), ("2.0", 4), ("2.0", 0), ("2.2", 0)])
-def test_early_manifests_leave_the_version_to_their_files(uri: str, version: str, early_flag: int) -> None:
+def test_early_manifests_take_the_file_version_from_their_files(uri: str, version: str, early_flag: int) -> None:
     data = rows(version, 0, 10)
     lance.write_dataset(data, uri, data_storage_version=version)
 
@@ -418,7 +418,7 @@ def test_early_manifests_leave_the_version_to_their_files(uri: str, version: str
     assert flags(uri) == (0, 0)
 
 
-def test_what_is_not_read_is_refused_by_name(uri: str, tmp_path: Path) -> None:
+def test_files_of_unsupported_versions_are_refused_by_name(uri: str, tmp_path: Path) -> None:
     data = rows("2.0", 0, 10)
     lance.write_dataset(data, uri, data_storage_version="2.3")
     with pytest.raises(UnsupportedVersionError, match=r"2\.3"):
@@ -476,7 +476,7 @@ def test_a_file_of_another_version_than_recorded_is_not_committed(uri: str) -> N
 
 
 @pytest.mark.parametrize("rows_per_group", [1, 7, 20, 1024])
-def test_groups_are_as_large_as_asked(uri: str, tmp_path: Path, rows_per_group: int) -> None:
+def test_row_groups_have_the_requested_size(uri: str, tmp_path: Path, rows_per_group: int) -> None:
     data = rows("0.1", 0, 50)
     options = {"data_storage_version": "0.1", "max_rows_per_group": rows_per_group}
     lance_core.write_dataset(data, uri, **options)
@@ -493,7 +493,7 @@ def test_groups_are_as_large_as_asked(uri: str, tmp_path: Path, rows_per_group: 
     assert [batch.num_rows for batch in lance.dataset(uri).to_batches()] == sizes[0]
 
 
-def test_data_files_of_one_batch_equal_those_of_the_reference(uri: str, tmp_path: Path) -> None:
+def test_data_files_of_one_batch_equal_those_of_pylance(uri: str, tmp_path: Path) -> None:
     data = rows("0.1", 0, 40)
     other = str(tmp_path / "other")
     lance_core.write_dataset(data, uri, data_storage_version="0.1")

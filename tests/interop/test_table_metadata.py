@@ -42,7 +42,7 @@ def field_bytes(message: pb_table.Manifest) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_t18_fields_of_every_type_are_written_like_the_reference_does(tmp_path: Path, name: str) -> None:
+def test_t18_fields_of_every_type_are_written_as_by_pylance(tmp_path: Path, name: str) -> None:
     table = TYPES[name]()
     try:
         lance.write_dataset(table, str(tmp_path / "theirs"))
@@ -109,7 +109,9 @@ def keyed(**metadata: dict[str, str]) -> pa.Schema:
         {"c": {f"{CLUSTERING}:position": "4"}},
     ],
 )
-def test_keys_are_declared_alike(tmp_path: Path, metadata: dict[str, dict[str, str]]) -> None:
+def test_primary_keys_are_declared_or_refused_as_in_pylance(
+    tmp_path: Path, metadata: dict[str, dict[str, str]]
+) -> None:
     schema = keyed(**metadata)
     rows = pa.table({"a": [1], "b": ["x"], "c": pa.array([1], pa.int32()), "s": [{"x": 1}]}).cast(schema)
     outcomes: list[Any] = []
@@ -136,7 +138,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_keys_cannot_be_changed_afterwards(tmp_path: Path, name: str) -> None:
+def test_primary_keys_cannot_be_changed_afterwards(tmp_path: Path, name: str) -> None:
     rows = pa.table({"a": [1], "b": ["x"], "c": pa.array([1], pa.int32()), "s": [{"x": 1}]})
     uri = str(tmp_path / "table")
     lance.write_dataset(rows.cast(keyed(a={KEY: "true"})), uri)
@@ -147,7 +149,7 @@ def test_keys_cannot_be_changed_afterwards(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])
-def test_keys_survive_the_commits_of_both(tmp_path: Path, library: ModuleType) -> None:
+def test_primary_keys_survive_the_commits_of_both(tmp_path: Path, library: ModuleType) -> None:
     uri = str(tmp_path / "table")
     rows = pa.table({"a": [1], "b": ["x"], "c": pa.array([1], pa.int32()), "s": [{"x": 1}]})
     rows = rows.cast(keyed(a={KEY: "true", f"{KEY}:position": "2"}, b={KEY: "true", f"{KEY}:position": "1"}))
@@ -223,7 +225,7 @@ VERBS: dict[str, Callable[[ModuleType, str], object]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_commit_keeps_what_the_reference_keeps(tmp_path: Path, verb: str) -> None:
+def test_a_commit_keeps_the_manifest_fields_that_pylance_keeps(tmp_path: Path, verb: str) -> None:
     _decorated(tmp_path / "lance")
     shutil.copytree(tmp_path / "lance", tmp_path / "lance_core")
     kept = []
@@ -238,7 +240,7 @@ def test_a_commit_keeps_what_the_reference_keeps(tmp_path: Path, verb: str) -> N
         assert ours[name] == value, name
 
 
-def test_metadata_that_is_no_text_is_kept(tmp_path: Path) -> None:
+def test_metadata_that_is_not_valid_text_is_kept(tmp_path: Path) -> None:
     # The reference puts replacement characters in place of such bytes.
     _decorated(tmp_path)
     path = tmp_path / "_versions" / manifest_name(lance_core.dataset(str(tmp_path)).version)
@@ -285,7 +287,7 @@ def _comparable(message: pb_table.Manifest) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("stale", [b"", b"garbage", None])
-def test_the_copy_of_the_latest_manifest_of_2023_is_not_looked_at(tmp_path: Path, stale: bytes | None) -> None:
+def test_the_copy_of_the_latest_manifest_of_2023_is_ignored(tmp_path: Path, stale: bytes | None) -> None:
     uri = tmp_path / "table"
     lance.write_dataset(ROWS, str(uri), enable_v2_manifest_paths=False)
     lance.write_dataset(ROWS, str(uri), mode="append")
@@ -332,7 +334,7 @@ def test_a_manifest_of_2023_has_no_flags_and_no_transactions(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("claimed", [0, 1, 9, 10, 11])
 @pytest.mark.parametrize("arm", ["merge", "update"])
-def test_claimed_row_count_of_a_table_of_2023_is_compared_with_its_files(
+def test_the_claimed_row_count_of_a_2023_table_is_compared_with_its_files(
     tmp_path: Path, arm: str, claimed: int
 ) -> None:
     uri = tmp_path / "table"

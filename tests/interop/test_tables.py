@@ -51,7 +51,7 @@ def _same_versions(ours: list, theirs: list) -> None:
         assert mine == other
 
 
-def test_ours_is_read_and_continued_by_the_reference(uri: str) -> None:
+def test_a_table_of_lance_core_is_read_and_continued_by_pylance(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri, max_rows_per_file=40)
     assert _same(uri).equals(ROWS)
     lance.write_dataset(ROWS, uri, mode="append")
@@ -72,7 +72,7 @@ def test_ours_is_read_and_continued_by_the_reference(uri: str) -> None:
         _same(uri, version)
 
 
-def test_theirs_is_read_and_continued_here(uri: str) -> None:
+def test_a_table_of_pylance_is_read_and_continued_by_lance_core(uri: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=30)
     assert _same(uri).equals(ROWS)
     lance_core.write_dataset(ROWS, uri, mode="append")
@@ -138,7 +138,7 @@ def test_columns_added_later_are_joined_or_null(uri: str) -> None:
     assert _same(uri)["twice"].null_count == 100
 
 
-def test_columns_dropped_renamed_and_cast(uri: str) -> None:
+def test_a_table_with_columns_dropped_renamed_or_cast_is_continued(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     lance.dataset(uri).drop_columns(["text"])
     lance.dataset(uri).alter_columns({"path": "v", "name": "vector"})
@@ -151,7 +151,7 @@ def test_columns_dropped_renamed_and_cast(uri: str) -> None:
     assert lance_core.dataset(uri).max_field_id == lance.dataset(uri).max_field_id
 
 
-def test_rows_updated_in_place(uri: str) -> None:
+def test_a_table_with_rows_updated_by_pylance_is_read_and_continued(uri: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=40)
     lance.dataset(uri).update({"text": "'changed'"}, where="id % 20 = 1")
     lance.dataset(uri).merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(
@@ -162,7 +162,7 @@ def test_rows_updated_in_place(uri: str) -> None:
     _same(uri)
 
 
-def test_ids_on_overwrite_start_at_zero_as_theirs_do(uri: str) -> None:
+def test_field_ids_of_an_overwrite_start_at_zero_as_in_pylance(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     other = pa.table({"z": [1], "text": ["x"], "id": [2]})
     lance_core.write_dataset(other, uri, mode="overwrite")
@@ -175,7 +175,7 @@ def test_ids_on_overwrite_start_at_zero_as_theirs_do(uri: str) -> None:
 # ── Manifests keep what they inherit ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_settings_and_indices_survive_our_commits(uri: str) -> None:
+def test_settings_and_indices_survive_commits_of_lance_core(uri: str) -> None:
     theirs = lance.write_dataset(ROWS, uri, max_rows_per_file=50)
     theirs.update_config({"lance.compaction.target_rows_per_fragment": "1000", "mine": "1"})
     theirs.update_metadata({"owner": "me"})
@@ -199,7 +199,7 @@ def test_settings_and_indices_survive_our_commits(uri: str) -> None:
     assert lance.dataset(uri).to_table(filter="id = 7").num_rows == 1
 
 
-def test_schema_messages_are_the_same(uri: str) -> None:
+def test_schema_messages_of_tables_equal_those_of_pylance(uri: str) -> None:
     schema = ROWS.schema.with_metadata({"k": "v"})
     lance.write_dataset(ROWS.cast(schema), uri)
     theirs = lance_core.dataset(uri).manifest.message
@@ -212,7 +212,7 @@ def test_schema_messages_are_the_same(uri: str) -> None:
     assert list(ours.fields) == fields_to_proto(lance_core.dataset(uri).lance_schema)
 
 
-def test_stable_row_ids_continue(uri: str) -> None:
+def test_stable_row_ids_continue_after_those_of_pylance(uri: str) -> None:
     lance.write_dataset(ROWS, uri, enable_stable_row_ids=True)
     lance_core.write_dataset(ROWS, uri, mode="append")
     lance.write_dataset(ROWS, uri, mode="append")
@@ -225,7 +225,7 @@ def test_stable_row_ids_continue(uri: str) -> None:
     assert lance.dataset(uri).to_table(columns=["_rowid"])["_rowid"].to_pylist() == list(range(300, 400))
 
 
-def test_stable_row_ids_of_ours_are_theirs(uri: str) -> None:
+def test_stable_row_ids_of_new_tables_equal_those_of_pylance(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri, enable_stable_row_ids=True)
     assert lance.dataset(uri).has_stable_row_ids
     lance.dataset(uri).delete("id = 3")
@@ -237,7 +237,7 @@ def test_stable_row_ids_of_ours_are_theirs(uri: str) -> None:
     _same(uri)
 
 
-def test_tables_with_the_old_naming(uri: str) -> None:
+def test_tables_with_old_manifest_names_are_continued_and_migrated(uri: str) -> None:
     lance.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
     lance_core.write_dataset(ROWS, uri, mode="append")
     lance.write_dataset(ROWS, uri, mode="append")
@@ -248,7 +248,7 @@ def test_tables_with_the_old_naming(uri: str) -> None:
     assert _same(uri).num_rows == 400
 
 
-def test_version_named_by_a_tag_is_opened(uri: str) -> None:
+def test_a_version_named_by_a_tag_is_opened(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     lance.dataset(uri).tags.create("good", 1)
     lance_core.write_dataset(ROWS, uri, mode="append")
@@ -280,7 +280,7 @@ def test_branches_and_clones_are_read_and_continued(uri: str, tmp_path) -> None:
 # ── Transactions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_fragments_written_by_one_are_committed_by_the_other(uri: str) -> None:
+def test_fragments_written_by_one_library_are_committed_by_the_other(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     mine = [json.dumps(each.to_json()) for each in lance_core.write_fragments(ROWS, uri, max_rows_per_file=60)]
     theirs = [json.dumps(each.to_json()) for each in lance.fragment.write_fragments(ROWS, uri)]
@@ -295,7 +295,7 @@ def test_fragments_written_by_one_are_committed_by_the_other(uri: str) -> None:
     assert _same(uri).num_rows == 300
 
 
-def test_transactions_are_understood_both_ways(uri: str) -> None:
+def test_transactions_are_exchanged_with_pylance(uri: str) -> None:
     lance.write_dataset(ROWS, uri, commit_message="theirs")
     lance_core.write_dataset(ROWS, uri, mode="append", commit_message="ours")
     lance.dataset(uri).delete("id = 1")
@@ -326,7 +326,7 @@ def test_transactions_are_understood_both_ways(uri: str) -> None:
     ],
     ids=["delete", "compact", "index", "update", "config", "add", "drop"],
 )
-def test_an_append_planned_before_a_change_of_the_reference_lands_after_it(uri: str, change) -> None:
+def test_an_append_planned_before_a_pylance_change_lands_after_it(uri: str, change) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=50)
     fragments = lance_core.write_fragments(ROWS, uri)
     change(lance.dataset(uri))
@@ -345,7 +345,7 @@ def test_an_append_planned_before_a_column_became_required_is_refused(uri: str) 
         lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Append(fragments), read_version=1)
 
 
-def test_the_reference_continues_after_a_stale_handle_of_its_own(uri: str) -> None:
+def test_pylance_continues_after_a_stale_handle_of_its_own(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     stale = lance.dataset(uri)
     lance_core.write_dataset(ROWS, uri, mode="append")
@@ -368,7 +368,7 @@ def test_tables_with_old_data_files_are_continued_and_replaced(uri: str) -> None
     _same(uri)
 
 
-def test_errors_are_caught_by_the_same_clauses(uri: str) -> None:
+def test_errors_are_caught_by_the_same_except_clauses_as_in_pylance(uri: str) -> None:
     """Code that catches the builtin exceptions of the reference goes on working."""
     lance_core.write_dataset(ROWS, uri)
     attempts = [
@@ -403,7 +403,7 @@ def test_an_append_planned_before_a_rename_lands_after_it(uri: str) -> None:
     assert made.version == 3
 
 
-def test_versions_that_were_cleaned_up(uri: str) -> None:
+def test_a_commit_planned_on_a_removed_version_is_refused(uri: str) -> None:
     lance.write_dataset(ROWS, uri)
     transaction = lance_core.write_fragments(ROWS, uri, return_transaction=True)
     late = lance_core.write_fragments(ROWS, uri, return_transaction=True)
@@ -421,7 +421,7 @@ def test_versions_that_were_cleaned_up(uri: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_rows_per_file": None}], ids=["not given", "None"])
-def test_files_end_at_the_references_number_of_rows_by_default(tmp_path: Path, limit: dict[str, None]) -> None:
+def test_files_end_at_the_default_row_count_of_pylance(tmp_path: Path, limit: dict[str, None]) -> None:
     rows = pa.table({"a": pa.nulls(2**20 + 1, pa.int8())})
     theirs = lance.write_dataset(rows, str(tmp_path / "theirs"))
     ours = lance_core.write_dataset(rows, str(tmp_path / "ours"), **limit)
@@ -429,7 +429,7 @@ def test_files_end_at_the_references_number_of_rows_by_default(tmp_path: Path, l
     assert counts == [[2**20, 1]] * 2
 
 
-def test_limits_that_are_not_given_are_the_references() -> None:
+def test_file_limits_that_are_not_given_are_those_of_pylance() -> None:
     limits = WriteRequest.of(mode="create").files
     reference = inspect.signature(lance.write_dataset).parameters
     found = (limits.max_rows_per_file, limits.max_bytes_per_file, limits.max_rows_per_group)

@@ -43,7 +43,7 @@ def _same(uri: str) -> dict:
     return ours.list()
 
 
-def test_ours_are_used_by_the_reference(uri: str) -> None:
+def test_tags_of_lance_core_are_used_by_pylance(uri: str) -> None:
     ours, theirs = lance_core.dataset(uri).tags, lance.dataset(uri).tags
     ours.create("first", 1)
     ours.create("now")
@@ -68,7 +68,7 @@ def test_ours_are_used_by_the_reference(uri: str) -> None:
     assert lance_core.dataset(uri, version="first").version == 2
 
 
-def test_theirs_are_used_here(uri: str) -> None:
+def test_tags_of_pylance_are_changed_and_deleted_by_lance_core(uri: str) -> None:
     ours, theirs = lance_core.dataset(uri).tags, lance.dataset(uri).tags
     theirs.create("first", 1)
     theirs.create("second", 2)
@@ -86,7 +86,7 @@ def test_theirs_are_used_here(uri: str) -> None:
     assert _same(uri)["first"]["updated_at"] == after["first"]["updated_at"]
 
 
-def test_the_bytes_are_theirs(uri: str) -> None:
+def test_tag_files_have_the_bytes_of_pylance(uri: str) -> None:
     """What each writes over a file of the other differs in nothing that was not asked for."""
     theirs = lance.dataset(uri).tags
     theirs.create("x", 2)
@@ -100,7 +100,7 @@ def test_the_bytes_are_theirs(uri: str) -> None:
     assert _file(uri, "x").read_bytes() == with_metadata
 
 
-def test_no_tag_is_the_version_of_the_handle(uri: str) -> None:
+def test_a_tag_without_a_version_names_the_version_of_the_handle(uri: str) -> None:
     for library, name in ((lance, "theirs"), (lance_core, "ours")):
         library.dataset(uri, version=2).tags.create(name)
         library.dataset(uri, version=2).tags.create(f"{name}-latest", (None, None))
@@ -137,7 +137,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("mistake", "error"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_the_same_errors(uri: str, mistake: Callable[[object], object], error: type[Exception]) -> None:
+def test_wrong_tag_calls_raise_the_same_errors_as_in_pylance(
+    uri: str, mistake: Callable[[object], object], error: type[Exception]
+) -> None:
     lance.dataset(uri).tags.create("x", 1)
     with pytest.raises(error) as ours:
         mistake(lance_core.dataset(uri).tags)
@@ -149,7 +151,7 @@ def test_mistakes_are_the_same_errors(uri: str, mistake: Callable[[object], obje
 
 
 @pytest.mark.parametrize("name", ["é", "ß1", "名", "a\n", "٣"])
-def test_names_that_break_their_listing_are_refused(uri: str, name: str) -> None:
+def test_tag_names_that_break_the_listing_of_pylance_are_refused(uri: str, name: str) -> None:
     with pytest.raises(InvalidRefError):
         lance_core.dataset(uri).tags.create(name, 1)
     assert _same(uri) == {}
@@ -178,7 +180,7 @@ DOCUMENTS = {
 
 
 @pytest.mark.parametrize("document", DOCUMENTS.values(), ids=DOCUMENTS)
-def test_the_same_files_are_refused(uri: str, document: bytes) -> None:
+def test_invalid_tag_files_are_refused_as_by_pylance(uri: str, document: bytes) -> None:
     _file(uri, "x").parent.mkdir(parents=True)
     _file(uri, "x").write_bytes(document)
     try:
@@ -194,7 +196,7 @@ def test_the_same_files_are_refused(uri: str, document: bytes) -> None:
         assert lance_core.dataset(uri).tags.list() == theirs
 
 
-def test_other_files_are_no_tags(uri: str) -> None:
+def test_other_files_among_the_tags_are_ignored(uri: str) -> None:
     lance_core.dataset(uri).tags.create("x", 1)
     for name in (".tmp12", "x.json#1", "readme.txt", ".tmp12-x.json#"):
         (_file(uri, "x").parent / name).write_bytes(b"half")
@@ -214,7 +216,7 @@ def test_no_temporary_file_looks_like_a_tag(uri: str, monkeypatch: pytest.Monkey
     assert _same(uri)["x"]["version"] == 1
 
 
-def test_tag_of_a_branch_keeps_its_branch(uri: str) -> None:
+def test_a_tag_of_a_branch_keeps_its_branch(uri: str) -> None:
     lance.dataset(uri).create_branch("b", 2).insert(ROWS)
     lance.dataset(uri).tags.create("of-branch", ("b", 3))
     tags = lance_core.dataset(uri).tags

@@ -118,7 +118,7 @@ def _plain(table: pa.Table) -> pa.Table:
 @pytest.mark.parametrize("nulls", [False, True], ids=["valid", "nulls"])
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.sampled(30)
-def test_scattered_rows(name: str, nulls: bool, version: str, tmp_path: Path) -> None:
+def test_scattered_rows_of_a_file_equal_those_of_pylance(name: str, nulls: bool, version: str, tmp_path: Path) -> None:
     table = _table(name, nulls=nulls)
     path = str(tmp_path / "f.lance")
     # Small pages: rows lie in many of them.
@@ -140,7 +140,7 @@ def test_scattered_rows(name: str, nulls: bool, version: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["small", "strings", "lists", "structs", "long vectors", "lists of vectors"])
-def test_rows_in_any_order_and_repeated(name: str, tmp_path: Path) -> None:
+def test_rows_taken_in_any_order_or_repeatedly_equal_the_input(name: str, tmp_path: Path) -> None:
     table = _table(name, nulls=True)
     path = str(tmp_path / "f.lance")
     with reference.LanceFileWriter(path, table.schema) as writer:
@@ -150,7 +150,7 @@ def test_rows_in_any_order_and_repeated(name: str, tmp_path: Path) -> None:
     assert reader.take(reader.schema.fields, rows).combine_chunks().equals(table.take(pa.array(rows)).combine_chunks())
 
 
-def test_both_refuse_the_same_rows(tmp_path: Path) -> None:
+def test_unsorted_repeated_or_missing_rows_are_refused_by_lance_core_and_pylance(tmp_path: Path) -> None:
     table = _table("small", nulls=False)
     path = str(tmp_path / "f.lance")
     with reference.LanceFileWriter(path, table.schema) as writer:

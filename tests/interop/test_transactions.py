@@ -38,7 +38,7 @@ def _inline(uri: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if "overlay" not in name])
-def test_nothing_of_a_transaction_is_lost(name: str, uri: str) -> None:
+def test_every_transaction_of_pylance_survives_a_round_trip(name: str, uri: str) -> None:
     dataset = lance.dataset(uri)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -59,7 +59,7 @@ def test_nothing_of_a_transaction_is_lost(name: str, uri: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if "overlay" not in name])
-def test_the_reference_reads_our_transactions(name: str, uri: str) -> None:
+def test_pylance_reads_transactions_of_lance_core(name: str, uri: str) -> None:
     dataset = lance.dataset(uri)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -111,7 +111,7 @@ def test_every_transaction_of_a_history_is_read(tmp_path: Path) -> None:
     assert sizes[1] - sizes[0] < 2**15 + 1000
 
 
-def test_the_log_of_a_table_goes_on_with_either_writer(tmp_path: Path) -> None:
+def test_a_table_with_a_memory_wal_continues_with_either_writer(tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
     schema = pa.schema(
         [pa.field("id", pa.int64(), metadata={"lance-schema:unenforced-primary-key": "true"}, nullable=False)]
@@ -167,7 +167,7 @@ def test_only_appends_are_committed_as_a_batch(tmp_path: Path) -> None:
 # ── Clones ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_clone_is_committed_like_the_reference_does(uri: str, tmp_path: Path) -> None:
+def test_a_clone_is_committed_as_by_pylance(uri: str, tmp_path: Path) -> None:
     version = lance.dataset(uri).version
     theirs, ours = str(tmp_path / "theirs"), str(tmp_path / "ours")
     lance.LanceDataset.commit(theirs, lance.LanceOperation.Clone(True, None, version, uri, None), read_version=0)
@@ -202,7 +202,7 @@ def indexed(tmp_path: Path) -> str:
     return uri
 
 
-def test_indices_are_described_alike(indexed: str) -> None:
+def test_indices_are_described_as_by_pylance(indexed: str) -> None:
     ours, theirs = lance_core.dataset(indexed).describe_indices(), lance.dataset(indexed).describe_indices()
     assert len(ours) == len(theirs) == 2
     for mine, other in zip(ours, theirs, strict=True):
@@ -227,7 +227,7 @@ def test_indices_are_described_alike(indexed: str) -> None:
         ]
 
 
-def test_t1_the_index_section_of_our_commits_is_found(indexed: str) -> None:
+def test_t1_the_index_section_of_lance_core_commits_is_found(indexed: str) -> None:
     lance_core.write_dataset(rows(60, 70), indexed, mode="append")
     assert [each.name for each in lance.dataset(indexed).describe_indices()] == ["a_idx", "words"]
     assert [each.name for each in lance_core.dataset(indexed).describe_indices()] == ["a_idx", "words"]

@@ -55,7 +55,7 @@ def test_t2_the_inline_transaction_is_found_in_either_field(uri: str, deprecated
     assert type(lance.dataset(uri).read_transaction(1).operation).__name__ == "Overwrite"
 
 
-def test_t3_every_version_of_ours_carries_its_transaction(uri: str) -> None:
+def test_t3_every_version_of_lance_core_carries_its_transaction(uri: str) -> None:
     lance_core.write_dataset(rows(0, 40), uri, max_rows_per_file=10)
     stale = lance.dataset(uri)
     lance_core.dataset(uri).delete("a = 3")
@@ -73,7 +73,7 @@ def test_t3_every_version_of_ours_carries_its_transaction(uri: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_t4_numbers_are_contiguous_and_stand_in_the_name(uri: str, seed: int) -> None:
+def test_t4_version_numbers_are_contiguous_and_stand_in_the_manifest_name(uri: str, seed: int) -> None:
     rng = random.Random(seed)
     lance_core.write_dataset(rows(0, 10), uri)
     for step in range(12):
@@ -107,7 +107,7 @@ def test_t5_fragment_ids_never_start_anew(uri: str, first: object, second: objec
 
 
 @pytest.mark.parametrize("writer", [lance, lance_core])
-def test_t7_ids_go_on_after_the_last_fragment_is_gone(uri: str, writer: object) -> None:
+def test_t7_fragment_ids_continue_after_the_last_fragment_is_gone(uri: str, writer: object) -> None:
     lance_core.write_dataset(rows(0, 30), uri, max_rows_per_file=10)
     writer.dataset(uri).delete("true")
     assert (_manifest(uri).max_fragment_id, len(_manifest(uri).fragments)) == (2, 0)
@@ -115,7 +115,7 @@ def test_t7_ids_go_on_after_the_last_fragment_is_gone(uri: str, writer: object) 
     assert [each.id for each in _manifest(uri).fragments] == [3]
 
 
-def test_t11_versions_of_rows_are_counted_and_not_placed(uri: str) -> None:
+def test_t11_row_versions_are_assigned_by_run_length_and_not_by_offset(uri: str) -> None:
     lance.write_dataset(rows(0, 20), uri, max_rows_per_file=10, enable_stable_row_ids=True)
     _append(uri, 20, lance)
     lance.dataset(uri).delete("a in (3, 12, 13)")
@@ -146,7 +146,7 @@ NESTED = pa.table(
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_t16_t17_files_list_the_fields_and_columns_that_the_reference_lists(uri: str, version: str) -> None:
+def test_t16_t17_files_list_the_fields_and_columns_that_pylance_lists(uri: str, version: str) -> None:
     lance_core.write_dataset(NESTED, uri, data_storage_version=version)
     lance.write_dataset(NESTED, f"{uri}-theirs", data_storage_version=version)
     ours, theirs = (_manifest(path).fragments[0].files[0] for path in (uri, f"{uri}-theirs"))
@@ -156,7 +156,7 @@ def test_t16_t17_files_list_the_fields_and_columns_that_the_reference_lists(uri:
     lance.dataset(uri).validate()
 
 
-def test_t18_t19_fields_are_written_like_the_reference_does(uri: str) -> None:
+def test_t18_t19_fields_are_written_as_by_pylance(uri: str) -> None:
     lance.write_dataset(NESTED, uri)
     theirs = [pb_file.Field.SerializeToString(field, deterministic=True) for field in _manifest(uri).fields]
     ours = fields_to_proto(schema_from_arrow(NESTED.schema))
@@ -205,7 +205,7 @@ def test_t36_files_of_another_version_mark_the_table(uri: str) -> None:
         lance_core.LanceDataset.commit(uri, LanceOperation.Append(earliest), read_version=2)
 
 
-def test_t47_t48_a_column_of_all_physical_rows_beside_dead_ones(uri: str) -> None:
+def test_t47_t48_a_merged_column_has_values_for_deleted_rows(uri: str) -> None:
     """A deleted row has a value in every file; a rewritten column leaves its place behind."""
     lance.write_dataset(rows(0, 10), uri)
     lance_core.dataset(uri).delete("a = 3")
@@ -259,7 +259,7 @@ def test_t53_a_merge_by_key_stores_one_filter(uri: str) -> None:
     assert len(lance_core.dataset(uri).manifest.transaction) < 1000
 
 
-def test_t52_merges_by_key_meet_appends_and_each_other(uri: str) -> None:
+def test_t52_merges_by_key_conflict_with_appends_and_each_other(uri: str) -> None:
     """The filters are the reference's; both judge them alike."""
     schema = pa.schema(
         [pa.field("id", pa.int64(), nullable=False, metadata={"lance-schema:unenforced-primary-key": "true"})]

@@ -58,7 +58,7 @@ def _same(left: pa.Table, right: pa.Table) -> bool:
 
 @pytest.mark.parametrize(("name", "version"), HELD)
 @pytest.mark.sampled(100)
-def test_tables_of_both(tmp_path, name: str, version: str) -> None:
+def test_tables_of_every_type_are_read_by_lance_core_and_pylance(tmp_path, name: str, version: str) -> None:
     rows = _rows(name)
     mine, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
     lance_core.write_dataset(rows, mine, data_storage_version=version)
@@ -78,7 +78,7 @@ def test_tables_of_both(tmp_path, name: str, version: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "version"), [pair for pair in HELD if pair[1] != "0.1" and pair not in NO_FILE])
-def test_files_of_both(tmp_path, name: str, version: str) -> None:
+def test_files_of_every_type_are_read_by_lance_core_and_pylance(tmp_path, name: str, version: str) -> None:
     rows = _rows(name)
     mine, theirs = str(tmp_path / "ours.lance"), str(tmp_path / "theirs.lance")
     with lance_core.LanceFileWriter(mine, rows.schema, version=version) as file:
@@ -92,7 +92,9 @@ def test_files_of_both(tmp_path, name: str, version: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "version"), MISSING)
-def test_what_a_version_cannot_hold_is_refused_before_a_byte(tmp_path, name: str, version: str) -> None:
+def test_a_type_that_a_version_cannot_hold_is_refused_before_a_byte_is_written(
+    tmp_path, name: str, version: str
+) -> None:
     rows = _rows(name)
     with pytest.raises(LanceError, match=r"2\.[012]"):
         lance_core.write_dataset(rows, str(tmp_path / "table"), data_storage_version=version)
@@ -101,7 +103,7 @@ def test_what_a_version_cannot_hold_is_refused_before_a_byte(tmp_path, name: str
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_no_version_holds_is_refused_by_name(tmp_path, name: str, version: str) -> None:
+def test_a_type_that_no_version_holds_is_refused_by_name(tmp_path, name: str, version: str) -> None:
     rows = REFUSED[name]()
     with pytest.raises(NotSupportedError, match="column 'x'"):
         lance_core.write_dataset(rows, str(tmp_path / "table"), data_storage_version=version)

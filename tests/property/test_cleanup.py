@@ -101,7 +101,7 @@ def _compare(
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(lives, st.integers(0, 9), strangers, policies, st.data())
-def test_the_same_files_are_left(
+def test_cleanups_of_a_random_table_leave_the_same_files_as_pylance(
     life: list[str], steps_apart: int, files: dict[str, int], policy: dict[str, Any], data: st.DataObject
 ) -> None:
     _compare(life, steps_apart, files, policy, data)
@@ -110,7 +110,7 @@ def test_the_same_files_are_left(
 @pytest.mark.soak
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(lives, st.integers(0, 9), strangers, policies, st.data())
-def test_the_same_files_are_left_in_many_lives(
+def test_cleanups_of_many_random_tables_leave_the_same_files_as_pylance(
     life: list[str], steps_apart: int, files: dict[str, int], policy: dict[str, Any], data: st.DataObject
 ) -> None:
     _compare(life, steps_apart, files, policy, data)

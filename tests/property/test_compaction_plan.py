@@ -135,14 +135,14 @@ INDEXED = Drawn(((10, 0),) * 6, indexed=(2, 4), options={"target_rows_per_fragme
 @example(BUDGET)
 @example(INDEXED)
 @given(tables())
-def test_plans_equal_the_reference(tmp_path: Path, drawn: Drawn) -> None:
+def test_compaction_plans_equal_those_of_pylance(tmp_path: Path, drawn: Drawn) -> None:
     check_plan(str(tmp_path / "t"), drawn)
 
 
 @pytest.mark.soak
 @MANY
 @given(tables())
-def test_many_plans_equal_the_reference(tmp_path: Path, drawn: Drawn) -> None:
+def test_many_compaction_plans_equal_those_of_pylance(tmp_path: Path, drawn: Drawn) -> None:
     check_plan(str(tmp_path / "t"), drawn)
 
 
@@ -225,7 +225,7 @@ def test_a_second_compaction_by_bytes_has_nothing_to_do(tmp_path: Path, drawn: D
     st.one_of(st.none(), st.sampled_from([1, 1000, 5000, 20_000])),
 )
 @settings(deadline=None)
-def test_plans_are_disjoint_and_settle(
+def test_compaction_plans_are_disjoint_and_come_to_an_end(
     drawn: list[tuple[int, int, int]], target_rows: int, target_bytes: int | None
 ) -> None:
     from lance_core.compaction.grouping import FragmentFigures

@@ -90,7 +90,7 @@ def test_stale_deletes_land_exactly_when_their_rows_are_still_there(deletes: lis
 
 @given(deletes=DELETES)
 @settings(max_examples=30, deadline=None)
-def test_without_their_rows_stale_deletes_land_exactly_on_untouched_fragments(deletes: list[Rows]) -> None:
+def test_stale_deletes_without_affected_rows_land_exactly_on_untouched_fragments(deletes: list[Rows]) -> None:
     log = _table()
     planned = [planned_delete(log, 1, {each: BitMap(offsets) for each, offsets in rows.items()}) for rows in deletes]
     touched: set[int] = set()

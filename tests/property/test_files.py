@@ -223,7 +223,7 @@ def known_defect(case, *, written_by_us):
 
 @pytest.mark.parametrize(("version", "seed"), CASES)
 @pytest.mark.sampled(28)
-def test_what_we_write_is_read_by_us_and_by_the_reference(version, seed, tmp_path):
+def test_files_of_lance_core_are_read_by_lance_core_and_pylance(version, seed, tmp_path):
     case = Case(version, seed)
     case.expect_what_we_write()
     place = case.place(tmp_path / "ours.lance", ours=True)
@@ -246,7 +246,7 @@ def check_by_reference(case, place):
 
 @pytest.mark.parametrize(("version", "seed"), CASES)
 @pytest.mark.sampled(28)
-def test_what_the_reference_writes_is_read_by_us(version, seed, tmp_path):
+def test_files_of_pylance_are_read_by_lance_core(version, seed, tmp_path):
     case = Case(version, seed)
     place = case.place(tmp_path / "theirs.lance", ours=False)
     try:

@@ -109,7 +109,7 @@ def check(dataset: lance_core.LanceDataset, predicate: pc.Expression | str) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_statistics_lose_no_row(tmp_path: Path, seed: int) -> None:
+def test_pruning_by_float_statistics_loses_no_row(tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
     table = random_table(choose)
     dataset = lance_core.write_dataset(table, str(tmp_path / "t"), data_storage_version="0.1", max_rows_per_group=GROUP)

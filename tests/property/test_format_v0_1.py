@@ -70,7 +70,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
-def test_files_equal_those_of_pylance(directory: Path, seed: int) -> None:
+def test_random_files_of_0_1_equal_those_of_pylance(directory: Path, seed: int) -> None:
     choose = random.Random(seed)
     num_rows = choose.choice([1, 7, 40, 300])
     types = [random_type(choose, 3) for _ in range(choose.randint(1, 4))]

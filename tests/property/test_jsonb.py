@@ -23,7 +23,7 @@ DOCUMENTS = st.recursive(
 
 
 @given(DOCUMENTS)
-def test_round_trip(document: object) -> None:
+def test_binary_json_survives_a_round_trip(document: object) -> None:
     text = json.dumps(document)
     found = text_from_jsonb(jsonb_from_text(text.encode()))
     assert json.loads(found) == document
@@ -32,7 +32,7 @@ def test_round_trip(document: object) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=40))
-def test_pylance_makes_the_same_bytes_and_text(tmp_path_factory, documents: list[object]) -> None:
+def test_binary_json_has_the_bytes_and_text_of_pylance(tmp_path_factory, documents: list[object]) -> None:
     texts = [json.dumps(document, ensure_ascii=False) for document in documents]
     path = tmp_path_factory.mktemp("json")
     column = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts))

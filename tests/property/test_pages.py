@@ -220,7 +220,7 @@ def _decode(field, pages, rows):
 
 @pytest.mark.parametrize("seed", range(NUM_SEEDS))
 @pytest.mark.sampled(20)
-def test_pages_hold_what_went_in(seed):
+def test_encoded_pages_decode_to_their_input(seed):
     case = Case(seed, depth=3)
     for array in case.arrays:
         try:
@@ -236,7 +236,7 @@ def test_pages_hold_what_went_in(seed):
 
 @pytest.mark.parametrize("seed", range(1000, 1000 + NUM_SEEDS))
 @pytest.mark.sampled(20)
-def test_the_reference_reads_our_pages(seed, tmp_path):
+def test_pylance_reads_pages_of_lance_core(seed, tmp_path):
     case = Case(seed, depth=2)
     path = tmp_path / "ours.lance"
     try:
@@ -252,7 +252,7 @@ def test_the_reference_reads_our_pages(seed, tmp_path):
 
 @pytest.mark.parametrize("seed", range(2000, 2000 + NUM_SEEDS))
 @pytest.mark.sampled(20)
-def test_we_read_pages_of_the_reference(seed, tmp_path):
+def test_lance_core_reads_pages_of_pylance(seed, tmp_path):
     case = Case(seed, depth=2)
     path = tmp_path / "theirs.lance"
     try:

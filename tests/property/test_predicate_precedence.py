@@ -87,12 +87,14 @@ def _check(uri: str, predicate: str) -> None:
 @pytest.mark.parametrize("mixtures", [CONDITIONS, SUM_CONDITIONS, ANYTHING], ids=["conditions", "sums", "anything"])
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
-def test_same_rows_or_refused(uri: str, mixtures: st.SearchStrategy[str], data: st.DataObject) -> None:
+def test_predicates_without_parentheses_find_the_rows_of_pylance_or_are_refused(
+    uri: str, mixtures: st.SearchStrategy[str], data: st.DataObject
+) -> None:
     _check(uri, data.draw(mixtures))
 
 
 @pytest.mark.soak
 @settings(max_examples=5000, deadline=None, derandomize=True, database=None)
 @given(predicate=MIXTURES)
-def test_same_rows_or_refused_at_length(uri: str, predicate: str) -> None:
+def test_many_predicates_without_parentheses_find_the_rows_of_pylance_or_are_refused(uri: str, predicate: str) -> None:
     _check(uri, predicate)

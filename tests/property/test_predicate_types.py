@@ -284,21 +284,21 @@ def test_timestamps_without_a_size_are_nanoseconds_in_arguments_of_functions(fra
 
 @pytest.mark.parametrize("left", INSTANTS)
 @pytest.mark.sampled(8)
-def test_fractions_of_seconds_compare_as_in_the_reference(fractions: Pair, left: str) -> None:
+def test_fractions_of_seconds_compare_as_in_pylance(fractions: Pair, left: str) -> None:
     for seed in range(40):
         _check_fractions(fractions, left, seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("left", INSTANTS)
-def test_many_fractions_of_seconds_compare_as_in_the_reference(fractions: Pair, left: str) -> None:
+def test_many_fractions_of_seconds_compare_as_in_pylance(fractions: Pair, left: str) -> None:
     for seed in range(1000, 2000):
         _check_fractions(fractions, left, seed)
 
 
 @pytest.mark.parametrize("left", NAMES)
 @pytest.mark.sampled(34)
-def test_columns_of_every_two_types_compare_as_in_the_reference(tables: Pair, left: str) -> None:
+def test_columns_of_every_two_types_compare_as_in_pylance(tables: Pair, left: str) -> None:
     choose = random.Random(left)
     always = INSTANTS if left in INSTANTS else []
     for right in [*always, *choose.sample(NAMES, 8)]:
@@ -307,7 +307,7 @@ def test_columns_of_every_two_types_compare_as_in_the_reference(tables: Pair, le
 
 @pytest.mark.soak
 @pytest.mark.parametrize("left", NAMES)
-def test_columns_of_every_two_types_compare_in_every_way(tables: Pair, left: str) -> None:
+def test_columns_of_every_two_types_compare_in_every_way_as_in_pylance(tables: Pair, left: str) -> None:
     for right, form in itertools.product(NAMES, COMPARISONS):
         tables.check(form.format(left, right), KINDS[left] | KINDS[right])
 
@@ -324,14 +324,14 @@ def _check_random(tables: Pair, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_mixtures_of_types_find_the_rows_of_the_reference(tables: Pair, seed: int) -> None:
+def test_mixtures_of_types_find_the_rows_of_pylance(tables: Pair, seed: int) -> None:
     for number in range(40):
         _check_random(tables, 40 * seed + number)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 200))
-def test_many_mixtures_of_types_find_the_rows_of_the_reference(tables: Pair, seed: int) -> None:
+def test_many_mixtures_of_types_find_the_rows_of_pylance(tables: Pair, seed: int) -> None:
     for number in range(100):
         _check_random(tables, 100 * seed + number)
 
@@ -347,7 +347,7 @@ EXPRESSIONS = {
 
 @pytest.mark.parametrize("left", INSTANTS)
 @pytest.mark.sampled(10)
-def test_arrow_expressions_of_dates_and_timestamps_find_the_rows_of_the_reference(instants: Pair, left: str) -> None:
+def test_arrow_expressions_of_dates_and_timestamps_find_the_rows_of_pylance(instants: Pair, left: str) -> None:
     choose = random.Random(left)
     for right in INSTANTS:
         dtype, mild, _ = COLUMNS[right]

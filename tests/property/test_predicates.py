@@ -219,20 +219,20 @@ def _check(uri: str, predicate: str) -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_random_predicate_finds_the_rows_of_the_reference(uri: str, predicate: str) -> None:
+def test_a_random_predicate_finds_the_rows_of_pylance(uri: str, predicate: str) -> None:
     _check(uri, predicate)
 
 
 @pytest.mark.soak
 @settings(max_examples=2000, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_random_predicate_finds_the_rows_of_the_reference_at_length(uri: str, predicate: str) -> None:
+def test_many_random_predicates_find_the_rows_of_pylance(uri: str, predicate: str) -> None:
     _check(uri, predicate)
 
 
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
-def test_same_rows_deleted(uri: str, predicate: str) -> None:
+def test_a_delete_by_a_random_predicate_removes_the_rows_of_pylance(uri: str, predicate: str) -> None:
     results = []
     for implementation in (lance, lance_core):
         with tempfile.TemporaryDirectory() as directory:

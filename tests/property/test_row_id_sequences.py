@@ -74,13 +74,13 @@ def id_lists(draw: st.DrawFn) -> list[int]:
 @example([1, 1 + 2**32])
 @example([0, 2**32 - 1])
 @example([0, 2**32])
-def test_bytes_are_those_of_the_reference(ids: list[int]) -> None:
+def test_row_id_sequences_have_the_bytes_of_pylance(ids: list[int]) -> None:
     assert encoded(ids) == theirs(ids)
     assert RowIdSequence.parse(theirs(ids), "test").numbers().tolist() == ids
 
 
 @pytest.mark.parametrize("slots", [8, 9, 100, 128, 129, 1585, 4096])
-def test_every_boundary_of_the_choice(slots: int) -> None:
+def test_row_id_sequences_change_form_where_pylance_does(slots: int) -> None:
     """Gap by gap, from a range to two ids, so that each form gives way to the next one."""
     order = np.random.default_rng(slots).permutation(np.arange(1, slots - 1))
     counts = sorted({*range(min(40, slots - 1)), *range(slots // 32, slots // 32 + 8), *range(0, slots - 2, 61)})
@@ -115,7 +115,7 @@ PARTS = st.lists(st.tuples(st.frozensets(st.integers(0, 90), min_size=1), FORMS)
 
 
 @given(PARTS, st.randoms(use_true_random=False))
-def test_any_legal_sequence_is_read_and_searched(parts: list[tuple[frozenset[int], str]], rng: Any) -> None:
+def test_any_legal_row_id_sequence_is_read_and_searched(parts: list[tuple[frozenset[int], str]], rng: Any) -> None:
     """Segments whose bounds overlap, as compactions leave them: part i holds ids of remainder i."""
     lists = [sorted(each * len(parts) + index for each in ids) for index, (ids, _) in enumerate(parts)]
     segments = [_segment(ids, form) for ids, (_, form) in zip(lists, parts, strict=True)]
@@ -134,7 +134,7 @@ def test_any_legal_sequence_is_read_and_searched(parts: list[tuple[frozenset[int
     st.lists(st.frozensets(st.integers(0, 60), min_size=1), min_size=1, max_size=6),
     st.lists(st.integers(0, 70), max_size=30),
 )
-def test_an_index_finds_the_rows_that_are_alive(holders: list[frozenset[int]], asked: list[int]) -> None:
+def test_a_row_id_index_finds_the_live_rows(holders: list[frozenset[int]], asked: list[int]) -> None:
     """An id may stand in many fragments; it is deleted in all but the last."""
     fragments, sequences, deleted, model = [], {}, {}, {}
     for number, ids in enumerate(holders):
@@ -156,7 +156,7 @@ def test_an_index_finds_the_rows_that_are_alive(holders: list[frozenset[int]], a
     assert found.is_found.tolist() == [each in model for each in asked]
 
 
-def test_two_rows_that_are_alive_must_not_have_one_id() -> None:
+def test_two_live_rows_with_one_row_id_raise_corrupt_data() -> None:
     sequence = RowIdSequence.of(np.array([4, 9], np.uint64), "test")
     index = RowIdIndex([_fragment(0, 2), _fragment(3, 2)], lambda _: sequence)
     with pytest.raises(CorruptDataError, match="row id 9 occurs in fragment 0 and in fragment 3"):
@@ -173,7 +173,7 @@ def _nothing_deleted(_: Fragment) -> np.ndarray:
 
 @given(id_lists(), st.data())
 @settings(max_examples=150)
-def test_hostile_bytes_are_ids_or_damage(ids: list[int], data: st.DataObject) -> None:
+def test_hostile_row_id_bytes_give_ids_or_raise_corrupt_data(ids: list[int], data: st.DataObject) -> None:
     """A flipped bit gives other ids, which are all different and found, or a typed error."""
     original = bytearray(encoded(ids))
     bit = data.draw(st.integers(0, len(original) * 8 - 1))

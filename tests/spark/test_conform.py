@@ -39,7 +39,7 @@ def test_vectors_share_their_values() -> None:
         [[1, None], None, [None, None], [3, 4]],
     ],
 )
-def test_every_slice_with_null_lists_and_null_items(values: list[list[float | None] | None]) -> None:
+def test_every_slice_with_null_lists_and_null_items_keeps_its_values(values: list[list[float | None] | None]) -> None:
     batch = lists(values)
     for start in range(len(values) + 1):
         for stop in range(start, len(values) + 1):
@@ -60,7 +60,7 @@ def test_null_lists_that_keep_their_room_are_not_copied() -> None:
     ("values", "row", "length"),
     [([[1, 2], [3]], 1, 1), ([[1, 2, 3]], 0, 3), ([None, [1, 2], []], 2, 0), ([[1], [2, 3, 4]], 0, 1)],
 )
-def test_a_wrong_length_names_column_row_and_lengths(
+def test_a_list_of_a_wrong_length_names_column_row_and_lengths(
     values: list[list[float | None] | None], row: int, length: int
 ) -> None:
     with pytest.raises(
@@ -75,7 +75,7 @@ def test_items_are_widened_where_the_dataset_is_wider() -> None:
     assert conform_batch(lists([[1, 2], None]), wide).column(0).to_pylist() == [[1, 2], None]
 
 
-def test_columns_come_in_the_targets_order_and_types() -> None:
+def test_columns_have_the_order_and_types_of_the_target_schema() -> None:
     batch = pa.RecordBatch.from_pydict({"b": ["x", None], "unused": [1, 2], "a": pa.array([1, 2], pa.int32())})
     target = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.large_string())])
     conformed = conform_batch(batch, target)
@@ -151,7 +151,7 @@ def test_small_columns_are_copied_and_large_ones_are_not() -> None:
     assert address(detached["v"]) == address(batch["v"])
 
 
-def test_columns_of_like_size_all_stay() -> None:
+def test_columns_of_similar_size_are_not_copied() -> None:
     batch = streamed(pa.RecordBatch.from_pydict({name: list(range(100)) for name in "abc"}))
     assert [address(column) for column in detach_small_columns(batch)] == [address(column) for column in batch]
 

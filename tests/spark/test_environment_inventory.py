@@ -39,7 +39,7 @@ def install(root: Path, name: str, version: str, record: str | None, *, metadata
     return directory
 
 
-def test_records_are_found_by_import_order(tmp_path: Path) -> None:
+def test_records_of_installed_files_are_found_in_import_order(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     install(first, "beta_one", "1.0", "x.py,,\n")
     install(second, "beta-one", "0.9", "x.py,,\n")
@@ -51,13 +51,13 @@ def test_records_are_found_by_import_order(tmp_path: Path) -> None:
     assert found[1].root == str(first)
 
 
-def test_a_metadata_that_is_no_text_gives_way_to_the_directory(tmp_path: Path) -> None:
+def test_package_metadata_that_is_no_text_is_replaced_by_the_directory_name(tmp_path: Path) -> None:
     directory = install(tmp_path, "odd", "1.2", "x.py,,\n")
     (directory / "METADATA").write_bytes(b"\xff\xfe\x00")
     assert InstalledRecord.of(str(directory / "RECORD")).version == "1.2"
 
 
-def test_a_moment_without_a_zone_and_an_empty_environment_are_refused(spark: SparkSession) -> None:
+def test_a_time_without_a_zone_and_an_empty_environment_are_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidInputError, match="no time zone"):
         environment_inventory(spark, captured_at=datetime(2026, 1, 1))
     with pytest.raises(NotFoundError, match="RECORD"):
@@ -164,7 +164,7 @@ def test_texts_come_in_batches_of_bounded_size(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_running_environment(spark: SparkSession) -> None:
+def test_the_inventory_of_the_running_environment_lists_its_packages(spark: SparkSession) -> None:
     frame = read_source(spark, SourceSpec(format=SourceFormat.ENVIRONMENT), captured_at=CAPTURED_AT).cache()
     try:
         counts = {row.package.lower(): row["count"] for row in frame.groupBy("package").count().collect()}

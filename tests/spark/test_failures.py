@@ -157,25 +157,25 @@ FULL = (
         (["something new\n\tat java.lang.Thread"], InternalError, "cannot do it: something new"),
     ],
 )
-def test_failure_of_spark_becomes_a_typed_error(messages: list[str], expected: type[LanceError], text: str) -> None:
+def test_a_failure_of_spark_becomes_a_typed_error(messages: list[str], expected: type[LanceError], text: str) -> None:
     failure = translate_failure(failed_with(*messages), "cannot do it")
     assert type(failure) is expected
     assert str(failure) == text
 
 
-def test_a_cycle_of_causes_ends() -> None:
+def test_a_cycle_of_java_causes_becomes_an_internal_error() -> None:
     error = failed_with("first")
     error._origin.getCause = lambda: error._origin  # type: ignore[attr-defined]
     assert type(translate_failure(error, "x")) is InternalError
 
 
-def test_exceptions_without_java_behind_them() -> None:
+def test_spark_exceptions_without_a_java_cause_become_typed_errors() -> None:
     assert type(translate_failure(AnalysisException("[X] no. SQLSTATE: 42000"), "x")) is InvalidInputError
     assert type(translate_failure(IllegalArgumentException('For input string: "abc"'), "x")) is InvalidInputError
     assert type(translate_failure(Py4JNetworkError("Answer from Java side is empty"), "x")) is StorageError
 
 
-def test_a_workers_own_error_comes_back_whole() -> None:
+def test_a_typed_error_of_a_worker_is_raised_unchanged() -> None:
     original = SchemaMismatchError("column 'v': two\nlines", column="v", row=3)
     with pytest.raises(SchemaMismatchError) as raised, reported_to_driver():
         raise original
@@ -187,7 +187,7 @@ def test_a_workers_own_error_comes_back_whole() -> None:
     assert dict(failure.context) == {"column": "v", "row": 3}
 
 
-def test_the_original_is_the_cause_and_other_errors_pass() -> None:
+def test_a_translated_error_keeps_its_cause_and_other_errors_pass() -> None:
     original = failed_with("something")
     with pytest.raises(InternalError) as raised, translated("cannot do it"):
         raise original

@@ -72,7 +72,7 @@ def assert_untouched(uri: str, version: int, num_files: int) -> None:
     assert len(list(Path(uri, "data").iterdir())) == num_files
 
 
-def test_vectors_limits_and_queries_reach_the_writer(ingest, uri) -> None:
+def test_vector_columns_limits_and_queries_reach_the_writer(ingest, uri) -> None:
     result = ingest(
         vector_columns={"v": 2},
         max_rows_per_file=1,
@@ -113,7 +113,7 @@ def test_a_changed_type_is_named_before_a_row_is_read(ingest, source, uri) -> No
     assert_untouched(uri, version=1, num_files=1)
 
 
-def test_a_new_column_is_named(ingest, source, uri) -> None:
+def test_a_new_column_of_the_source_is_refused_and_named(ingest, source, uri) -> None:
     assert ingest().success
     write(source / "a.parquet", pa.table({"id": [1], "v": [[1.0, 2.0]], "surprise": [0]}))
     assert "surprise" in headline(ingest())
@@ -146,6 +146,6 @@ def test_a_query_that_does_not_parse_is_named(ingest) -> None:
 
 
 @pytest.mark.slow
-def test_a_session_of_somebody_else_survives_the_runs(ingest, spark) -> None:
+def test_a_session_that_runs_already_survives_the_ingest(ingest, spark) -> None:
     assert ingest().success
     assert spark.range(3).count() == 3

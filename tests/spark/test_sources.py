@@ -43,18 +43,18 @@ def landing(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("source_format", ["parquet", "orc", "json"])
-def test_source_of_each_format_is_read(spark: SparkSession, landing: Path, source_format: str) -> None:
+def test_a_source_of_each_format_is_read(spark: SparkSession, landing: Path, source_format: str) -> None:
     assert rows(read(spark, source_format, landing / f"in.{source_format}")) == ROWS
 
 
-def test_csv_with_options_and_schema(spark: SparkSession, landing: Path) -> None:
+def test_a_csv_source_is_read_with_its_options_and_schema(spark: SparkSession, landing: Path) -> None:
     frame = read(
         spark, "csv", landing / "in.csv", options={"header": "true", "sep": ";"}, schema="id BIGINT, name STRING"
     )
     assert rows(frame) == ROWS
 
 
-def test_several_paths_and_globs(spark: SparkSession, landing: Path) -> None:
+def test_a_source_of_several_paths_and_globs_is_read(spark: SparkSession, landing: Path) -> None:
     pq.write_table(TABLE, landing / "more.parquet")
     assert len(rows(read(spark, "parquet", landing / "in.parquet", landing / "mor*.parquet"))) == 6
 
@@ -80,7 +80,7 @@ def test_a_query_reads_the_view_named_source(spark: SparkSession, landing: Path)
         ({"paths": ["in.parquet"], "sql": "SELECT id FROM sauce"}, InvalidInputError, "`sauce`"),
     ],
 )
-def test_what_is_wrong_is_named(
+def test_a_wrong_source_declaration_raises_an_error_that_names_it(
     spark: SparkSession, landing: Path, declared: dict[str, Any], error: type[LanceError], named: str
 ) -> None:
     (landing / "empty").mkdir()

@@ -81,7 +81,7 @@ EVERY_TYPE = """
 
 @pytest.mark.parametrize("version", ["0.1", "2.0"])
 @pytest.mark.sampled(1)
-def test_the_format_version_reaches_the_tasks(spark: SparkSession, uri: str, token: str, version: str) -> None:
+def test_the_storage_version_reaches_the_write_tasks(spark: SparkSession, uri: str, token: str, version: str) -> None:
     frame = spark.range(0, 20, 1, 2).selectExpr("id", "concat('row ', id) AS text", "struct(id AS x) AS pair")
     target = plan_target_schema(frame.schema, {}, None)
     dataset = commit(uri, target, write(frame, uri, token, target=target, data_storage_version=version))
@@ -90,7 +90,7 @@ def test_the_format_version_reaches_the_tasks(spark: SparkSession, uri: str, tok
     assert sorted(dataset.to_table()["text"].to_pylist()) == sorted(f"row {i}" for i in range(20))
 
 
-def test_every_type_arrives(spark: SparkSession, uri: str, token: str) -> None:
+def test_values_of_every_type_are_written(spark: SparkSession, uri: str, token: str) -> None:
     spark.range(0, 100, 1, 3).createOrReplaceTempView("ids")
     frame = spark.sql(EVERY_TYPE)
     target = plan_target_schema(frame.schema, {"vector": 2}, None)
@@ -135,7 +135,9 @@ def test_fragments_come_in_the_order_of_the_partitions(spark: SparkSession, uri:
     assert all(name.endswith(f"{token}.lance") for name in data_files(uri))
 
 
-def test_rows_are_added_under_the_datasets_field_ids_and_order(spark: SparkSession, uri: str, token: str) -> None:
+def test_rows_are_appended_with_the_field_ids_and_order_of_the_dataset(
+    spark: SparkSession, uri: str, token: str
+) -> None:
     vector = pa.list_(pa.float32(), 2)
     first = pa.table({"v": pa.array([[0, 1]], vector), "id": pa.array([-1], pa.int64())})
     dataset = lance_core.write_dataset(first, uri)
@@ -193,9 +195,7 @@ def test_a_retried_task_counts_once_and_leaves_nothing(spark: SparkSession, uri:
     assert sorted(table["id"].to_pylist()) == list(range(100_000))
 
 
-def test_after_a_failure_nothing_runs_and_everything_can_be_discarded(
-    spark: SparkSession, uri: str, token: str
-) -> None:
+def test_a_failed_write_leaves_no_running_task_and_can_be_discarded(spark: SparkSession, uri: str, token: str) -> None:
     def endless(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield batch
@@ -236,7 +236,7 @@ def test_only_files_of_the_token_are_discarded(uri: str, token: str) -> None:
             discard_files(uri, malformed)
 
 
-def test_a_place_without_files_has_nothing_to_discard(uri: str, token: str) -> None:
+def test_discarding_files_of_an_empty_directory_does_nothing(uri: str, token: str) -> None:
     assert discard_files(uri, token) == ()
     assert not Path(uri).exists()
 
@@ -270,14 +270,14 @@ def test_a_source_file_that_vanished_is_named(spark: SparkSession, uri: str, tok
         write(frame, uri, token)
 
 
-def test_a_query_that_fails_on_a_row_is_the_callers_mistake(spark: SparkSession, uri: str, token: str) -> None:
+def test_a_query_that_fails_on_a_row_raises_invalid_input(spark: SparkSession, uri: str, token: str) -> None:
     frame = spark.range(0, 10, 1, 1).selectExpr("1 DIV (id - 5) AS x")
     with pytest.raises(InvalidInputError, match="Division by zero"):
         write(frame, uri, token)
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_again_and_again(spark: SparkSession, uri: str, token: str) -> None:
+def test_a_worker_killed_again_and_again_fails_the_write(spark: SparkSession, uri: str, token: str) -> None:
     def die(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import os
 
@@ -311,7 +311,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
-def test_a_full_disk(spark: SparkSession, small_disk: Path, token: str) -> None:
+def test_a_full_disk_fails_the_write_with_a_storage_error(spark: SparkSession, small_disk: Path, token: str) -> None:
     frame = spark.range(0, 300_000, 1, 2).selectExpr("id", "rand(7) AS x")
     uri = str(small_disk / "full.lance")
     with pytest.raises(StorageError, match=r"full\.lance.*No space left on device") as raised:
@@ -330,7 +330,7 @@ def limit_file_sizes(num_bytes: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_limit_on_file_sizes(spark: SparkSession, uri: str, token: str) -> None:
+def test_a_limit_on_file_sizes_fails_the_write_with_a_storage_error(spark: SparkSession, uri: str, token: str) -> None:
     spark.range(2).mapInArrow(lambda batches: batches, "id BIGINT").collect()
     limit_file_sizes(500_000)
     try:

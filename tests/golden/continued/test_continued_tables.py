@@ -63,7 +63,7 @@ def _content(table: pa.Table) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("name", [name for name in _names() if name not in EXPERIMENTAL])
 @pytest.mark.sampled(14)
-def test_old_tables_are_read_and_continued(name: str, tmp_path: Path) -> None:
+def test_tables_of_old_releases_are_read_and_continued(name: str, tmp_path: Path) -> None:
     uri = _unpacked(name, tmp_path)
     dataset = lance_core.dataset(uri)
     columns = dataset.schema.names
@@ -102,7 +102,7 @@ def _is_read_by_both(uri: str, columns: list[str], ids: list[int], *, reference:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTAL)
-def test_tables_of_experiments_are_refused_by_both(name: str, tmp_path: Path) -> None:
+def test_experimental_tables_are_refused_by_lance_core_and_pylance(name: str, tmp_path: Path) -> None:
     uri = _unpacked(name, tmp_path)
     with pytest.raises(EXPERIMENTAL[name]):
         lance_core.dataset(uri).to_table()

@@ -124,7 +124,7 @@ def test_the_archive_names_the_writers_of_every_case() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_read_verb_answers_right(name: str, tmp_path: Path) -> None:
+def test_every_read_verb_on_a_defective_table_returns_the_right_rows(name: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     dataset = lance_core.dataset(uri)
     x = list(case.x)
@@ -164,7 +164,7 @@ def test_statistics_of_columns_that_are_not_read_rule_out_nothing(name: str, tmp
 @pytest.mark.parametrize("verb", WRITES)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.sampled(14)
-def test_every_write_verb_repairs_the_table_for_both_libraries(name: str, verb: str, tmp_path: Path) -> None:
+def test_every_write_verb_repairs_a_defective_table_for_both_libraries(name: str, verb: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     before = lance_core.dataset(uri)
     columns = [column for column in before.schema.names if column != "vector"]
@@ -192,7 +192,7 @@ def test_every_write_verb_repairs_the_table_for_both_libraries(name: str, verb: 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_delete_that_was_planned_elsewhere_is_committed(name: str, tmp_path: Path) -> None:
+def test_a_delete_planned_by_fragment_on_a_defective_table_is_committed(name: str, tmp_path: Path) -> None:
     """Its deletion files are compared with those that are there, and these with the rows of their fragment."""
     case, uri = CASES[name], unpacked(name, tmp_path)
     dataset = lance_core.dataset(uri)
@@ -205,7 +205,7 @@ def test_a_delete_that_was_planned_elsewhere_is_committed(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_commit_of_the_reference_on_the_old_table_is_read_right(name: str, tmp_path: Path) -> None:
+def test_a_pylance_commit_on_a_defective_table_is_read_right(name: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     lance.dataset(uri).update_config({"key": "value"})
     columns = list(case.rows(()))
@@ -222,7 +222,7 @@ def test_a_commit_of_the_reference_on_the_old_table_is_read_right(name: str, tmp
         _reads_right(lance, uri, case, x, columns=columns)
 
 
-def test_the_reference_answers_wrongly_until_the_next_commit(tmp_path: Path) -> None:
+def test_pylance_reads_a_defective_table_wrongly_until_the_next_commit(tmp_path: Path) -> None:
     """Should the reference change, so does the reason for what is done here."""
     shared = unpacked("shared-field-ids", tmp_path)
     assert lance.dataset(shared).to_table()["b"].to_pylist()[:4] == [0, 3, 6, 9]
@@ -259,7 +259,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_the_doctor_names_the_defect_and_leaves_it(
+def test_the_doctor_names_the_defect_of_a_table_and_does_not_repair_it(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     uri = unpacked(name, tmp_path)
@@ -290,7 +290,7 @@ def test_files_of_several_formats_are_refused_and_an_earlier_version_restored(tm
 
 @pytest.mark.parametrize("commit", [False, True], ids=["before the commit", "after it"])
 @pytest.mark.parametrize("name", INDEXED)
-def test_the_reference_finds_every_neighbor(name: str, commit: bool, tmp_path: Path) -> None:
+def test_pylance_finds_every_neighbor_before_and_after_a_commit(name: str, commit: bool, tmp_path: Path) -> None:
     uri = unpacked(name, tmp_path)
     if commit:
         lance_core.dataset(uri).delete("x = 5")
@@ -303,7 +303,7 @@ def test_the_reference_finds_every_neighbor(name: str, commit: bool, tmp_path: P
         assert found == x[np.argsort(((vectors - vector) ** 2).sum(axis=1), kind="stable")[:10]].tolist()
 
 
-def test_coverage_after_a_commit_is_that_of_the_reference(tmp_path: Path) -> None:
+def test_index_coverage_after_a_commit_is_that_of_pylance(tmp_path: Path) -> None:
     def coverage(uri: str) -> list[set[int]]:
         section = lance_core.dataset(uri).manifest.index_section
         return [set(read_fragment_bitmap(index) or ()) for index in decode_index_section(section)]
@@ -355,7 +355,7 @@ def test_a_table_without_its_data_files_opens_and_fails_when_read(name: str, tmp
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_branches_and_clones_of_the_table_are_right(name: str, tmp_path: Path) -> None:
+def test_branches_and_clones_of_a_defective_table_have_the_right_rows(name: str, tmp_path: Path) -> None:
     case, uri = CASES[name], unpacked(name, tmp_path)
     columns = list(case.rows(()))
     lance_core.dataset(uri).create_branch("b")
