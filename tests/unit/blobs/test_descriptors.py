@@ -216,7 +216,7 @@ def test_descriptors_with_huge_sizes_are_refused_without_allocation(store: Memor
             BlobFile(next(iter(found.places())), 0).read()
 
 
-def test_descriptors_of_many_sidecars_are_told_apart(store: MemoryStore) -> None:
+def test_blob_descriptors_distinguish_many_sidecars(store: MemoryStore) -> None:
     found = _of(store, *[(PACKED, row, 1, 1 + row * 7919 % 1000, "") for row in range(3000)])
     places = found.places()
     assert len({place.path for place in places}) == 1000

@@ -278,7 +278,7 @@ def test_cleanup_reports_a_version_tagged_while_its_manifest_is_removed(
 
 
 @pytest.mark.parametrize(("version", "damaged"), [(2, 1), (3, 0)])
-def test_cleanup_counts_a_version_restored_during_its_removal_as_damaged(
+def test_cleanup_reports_damage_only_for_a_version_restored_after_its_removal(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, version: int, damaged: int
 ) -> None:
     old = dataset.checkout_version(version)

@@ -151,7 +151,7 @@ def test_table_without_fragments_has_no_compaction_tasks() -> None:
     assert plan_tasks([], CompactionSettings()) == []
 
 
-def test_compaction_plan_figures_count_tasks_fragments_and_rows() -> None:
+def test_compaction_plan_statistics_count_tasks_fragments_and_rows() -> None:
     fragments = table(100, 10, 20, 1000, num_bytes=300, deleted={2: 5, 3: 1})
     settings = CompactionSettings(target_rows_per_fragment=100)
     tasks = plan_tasks(fragments, settings)

@@ -35,7 +35,7 @@ def test_compaction_records_of_pylance_round_trip(kind: type, document: dict) ->
     assert pickle.loads(pickle.dumps(record)) == record
 
 
-def test_figures_of_a_pylance_compaction_plan_come_from_its_tasks() -> None:
+def test_statistics_of_a_pylance_compaction_plan_come_from_its_tasks() -> None:
     figures = CompactionPlan.from_json(json.dumps(PLAN)).figures
     assert (figures.tasks, figures.rows, figures.fragments_before, figures.fragments_after) == (1, 10, 1, 2)
 
@@ -132,7 +132,7 @@ def test_compaction_plan_with_an_invalid_read_version_is_refused(kind: type, val
 
 
 @pytest.mark.parametrize("value", [each for each in NUMBERS if each is not None])
-def test_compaction_plan_with_invalid_figures_is_refused(value: object) -> None:
+def test_compaction_plan_with_invalid_statistics_is_refused(value: object) -> None:
     plan = CompactionPlan.from_json(json.dumps(PLAN))
     document = json.loads(plan.json())
     assert document["figures"] == asdict(plan.figures)

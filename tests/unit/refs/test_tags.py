@@ -37,7 +37,7 @@ def test_tag_on_a_version_removed_during_its_creation_is_withdrawn(
     assert dataset.tags.list() == {}
 
 
-def test_tag_moved_to_a_version_removed_meanwhile_is_moved_back(
+def test_tag_moved_to_a_concurrently_removed_version_is_moved_back(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     dataset.tags.create("x", 1)

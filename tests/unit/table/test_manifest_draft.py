@@ -103,7 +103,7 @@ def test_manifest_draft_inherits_everything_unchanged() -> None:
     assert made.message.data_format == previous.message.data_format
 
 
-def test_manifest_draft_sets_version_tag_and_transaction_anew() -> None:
+def test_manifest_draft_sets_its_own_version_tag_and_transaction() -> None:
     previous = _previous(
         tag="old",
         version_aux_data=9,

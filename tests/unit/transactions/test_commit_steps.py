@@ -193,7 +193,7 @@ def test_earlier_commit_is_found_despite_removed_versions(table: Table) -> None:
     assert outcome.manifest.version == 3
 
 
-def test_earlier_commit_of_a_table_that_is_removed_meanwhile_is_not_found(
+def test_commit_without_listed_newer_versions_finds_no_earlier_commit(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(VersionLog, "newer_than", lambda log, version: [])
