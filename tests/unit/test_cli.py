@@ -23,7 +23,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
-def test_describe_prints_a_file(version: str, tmp_path: Path) -> None:
+def test_cli_describe_prints_a_data_file(version: str, tmp_path: Path) -> None:
     path = tmp_path / "f.lance"
     with LanceFileWriter(path, version=version) as writer:
         writer.write_batch(pa.table({"x": pa.array([1, None, 3], pa.int32())}))
@@ -34,7 +34,7 @@ def test_describe_prints_a_file(version: str, tmp_path: Path) -> None:
     assert any(line.startswith("    page 0") for line in lines)
 
 
-def test_inspect_prints_a_dataset(tmp_path: Path) -> None:
+def test_cli_inspect_prints_a_dataset(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(pa.table({"x": [1, 2, 3]}), uri, data_storage_version="2.0")
     lance_core.write_dataset(pa.table({"x": [4]}), uri, mode="append")
@@ -67,7 +67,7 @@ def test_inspect_prints_a_dataset(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["describe", "inspect"])
-def test_what_is_not_there_takes_one_line_and_code_2(command: str, tmp_path: Path) -> None:
+def test_cli_on_a_missing_path_prints_one_line_and_exits_2(command: str, tmp_path: Path) -> None:
     done = run(command, str(tmp_path / "nothing"))
     assert (done.returncode, done.stdout) == (2, "")
     [line] = done.stderr.splitlines()
@@ -75,7 +75,7 @@ def test_what_is_not_there_takes_one_line_and_code_2(command: str, tmp_path: Pat
     assert "nothing" in line
 
 
-def test_a_damaged_file_takes_one_line_and_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cli_on_a_damaged_file_prints_one_line_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "f.lance"
     path.write_bytes(b"not a data file" * 10)
     assert cli.main(["describe", str(path)]) == 2
@@ -83,13 +83,13 @@ def test_a_damaged_file_takes_one_line_and_code_2(tmp_path: Path, capsys: pytest
     assert "LANC" in line
 
 
-def test_wrong_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cli_refuses_missing_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         cli.main(["inspect"])
     assert "DATASET" in capsys.readouterr().err
 
 
-def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+def test_cli_succeeds_when_its_output_is_read_only_partly(tmp_path: Path) -> None:
     path = tmp_path / "f.lance"
     with LanceFileWriter(path) as writer:
         writer.write_batch(pa.table({f"column {number}": [1] for number in range(3000)}))
@@ -115,31 +115,31 @@ def run_in_shell(arguments: str, redirection: str, **environment: str) -> subpro
     )
 
 
-def test_output_that_is_closed_is_told(data_file: str) -> None:
+def test_cli_reports_a_closed_standard_output(data_file: str) -> None:
     done = run_in_shell(f"describe {data_file}", ">&-")
     assert (done.returncode, done.stderr) == (2, "lance-core: standard output is closed\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_output_that_does_not_fit_is_told(data_file: str) -> None:
+def test_cli_reports_output_that_cannot_be_written(data_file: str) -> None:
     done = run_in_shell(f"describe {data_file}", "> /dev/full")
     assert (done.returncode, done.stderr) == (2, "lance-core: cannot write the output: No space left on device\n")
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-def test_errors_that_nobody_hears_keep_their_exit_code(redirection: str, tmp_path: Path) -> None:
+def test_cli_keeps_its_exit_code_when_stderr_cannot_be_written(redirection: str, tmp_path: Path) -> None:
     for arguments in (f"describe {tmp_path}/nope", f"inspect {tmp_path}/nope"):
         done = run_in_shell(arguments, redirection)
         assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
 
 
-def test_names_that_the_output_cannot_hold_are_escaped(data_file: str) -> None:
+def test_cli_escapes_names_that_the_output_encoding_lacks(data_file: str) -> None:
     done = run_in_shell(f"describe {data_file}", "", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
     assert "gr\\xf6\\xdfe" in done.stdout
 
 
 @pytest.mark.parametrize("command", ["describe", "inspect"])
-def test_an_empty_path_is_named(command: str) -> None:
+def test_cli_names_an_empty_path_in_the_error(command: str) -> None:
     done = run(command, "")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "lance-core: the path or URI is empty\n")

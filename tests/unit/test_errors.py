@@ -17,13 +17,13 @@ def test_storage_errors_have_the_attributes_of_an_os_error(travel) -> None:
     assert error.context["errno"] == errno.ENOSPC
 
 
-def test_without_a_number_there_is_none() -> None:
+def test_storage_error_without_an_errno_has_none() -> None:
     error = pickle.loads(pickle.dumps(StorageError("connection reset", retryable=True)))
     assert (error.errno, error.strerror, error.filename) == (None, None, None)
     assert error.retryable
 
 
 @pytest.mark.parametrize("kind", [NotFoundError, DatasetNotFoundError])
-def test_missing_things_are_enoent(kind: type[NotFoundError]) -> None:
+def test_not_found_errors_have_errno_enoent(kind: type[NotFoundError]) -> None:
     error = pickle.loads(pickle.dumps(kind("no such thing", path="/lake/x")))
     assert (error.errno, error.filename, str(error)) == (errno.ENOENT, "/lake/x", "no such thing")

@@ -24,7 +24,7 @@ def run(text: str, root: Path, namespace: dict[str, Any]) -> None:
     exec(compile(below, "guide", "exec"), namespace)
 
 
-def test_blob_examples_in_turn_read_what_they_wrote(tmp_path) -> None:
+def test_blob_examples_read_the_blobs_they_wrote(tmp_path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "1.jpg").write_bytes(b"a photo")
     (tmp_path / "all.bin").write_bytes(bytes(range(200)))

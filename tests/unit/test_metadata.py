@@ -25,11 +25,11 @@ def overwrite_without_rows() -> lance_core.Transaction:
 
 
 @pytest.mark.parametrize("name", sorted({*metadata.__all__} - {"FragmentMessage", "MAY_CHANGE_ROWS"}))
-def test_every_class_and_function_is_documented(name: str) -> None:
+def test_every_class_and_function_of_metadata_is_documented(name: str) -> None:
     assert getattr(metadata, name).__doc__
 
 
-def test_version_log_of_no_table_has_no_version(uri) -> None:
+def test_version_log_of_an_absent_table_has_no_version(uri) -> None:
     log = metadata.open_version_log(uri)
     assert log.latest() is None
     assert log.read_latest() is None
@@ -53,7 +53,7 @@ def test_version_log_reads_manifests_and_their_transactions(uri) -> None:
     assert transaction.operation.arm == "delete"
 
 
-def test_every_operation_of_the_format_says_whether_it_may_change_rows() -> None:
+def test_every_format_operation_states_whether_it_may_change_rows() -> None:
     arms = pb_transaction.Transaction.DESCRIPTOR.oneofs_by_name["operation"].fields
     assert {arm.name for arm in arms} == set(metadata.MAY_CHANGE_ROWS)
     assert metadata.MAY_CHANGE_ROWS["delete"]
@@ -76,7 +76,7 @@ def test_named_versions_are_those_of_tags_and_branches(uri) -> None:
     assert metadata.named_versions(metadata.open_version_log(uri)) == {1, 3}
 
 
-def test_check_storable_without_a_version_asks_only_for_a_type() -> None:
+def test_check_storable_without_a_version_checks_only_the_type() -> None:
     mapping = pa.schema({"m": pa.map_(pa.string(), pa.int32())})
     metadata.check_storable(mapping)
     metadata.check_storable(mapping, LanceFileVersion.V2_2)
@@ -126,7 +126,7 @@ def test_delete_rows_records_properties_and_counts(uri) -> None:
     assert lance_core.dataset(uri).read_transaction(2).transaction_properties["reason"] == "test"
 
 
-def test_delete_rows_that_finds_nothing_makes_no_version_if_asked(uri) -> None:
+def test_delete_rows_without_matches_makes_no_version_when_requested(uri) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
     assert metadata.delete_rows(dataset, "id > 9", only_if_found=True).view.version == 1
     assert metadata.delete_rows(dataset, "id > 9").view.version == 2

@@ -17,17 +17,17 @@ from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
         ("next", "2.3"),
     ],
 )
-def test_names_and_aliases(text: str, value: str) -> None:
+def test_file_version_names_and_aliases_are_parsed(text: str, value: str) -> None:
     assert LanceFileVersion.parse(text).value == value
 
 
 @pytest.mark.parametrize("text", ["", "2", "v2.0", " 2.0", "2.0 ", "2.4", "0.2", "1.0", "default"])
-def test_other_strings_are_refused(text: str) -> None:
+def test_unknown_file_version_names_are_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="unknown data storage version"):
         LanceFileVersion.parse(text)
 
 
-def test_numbers_are_refused() -> None:
+def test_file_version_given_as_a_number_raises_invalid_type() -> None:
     with pytest.raises(InvalidTypeError):
         LanceFileVersion.parse(2.0)
 
@@ -45,29 +45,29 @@ def test_numbers_are_refused() -> None:
         ((2, 3), "2.3"),
     ],
 )
-def test_pairs_on_disk(pair: tuple[int, int], value: str) -> None:
+def test_file_version_pairs_on_disk_are_recognized(pair: tuple[int, int], value: str) -> None:
     assert LanceFileVersion.from_pair(*pair).value == value
 
 
 @pytest.mark.parametrize("version", LanceFileVersion)
-def test_pairs_that_are_written_are_read_back(version: LanceFileVersion) -> None:
+def test_written_file_version_pairs_round_trip(version: LanceFileVersion) -> None:
     assert LanceFileVersion.from_pair(*version.footer_pair) is version
     assert LanceFileVersion.from_pair(*version.manifest_pair) is version
 
 
 @pytest.mark.parametrize("pair", [(2, 4), (3, 0), (65535, 65535)])
-def test_newer_pairs_are_refused_by_name(pair: tuple[int, int]) -> None:
+def test_newer_file_version_pairs_are_refused_by_name(pair: tuple[int, int]) -> None:
     with pytest.raises(UnsupportedVersionError, match=f"{pair[0]}.{pair[1]} is newer"):
         LanceFileVersion.from_pair(*pair)
 
 
 @pytest.mark.parametrize("pair", [(0, 4), (1, 0), (1, 2)])
-def test_pairs_that_were_never_written_are_damage(pair: tuple[int, int]) -> None:
+def test_impossible_file_version_pairs_raise_corrupt_data(pair: tuple[int, int]) -> None:
     with pytest.raises(CorruptDataError):
         LanceFileVersion.from_pair(*pair)
 
 
-def test_all_but_2_3_are_read_and_written() -> None:
+def test_every_file_version_except_2_3_is_readable_and_writable() -> None:
     for version in LanceFileVersion:
         if version is LanceFileVersion.V2_3:
             with pytest.raises(UnsupportedVersionError, match=r"reading data files of version 2\.3"):
@@ -79,7 +79,7 @@ def test_all_but_2_3_are_read_and_written() -> None:
     assert DEFAULT_VERSION.value == "2.2"
 
 
-def test_only_0_1_stays_alone() -> None:
+def test_only_file_version_0_1_does_not_mix_with_others() -> None:
     for one in LanceFileVersion:
         for other in LanceFileVersion:
             assert one.mixes_with(other) == ((one.value == "0.1") == (other.value == "0.1"))

@@ -33,7 +33,7 @@ def dataset(uri: str) -> lance_core.LanceDataset:
     return lance_core.write_dataset(ROWS, uri, max_rows_per_file=4)
 
 
-def test_a_handle_never_goes_back_behind_its_own_commits(uri: str) -> None:
+def test_dataset_handle_never_returns_to_a_version_before_its_own_commits(uri: str) -> None:
     lance_core.write_dataset(pa.table({"a": [1, 2, 3]}), uri)
     dataset = lance_core.dataset(uri)
     first = dataset.view
@@ -61,7 +61,7 @@ def test_checkout_latest_beside_a_commit_of_another_thread_keeps_the_commit(
     assert (dataset.version, dataset.count_rows()) == (2, 2)
 
 
-def test_checkout_latest_of_a_table_created_anew_moves_to_its_lower_version(uri: str) -> None:
+def test_checkout_latest_of_a_recreated_table_moves_to_its_lower_version(uri: str) -> None:
     lance_core.write_dataset(pa.table({"a": [1]}), uri)
     lance_core.write_dataset(pa.table({"a": [1]}), uri, mode="append")
     dataset = lance_core.dataset(uri)
@@ -71,7 +71,7 @@ def test_checkout_latest_of_a_table_created_anew_moves_to_its_lower_version(uri:
     assert (dataset.version, dataset.count_rows()) == (1, 3)
 
 
-def test_fragments_keep_the_version_that_they_were_asked_of(uri: str) -> None:
+def test_fragment_keeps_the_version_of_the_dataset_it_was_taken_from(uri: str) -> None:
     lance_core.write_dataset(pa.table({"a": range(10)}), uri, max_rows_per_file=5)
     dataset = lance_core.dataset(uri)
     fragment = dataset.get_fragment(1)
@@ -80,7 +80,7 @@ def test_fragments_keep_the_version_that_they_were_asked_of(uri: str) -> None:
     assert dataset.get_fragment(1).to_table()["a"].to_pylist() == [7, 8, 9]
 
 
-def test_what_is_written_is_read(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_dataset_reads_back_the_written_table(dataset: lance_core.LanceDataset, uri: str) -> None:
     assert lance_core.dataset(uri).to_table().equals(ROWS)
     assert dataset.schema.equals(ROWS.schema)
     assert len(dataset) == dataset.count_rows() == 10
@@ -97,7 +97,7 @@ def test_what_is_written_is_read(dataset: lance_core.LanceDataset, uri: str) -> 
 @pytest.mark.parametrize("offset", [None, 0, 3, 4, 9, 10, 50])
 @pytest.mark.parametrize("limit", [None, 0, 1, 5, 100])
 @pytest.mark.sampled(40)
-def test_limits_offsets_and_batch_sizes(
+def test_scan_with_limit_offset_and_batch_size_returns_the_matching_slice(
     dataset: lance_core.LanceDataset, batch_size: int, offset: int | None, limit: int | None
 ) -> None:
     expected = ROWS.slice(offset or 0, limit)
@@ -117,7 +117,7 @@ def test_a_limited_scan_reads_only_the_fragments_it_needs(
     assert path.endswith(dataset.get_fragment(1).data_files()[0].path)
 
 
-def test_counting_reads_nothing(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_counting_rows_makes_no_storage_requests(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     store.reset()
     dataset.count_rows()
     dataset.get_version()
@@ -125,7 +125,7 @@ def test_counting_reads_nothing(dataset: lance_core.LanceDataset, store: Countin
     assert store.counts() == {}
 
 
-def test_opening_takes_one_listing_and_one_manifest(uri: str, store: CountingStore) -> None:
+def test_opening_a_dataset_takes_one_listing_and_one_manifest(uri: str, store: CountingStore) -> None:
     lance_core.write_dataset(ROWS, uri)
     store.reset()
     lance_core.dataset(uri)
@@ -144,7 +144,7 @@ def test_versions_are_numbered_without_reading_their_manifests(uri: str, store: 
     assert store.counts() == {"list_names": 2}
 
 
-def test_columns_are_chosen_by_name_and_path(dataset: lance_core.LanceDataset) -> None:
+def test_scan_selects_columns_by_name_and_path(dataset: lance_core.LanceDataset) -> None:
     assert dataset.to_table(columns=["b", "a"]).equals(ROWS.select(["b", "a"]))
     nested = dataset.to_table(columns=["s.y", "a", "s.x"])
     assert nested.column_names == ["s.y", "a", "s.x"]
@@ -155,12 +155,12 @@ def test_columns_are_chosen_by_name_and_path(dataset: lance_core.LanceDataset) -
 
 
 @pytest.mark.parametrize("columns", [["nope"], ["a", "a"], "a", ["s.z"], [1]])
-def test_wrong_columns_are_refused(dataset: lance_core.LanceDataset, columns: object) -> None:
+def test_scan_of_invalid_columns_raises_invalid_input(dataset: lance_core.LanceDataset, columns: object) -> None:
     with pytest.raises(InvalidInputError):
         dataset.to_table(columns=columns)
 
 
-def test_expressions_are_not_supported(dataset: lance_core.LanceDataset) -> None:
+def test_scan_with_column_expressions_raises_not_supported(dataset: lance_core.LanceDataset) -> None:
     with pytest.raises(NotSupportedError, match="SQL expressions"):
         dataset.to_table(columns={"twice": "a * 2"})
 
@@ -176,7 +176,7 @@ def test_expressions_are_not_supported(dataset: lance_core.LanceDataset) -> None
         {"strict_batch_size": True},
     ],
 )
-def test_arguments_that_would_change_the_result_are_refused_by_name(
+def test_unsupported_scanner_arguments_are_refused_by_name(
     dataset: lance_core.LanceDataset, arguments: dict[str, object]
 ) -> None:
     with pytest.raises(NotSupportedError, match=next(iter(arguments))):
@@ -185,12 +185,12 @@ def test_arguments_that_would_change_the_result_are_refused_by_name(
 
 
 @pytest.mark.parametrize("arguments", [{"limit": -1}, {"offset": -1}, {"batch_size": 0}, {"batch_size": -1}])
-def test_numbers_out_of_range_are_refused(dataset: lance_core.LanceDataset, arguments: dict[str, int]) -> None:
+def test_scan_numbers_out_of_range_are_refused(dataset: lance_core.LanceDataset, arguments: dict[str, int]) -> None:
     with pytest.raises(InvalidInputError):
         dataset.to_batches(**arguments)
 
 
-def test_head_slice_take(dataset: lance_core.LanceDataset) -> None:
+def test_head_slice_and_take_return_the_requested_rows(dataset: lance_core.LanceDataset) -> None:
     assert dataset.head(3).equals(ROWS.slice(0, 3))
     assert dataset.slice(2, 9, columns=["a"])["a"].to_pylist() == list(range(2, 9))
     assert dataset.take([9, 0, 5, 5]).equals(ROWS.take([9, 0, 5, 5]))
@@ -203,7 +203,7 @@ def test_head_slice_take(dataset: lance_core.LanceDataset) -> None:
         dataset.slice(3, 2)
 
 
-def test_scanners_are_planned_once_and_read_often(dataset: lance_core.LanceDataset) -> None:
+def test_scanner_can_be_read_repeatedly(dataset: lance_core.LanceDataset) -> None:
     scanner = dataset.scanner(columns=["s.x", "a"], offset=1, limit=6, batch_size=3)
     assert scanner.dataset_schema.equals(ROWS.schema)
     assert scanner.to_table().equals(scanner.to_table())
@@ -216,7 +216,7 @@ def test_scanners_are_planned_once_and_read_often(dataset: lance_core.LanceDatas
         dataset.scanner(fragments=bigger.get_fragments())
 
 
-def test_fragments_are_read_alone(dataset: lance_core.LanceDataset) -> None:
+def test_fragment_can_be_read_on_its_own(dataset: lance_core.LanceDataset) -> None:
     fragment = dataset.get_fragment(1)
     assert fragment.to_table().equals(ROWS.slice(4, 4))
     assert fragment.to_table(columns=["a"], offset=1, limit=2)["a"].to_pylist() == [5, 6]
@@ -232,7 +232,7 @@ def test_fragments_are_read_alone(dataset: lance_core.LanceDataset) -> None:
     assert again["a"].to_pylist() == [*chosen["a"].to_pylist()[8:], *chosen["a"].to_pylist()[4:8]]
 
 
-def test_readers_and_tables_without_rows(uri: str) -> None:
+def test_dataset_without_rows_reads_as_an_empty_table(uri: str) -> None:
     empty = lance_core.write_dataset(ROWS.slice(0, 0), uri)
     assert empty.get_fragments() == []
     assert empty.to_table().equals(ROWS.slice(0, 0))
@@ -251,7 +251,7 @@ def versions(uri: str) -> str:
     return uri
 
 
-def test_every_version_can_be_opened(versions: str) -> None:
+def test_every_version_of_a_dataset_can_be_opened(versions: str) -> None:
     latest = lance_core.dataset(versions)
     assert latest.version == 3
     assert [each["version"] for each in latest.versions()] == [1, 2, 3]
@@ -264,7 +264,7 @@ def test_every_version_can_be_opened(versions: str) -> None:
     assert latest.checkout_version((None, None)).version == 3
 
 
-def test_a_handle_shows_one_version(versions: str) -> None:
+def test_dataset_handle_shows_one_version_until_checkout_latest(versions: str) -> None:
     handle = lance_core.dataset(versions)
     lance_core.write_dataset(ROWS, versions, mode="append")
     assert (handle.version, handle.latest_version, handle.count_rows()) == (3, 4, 30)
@@ -272,7 +272,7 @@ def test_a_handle_shows_one_version(versions: str) -> None:
     assert (handle.version, handle.count_rows()) == (4, 40)
 
 
-def test_version_descriptions(versions: str) -> None:
+def test_version_metadata_has_the_totals_of_the_version(versions: str) -> None:
     info = lance_core.dataset(versions).get_version()
     assert info["version"] == 3
     assert abs(datetime.now() - info["timestamp"]) < timedelta(minutes=5)
@@ -291,7 +291,7 @@ def _fragments(uri: str) -> list[lance_core.LanceFragment]:
     return lance_core.dataset(uri).get_fragments()
 
 
-def test_moments_choose_versions(versions: str) -> None:
+def test_asof_selects_the_last_version_before_a_moment(versions: str) -> None:
     first, second, third = lance_core.dataset(versions).versions()
     assert lance_core.dataset(versions, asof=second["timestamp"]).version == 1
     just_after = second["timestamp"] + timedelta(microseconds=1)
@@ -303,7 +303,7 @@ def test_moments_choose_versions(versions: str) -> None:
         lance_core.dataset(versions, asof=first["timestamp"])
 
 
-def test_tags_are_followed(versions: str, store: CountingStore) -> None:
+def test_tags_open_the_tagged_version(versions: str, store: CountingStore) -> None:
     store.put("table/_refs/tags/good.json", b'{"branch": null, "version": 2, "manifestSize": 1}')
     store.put("table/_refs/tags/other.json", b'{"branch": "b", "version": 2, "manifestSize": 1}')
     store.put("table/_refs/tags/broken.json", b'{"version": ')
@@ -320,7 +320,7 @@ def test_tags_are_followed(versions: str, store: CountingStore) -> None:
         lance_core.dataset(versions).checkout_version(("b", 1))
 
 
-def test_missing_things_are_named(uri: str, versions: str) -> None:
+def test_missing_datasets_and_versions_are_named_in_the_error(uri: str, versions: str) -> None:
     for broken in (lambda: lance_core.dataset(f"{uri}-no"), lambda: lance_core.dataset(f"{uri}-no", version=1)):
         with pytest.raises(DatasetNotFoundError):
             broken()
@@ -334,7 +334,7 @@ def test_missing_things_are_named(uri: str, versions: str) -> None:
         lance_core.dataset(3)
 
 
-def test_transactions_tell_the_history(uri: str) -> None:
+def test_get_transactions_lists_the_history_newest_first(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri, commit_message="first", transaction_properties={"by": "me"})
     dataset = lance_core.write_dataset(ROWS, uri, mode="append")
     newest, oldest = dataset.get_transactions()
@@ -347,7 +347,7 @@ def test_transactions_tell_the_history(uri: str) -> None:
     assert dataset.checkout_version(1).get_transactions() == [oldest]
 
 
-def test_handles_travel_between_processes(tmp_path) -> None:
+def test_dataset_and_fragment_handles_survive_pickling(tmp_path) -> None:
     lance_core.write_dataset(ROWS, tmp_path / "t")
     lance_core.write_dataset(ROWS, tmp_path / "t", mode="append")
     handle = lance_core.dataset(tmp_path / "t", version=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_blobs.py"
 
 
-def test_every_operation_is_measured_on_equal_values(tmp_path: Path) -> None:
+def test_blob_benchmark_measures_every_operation_on_equal_values(tmp_path: Path) -> None:
     output = tmp_path / "figures.json"
     command = [sys.executable, str(SCRIPT), "--rows", "300", "--runs", "1", "--json", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ COLUMNS = ["int64_nulls", "string_unique", "vector_128", "list_int32", "int64_nu
 
 
 @pytest.mark.slow
-def test_every_operation_is_measured_on_equal_values(tmp_path):
+def test_file_benchmark_measures_every_operation_on_equal_values(tmp_path):
     output = tmp_path / "figures.json"
     command = [sys.executable, str(SCRIPT), "--rows", "400", "--runs", "1", "--no-memory", "--versions", "2.2"]
     done = subprocess.run(

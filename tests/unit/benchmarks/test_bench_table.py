@@ -10,7 +10,7 @@ SCRIPT = Path(__file__).parents[3] / "benchmarks" / "bench_table.py"
 
 
 @pytest.mark.slow
-def test_every_question_is_asked(tmp_path):
+def test_table_benchmark_reports_every_measurement(tmp_path):
     command = [sys.executable, str(SCRIPT), "--fragments", "5", "--versions", "5", "--runs", "1", "--no-memory"]
     done = subprocess.run(
         [*command, "--workdir", str(tmp_path), "--kinds", "deletions", "V1 names"],

@@ -38,7 +38,7 @@ def _of(store: MemoryStore, *rows: tuple | None, tmp_path=None) -> BlobDescripto
     return BlobDescriptors.of(pa.array(values, V2), Location(store, "t/data/f.lance"), locator)
 
 
-def test_places_and_values(store: MemoryStore, tmp_path) -> None:
+def test_blob_descriptors_of_every_kind_load_their_values(store: MemoryStore, tmp_path) -> None:
     (tmp_path / "a.bin").write_bytes(b"outside")
     found = _of(
         store,
@@ -72,44 +72,46 @@ def test_places_and_values(store: MemoryStore, tmp_path) -> None:
         (DEDICATED, 0, 7, 1, ""),
     ],
 )
-def test_values_outside_their_files(store: MemoryStore, row: tuple) -> None:
+def test_descriptors_that_extend_past_their_file_raise_corrupt_data(store: MemoryStore, row: tuple) -> None:
     with pytest.raises(CorruptDataError):
         _of(store, row).load()
     with pytest.raises(CorruptDataError):
         _of(store, row).check()
 
 
-def test_many_descriptors_of_the_same_bytes_are_not_expanded(store: MemoryStore) -> None:
+def test_inline_descriptors_that_share_bytes_raise_corrupt_data(store: MemoryStore) -> None:
     with pytest.raises(CorruptDataError, match="extend past the end of the file"):
         _of(store, *[(INLINE, 0, 10, 0, "")] * 2).load()
 
 
-def test_values_of_sidecars_may_be_shared(store: MemoryStore) -> None:
+def test_blobs_in_a_sidecar_may_share_bytes(store: MemoryStore) -> None:
     found = _of(store, (PACKED, 0, 6, 1, ""), (PACKED, 1, 5, 1, ""), (DEDICATED, 0, 6, 1, ""))
     assert found.load().to_pylist() == [b"abcdef", b"bcdef", b"abcdef"]
     found.check()
 
 
-def test_missing_sidecars(store: MemoryStore) -> None:
+def test_descriptor_of_a_missing_sidecar_raises_not_found(store: MemoryStore) -> None:
     with pytest.raises(NotFoundError):
         _of(store, (PACKED, 0, 1, 2, "")).load()
 
 
 @pytest.mark.parametrize("uri", ["../a.bin", "/etc/passwd", "sub/../../a.bin", "", "a\0b"])
-def test_references_do_not_leave_their_base(store: MemoryStore, tmp_path, uri: str) -> None:
+def test_external_reference_that_leaves_its_base_path_raises_corrupt_data(
+    store: MemoryStore, tmp_path, uri: str
+) -> None:
     for act in (BlobDescriptors.load, BlobDescriptors.places, BlobDescriptors.declared):
         with pytest.raises(CorruptDataError, match="leads outside base path"):
             act(_of(store, (EXTERNAL, 0, 1, 1, uri), tmp_path=tmp_path))
 
 
-def test_unknown_bases_and_kinds(store: MemoryStore) -> None:
+def test_descriptors_with_an_unknown_base_or_kind_are_refused(store: MemoryStore) -> None:
     with pytest.raises(CorruptDataError, match="base path 9"):
         _of(store, (EXTERNAL, 0, 1, 9, "a.bin")).load()
     with pytest.raises(NotSupportedError, match="kind 6"):
         _of(store, (6, 0, 1, 1, ""))
 
 
-def test_managed_values_may_be_shared(store: MemoryStore, tmp_path) -> None:
+def test_managed_blobs_may_share_bytes(store: MemoryStore, tmp_path) -> None:
     (tmp_path / "a.bin").write_bytes(b"outside")
     rows = [(MANAGED, 2, 8, 0, "data/f.lance"), (MANAGED, 1, 9, 0, "data/f.lance"), (MANAGED, 5, 0, 0, "data/none")]
     found = _of(store, *rows, (MANAGED_IN_BASE, 3, 4, 1, "a.bin"), tmp_path=tmp_path)
@@ -124,13 +126,13 @@ def test_managed_values_may_be_shared(store: MemoryStore, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["../secret", "/etc/passwd", "data/../../a", "", "a\0b"])
-def test_managed_values_do_not_leave_the_table(store: MemoryStore, uri: str) -> None:
+def test_managed_blob_that_leaves_the_table_root_raises_corrupt_data(store: MemoryStore, uri: str) -> None:
     for act in (BlobDescriptors.load, BlobDescriptors.places, BlobDescriptors.declared, BlobDescriptors.check):
         with pytest.raises(CorruptDataError, match="leads outside the table's root"):
             act(_of(store, (MANAGED, 0, 1, 0, uri)))
 
 
-def test_the_first_generation_of_2_0_marks_nulls(store: MemoryStore) -> None:
+def test_first_generation_descriptors_of_2_0_mark_nulls_by_position(store: MemoryStore) -> None:
     rows = pa.array([{"position": p, "size": s} for p, s in ((1, 0), (0, 0), (2, 3))])
     rows = rows.cast(pa.struct([("position", pa.uint64()), ("size", pa.uint64())]))
     found = BlobDescriptors.of(rows, Location(store, "t/data/f.lance"), FileLocator(store, "t"))
@@ -148,7 +150,7 @@ class _Counting(MemoryStore):
         return super().get_ranges(path, ranges)
 
 
-def test_every_object_is_read_once(tmp_path) -> None:
+def test_descriptors_read_every_object_once(tmp_path) -> None:
     store = _Counting()
     store.put("t/data/f.lance", b"0123456789")
     for blob_id in (1, 2):
@@ -160,7 +162,7 @@ def test_every_object_is_read_once(tmp_path) -> None:
     assert sorted(store.reads) == [1, 6]
 
 
-def test_references_to_the_same_file_are_read_together() -> None:
+def test_external_references_to_the_same_file_are_read_together() -> None:
     store = _Counting()
     store.put("a.bin", b"0123456789")
     register_store("references", store)
@@ -175,25 +177,25 @@ def test_references_to_the_same_file_are_read_together() -> None:
 
 
 @pytest.mark.parametrize("uri", ["", "a.bin", "/etc/passwd", "../a.bin", "file:///a\0b", "file:///a%00b"])
-def test_references_without_a_base_are_absolute(store: MemoryStore, uri: str) -> None:
+def test_external_reference_without_a_base_must_be_absolute(store: MemoryStore, uri: str) -> None:
     for act in (BlobDescriptors.load, BlobDescriptors.places):
         with pytest.raises(CorruptDataError, match="not absolute"):
             act(_of(store, (EXTERNAL, 0, 1, 0, uri)))
 
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "s3://bucket/a", "memory://m/a", "%2e%2e/../a"])
-def test_references_with_a_base_are_relative(store: MemoryStore, tmp_path, uri: str) -> None:
+def test_external_reference_with_a_base_must_be_relative(store: MemoryStore, tmp_path, uri: str) -> None:
     with pytest.raises(CorruptDataError, match="leads outside base path"):
         _of(store, (EXTERNAL, 0, 1, 1, uri), tmp_path=tmp_path).load()
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/a", "http://localhost/a", "file://host/a"])
-def test_references_to_other_places_are_typed_errors(store: MemoryStore, uri: str) -> None:
+def test_external_references_to_unreachable_locations_raise_a_typed_error(store: MemoryStore, uri: str) -> None:
     with pytest.raises(LanceError):
         _of(store, (EXTERNAL, 0, 1, 0, uri)).load()
 
 
-def test_references_that_are_not_utf8(store: MemoryStore) -> None:
+def test_external_reference_that_is_not_utf8_is_refused(store: MemoryStore) -> None:
     uris = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
     members = [pa.array([value], member.type) for value, member in zip((EXTERNAL, 0, 1, 0), V2, strict=False)]
     array = pa.StructArray.from_arrays([*members, uris], fields=list(V2))
@@ -204,7 +206,7 @@ def test_references_that_are_not_utf8(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("kind", [INLINE, PACKED, DEDICATED, EXTERNAL])
-def test_huge_sizes_are_not_allocated(store: MemoryStore, tmp_path, kind: int) -> None:
+def test_descriptors_with_huge_sizes_are_refused_without_allocation(store: MemoryStore, tmp_path, kind: int) -> None:
     (tmp_path / "a.bin").write_bytes(b"outside")
     for size in (2**40, 2**60, 2**63, MAX):
         found = _of(store, (kind, 1, size, 1, "a.bin"), tmp_path=tmp_path)
@@ -214,7 +216,7 @@ def test_huge_sizes_are_not_allocated(store: MemoryStore, tmp_path, kind: int) -
             BlobFile(next(iter(found.places())), 0).read()
 
 
-def test_many_sidecars_are_told_apart(store: MemoryStore) -> None:
+def test_blob_descriptors_distinguish_many_sidecars(store: MemoryStore) -> None:
     found = _of(store, *[(PACKED, row, 1, 1 + row * 7919 % 1000, "") for row in range(3000)])
     places = found.places()
     assert len({place.path for place in places}) == 1000

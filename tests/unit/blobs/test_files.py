@@ -35,7 +35,7 @@ def _open(store: _Counting, buffer_size: int = 64) -> BlobFile:
 
 
 @pytest.mark.parametrize("buffer_size", [0, 1, 64, 10_000])
-def test_it_reads_what_a_file_reads(store: _Counting, buffer_size: int) -> None:
+def test_blob_file_reads_and_seeks_like_a_regular_file(store: _Counting, buffer_size: int) -> None:
     file, twin = _open(store, buffer_size), io.BytesIO(CONTENT[PLACE_START : PLACE_START + PLACE_SIZE])
     steps = [
         lambda f: f.read(10),
@@ -62,14 +62,14 @@ def test_it_reads_what_a_file_reads(store: _Counting, buffer_size: int) -> None:
     assert b"".join(_open(store, buffer_size)) == twin.getvalue()
 
 
-def test_reads_ahead_but_not_beyond_its_end(store: _Counting) -> None:
+def test_blob_file_reads_ahead_but_not_beyond_its_end(store: _Counting) -> None:
     file = _open(store, 512)
     for _ in range(7):
         file.read(100)
     assert store.reads == [512, 200]
 
 
-def test_ranges_do_not_move_the_position(store: _Counting) -> None:
+def test_read_range_does_not_move_the_position_of_a_blob_file(store: _Counting) -> None:
     file = _open(store)
     file.seek(3)
     assert file.read_range(1, 4) == CONTENT[101:105]
@@ -80,7 +80,7 @@ def test_ranges_do_not_move_the_position(store: _Counting) -> None:
             file.read_range(offset, length)
 
 
-def test_readinto_fills_the_buffer(store: _Counting) -> None:
+def test_readinto_of_a_blob_file_fills_the_buffer(store: _Counting) -> None:
     file = _open(store)
     buffer = bytearray(8)
     assert file.readinto(buffer) == 8
@@ -103,7 +103,7 @@ class _RawView(io.RawIOBase):
         return self._file.readinto(buffer)
 
 
-def test_closed_files(store: _Counting) -> None:
+def test_closed_blob_file_refuses_reads(store: _Counting) -> None:
     with _open(store) as file:
         assert file.read(1)
     assert file.closed
@@ -113,7 +113,7 @@ def test_closed_files(store: _Counting) -> None:
             call()
 
 
-def test_wrong_sizes_and_positions_are_refused(store: _Counting) -> None:
+def test_blob_file_refuses_invalid_sizes_and_positions(store: _Counting) -> None:
     for size, error in ((-1, InvalidInputError), (True, InvalidTypeError), (1.5, InvalidTypeError)):
         with pytest.raises(error):
             _open(store, size)
@@ -124,7 +124,7 @@ def test_wrong_sizes_and_positions_are_refused(store: _Counting) -> None:
         file.seek(0, 9)
 
 
-def test_columns_of_file_objects() -> None:
+def test_blob_column_yields_a_file_object_per_value() -> None:
     column = BlobColumn(pa.chunked_array([[b"ab", None], [b""]], pa.large_binary()))
     assert [None if file is None else file.read() for file in column] == [b"ab", None, b""]
     for wrong in ([b"ab"], pa.array([1])):

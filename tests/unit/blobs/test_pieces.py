@@ -24,18 +24,18 @@ def _cut(field: pa.Field, values: list, max_bytes: int, start: int = 0) -> list[
     return list(blob_pieces(batch, stored, max_bytes))
 
 
-def test_values_of_a_column() -> None:
+def test_blob_column_is_cut_into_pieces_by_the_sizes_of_its_values() -> None:
     values = [_value(4), _value(6), None, _value(1), _value(30), _value(2**60), _value(2**63), _value(0)]
     assert _cut(blob_field("b"), values, 10) == [(0, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
     assert _cut(blob_field("b"), values, 10, start=1) == [(0, 3), (3, 4), (4, 5), (5, 6), (6, 7)]
     assert _cut(blob_field("b"), [], 10) == []
 
 
-def test_references_are_not_loaded_and_not_counted() -> None:
+def test_external_references_do_not_count_toward_the_size_of_a_piece() -> None:
     assert _cut(blob_field("b"), [_value(100, EXTERNAL)] * 3, 10) == [(0, 3)]
 
 
-def test_values_below_structs_and_lists() -> None:
+def test_blobs_below_structs_and_lists_count_toward_the_size_of_a_piece() -> None:
     struct = pa.field("s", pa.struct([blob_field("b"), pa.field("k", pa.int64())]))
     rows = [{"b": _value(8), "k": 1}, None, {"b": None, "k": 2}, {"b": _value(8), "k": 3}]
     assert _cut(struct, rows, 10) == [(0, 3), (3, 4)]
@@ -45,13 +45,13 @@ def test_values_below_structs_and_lists() -> None:
     assert _cut(many, lists, 10, start=3) == [(0, 2), (2, 3)]
 
 
-def test_a_member_named_size_is_no_blob() -> None:
+def test_struct_member_named_size_is_not_a_blob() -> None:
     plain = pa.field("s", pa.struct([pa.field("size", pa.uint64())]))
     assert _cut(plain, [{"size": 100}] * 4, 10) == [(0, 4)]
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_batches_of_values_end_early_unless_their_rows_are_asked_for(tmp_path, monkeypatch, version: str) -> None:
+def test_batches_of_blob_values_end_early_unless_a_batch_size_is_given(tmp_path, monkeypatch, version: str) -> None:
     monkeypatch.setattr(scanner, "_VALUES_BYTES", 25)
     if version == "2.2":
         field, values = blob_field("b"), blob_array([b"0123456789"] * 5)

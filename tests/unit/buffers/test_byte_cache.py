@@ -5,7 +5,7 @@ from __future__ import annotations
 from lance_core.buffers.byte_cache import ByteCache
 
 
-def test_the_least_recently_used_entry_leaves_first() -> None:
+def test_byte_cache_evicts_the_least_recently_used_entry_first() -> None:
     cache: ByteCache[tuple[int, int], str] = ByteCache(max_bytes=100)
     cache.put((0, 0), "a", 40)
     cache.put((0, 1), "b", 40)
@@ -15,7 +15,7 @@ def test_the_least_recently_used_entry_leaves_first() -> None:
     assert cache.num_bytes == 80
 
 
-def test_what_is_too_large_is_not_kept() -> None:
+def test_byte_cache_does_not_keep_an_entry_larger_than_itself() -> None:
     cache: ByteCache[tuple[int, int], str] = ByteCache(max_bytes=100)
     cache.put((0, 0), "a", 40)
     cache.put((0, 1), "b", 101)
@@ -23,7 +23,7 @@ def test_what_is_too_large_is_not_kept() -> None:
     assert cache.get((0, 0)) == "a"
 
 
-def test_an_entry_counts_once() -> None:
+def test_byte_cache_counts_a_replaced_entry_once() -> None:
     cache: ByteCache[tuple[int, int], str] = ByteCache(max_bytes=100)
     for _ in range(5):
         cache.put((0, 0), "a", 40)

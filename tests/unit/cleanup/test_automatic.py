@@ -15,7 +15,7 @@ def _due(version: int, **values: str) -> AutoCleanup | None:
     return AutoCleanup.due_after(version, {f"{KEY}{name}": value for name, value in values.items()})
 
 
-def test_nothing_without_an_interval() -> None:
+def test_automatic_cleanup_without_an_interval_is_never_due() -> None:
     assert _due(20) is None
     assert _due(20, older_than="0s", retain_versions="1") is None
 
@@ -23,11 +23,13 @@ def test_nothing_without_an_interval() -> None:
 @pytest.mark.parametrize(
     ("interval", "versions"), [("0", [1, 2, 3, 4]), ("1", [1, 2, 3, 4]), ("2", [2, 4]), ("+3", [3]), ("20", [])]
 )
-def test_t41_after_versions_that_the_interval_divides(interval: str, versions: list[int]) -> None:
+def test_t41_automatic_cleanup_is_due_after_versions_divisible_by_the_interval(
+    interval: str, versions: list[int]
+) -> None:
     assert [version for version in (1, 2, 3, 4) if _due(version, interval=interval)] == versions
 
 
-def test_settings_of_the_table_become_the_policy() -> None:
+def test_automatic_cleanup_takes_its_policy_from_the_table_config() -> None:
     due = _due(1, interval="1", older_than="2weeks", retain_versions="3", delete_rate_limit="5", delete_concurrency="2")
     assert due is not None
     policy = due.policy
@@ -47,7 +49,9 @@ def test_settings_of_the_table_become_the_policy() -> None:
         ({"min_age": "0s", "older_than": "2s"}, timedelta(seconds=2)),
     ],
 )
-def test_young_versions_stay_unless_the_config_says_otherwise(config: dict[str, str], expected: timedelta) -> None:
+def test_automatic_cleanup_keeps_versions_newer_than_ten_minutes_by_default(
+    config: dict[str, str], expected: timedelta
+) -> None:
     entries = {f"{KEY}{name}": value for name, value in {"interval": "1", **config}.items()}
     due = AutoCleanup.due_after(1, entries)
     assert due is not None
@@ -55,7 +59,7 @@ def test_young_versions_stay_unless_the_config_says_otherwise(config: dict[str, 
 
 
 @pytest.mark.parametrize("values", [{}, {"older_than": "0s"}, {"referenced_branch": "true"}])
-def test_without_a_term_every_old_version_goes(values: dict[str, str]) -> None:
+def test_automatic_cleanup_without_a_retention_term_removes_every_old_version(values: dict[str, str]) -> None:
     due = _due(1, interval="1", **values)
     assert due is not None
     assert (due.policy.older_than, due.policy.retain_versions) == (None, None)
@@ -77,16 +81,16 @@ def test_without_a_term_every_old_version_goes(values: dict[str, str]) -> None:
         ("referenced_branch", "maybe"),
     ],
 )
-def test_values_that_cannot_be_understood(name: str, value: str) -> None:
+def test_automatic_cleanup_with_malformed_config_values_raises_invalid_cleanup(name: str, value: str) -> None:
     with pytest.raises(InvalidCleanupError, match=name):
         _due(1, **{"interval": "1", name: value})
 
 
-def test_a_wrong_term_does_no_harm_when_nothing_is_due() -> None:
+def test_malformed_retention_period_is_ignored_when_no_cleanup_is_due() -> None:
     assert _due(3, interval="2", older_than="3600") is None
 
 
-def test_entries_of_a_new_table() -> None:
+def test_new_table_gets_the_config_entries_of_its_cleanup_options() -> None:
     assert initial_entries(None) == {}
     assert initial_entries({}) == {f"{KEY}interval": "20", f"{KEY}older_than": "14days"}
     assert initial_entries({"interval": 3, "older_than_seconds": 60}) == {
@@ -97,17 +101,17 @@ def test_entries_of_a_new_table() -> None:
 
 
 @pytest.mark.parametrize("options", [{"intervall": 1}, {"interval": -1}, {"older_than_seconds": 2**64}])
-def test_options_that_are_refused(options: dict[str, int]) -> None:
+def test_invalid_automatic_cleanup_options_raise_invalid_cleanup(options: dict[str, int]) -> None:
     with pytest.raises(InvalidCleanupError):
         initial_entries(options)
 
 
 @pytest.mark.parametrize("options", [[1], "x", {"interval": "3"}, {"interval": 1.5}, {"interval": True}])
-def test_options_of_another_type(options: object) -> None:
+def test_automatic_cleanup_options_of_another_type_raise_invalid_type(options: object) -> None:
     with pytest.raises(InvalidTypeError):
         initial_entries(options)
 
 
-def test_enabling_needs_both() -> None:
+def test_enabling_automatic_cleanup_requires_interval_and_retention_period() -> None:
     with pytest.raises(InvalidCleanupError, match="older_than_seconds"):
         enabling_entries({"interval": 3})

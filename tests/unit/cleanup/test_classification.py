@@ -67,7 +67,9 @@ OWNED = {
 
 @pytest.mark.parametrize("age", [0.0, 1.0, 100.0])
 @pytest.mark.parametrize(("path", "expected"), OWNED.items(), ids=OWNED)
-def test_files_that_versions_name(path: str, expected: tuple[PathState, FileKind], age: float) -> None:
+def test_file_that_versions_reference_is_classified_by_them_at_any_age(
+    path: str, expected: tuple[PathState, FileKind], age: float
+) -> None:
     """Their age does not matter."""
     found = _classify(path, age=age, oldest_kept=NOW - 20 * DAY)
     assert (found.state, found.kind) == expected
@@ -93,7 +95,7 @@ NAMED_BY_NONE = {
 
 
 @pytest.mark.parametrize(("path", "kind"), NAMED_BY_NONE.items(), ids=NAMED_BY_NONE)
-def test_files_that_no_version_names(path: str, kind: FileKind) -> None:
+def test_file_that_no_version_references_is_protected_until_seven_days_old(path: str, kind: FileKind) -> None:
     assert _classify(path, age=6.99).state is PROTECTED
     assert _classify(path, age=0, delete_unverified=True).state is REMOVABLE
     old = _classify(path, age=7.01)
@@ -104,7 +106,7 @@ BOUNDED = [path for path in NAMED_BY_NONE if path.startswith(("_transactions", "
 
 
 @pytest.mark.parametrize("path", NAMED_BY_NONE)
-def test_the_search_is_bounded_where_the_reference_bounds_it(path: str) -> None:
+def test_unreferenced_file_newer_than_the_oldest_version_is_bounded_as_in_pylance(path: str) -> None:
     expected = PROTECTED if path in BOUNDED else REMOVABLE
     assert _classify(path, age=15, oldest_kept=NOW - 20 * DAY).state is expected
     assert _classify(path, age=0, oldest_kept=NOW - 20 * DAY, delete_unverified=True).state is expected
@@ -145,7 +147,7 @@ SETTLED = {
 
 
 @pytest.mark.parametrize(("path", "state"), SETTLED.items(), ids=SETTLED)
-def test_files_whose_name_decides(path: str, state: PathState) -> None:
+def test_file_with_a_decisive_name_is_classified_by_its_name(path: str, state: PathState) -> None:
     found = _classify(path, age=1000, delete_unverified=True)
     assert (found.state, found.kind, found.num_bytes) == (state, None, 5)
     assert found.reason
@@ -168,7 +170,7 @@ LEFT_BY_KILLED_WRITERS = [
 
 @pytest.mark.parametrize("oldest_kept", [None, NOW - 20 * DAY])
 @pytest.mark.parametrize("path", LEFT_BY_KILLED_WRITERS)
-def test_residue_goes_for_its_age_wherever_the_versions_stand(path: str, oldest_kept: float | None) -> None:
+def test_leftovers_of_crashed_writers_become_removable_by_their_age_alone(path: str, oldest_kept: float | None) -> None:
     assert _classify(path, age=6.99, oldest_kept=oldest_kept).state is PROTECTED
     assert _classify(path, age=0, delete_unverified=True, oldest_kept=oldest_kept).state is REMOVABLE
     old = _classify(path, age=7.01, oldest_kept=oldest_kept)

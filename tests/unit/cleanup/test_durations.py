@@ -30,7 +30,7 @@ from lance_core.errors import InvalidCleanupError
         ("584554530872y", timedelta.max),
     ],
 )
-def test_t42_texts_that_are_durations(text: str, duration: timedelta) -> None:
+def test_t42_duration_text_is_parsed(text: str, duration: timedelta) -> None:
     assert parse_duration(text) == duration
 
 
@@ -41,12 +41,12 @@ def test_t42_texts_that_are_durations(text: str, duration: timedelta) -> None:
         *("1D", "1mon", "1millisecond", "1e3s", "٣s", "1.2.3s", "one day"),
     ],
 )
-def test_t42_texts_that_are_not(text: str) -> None:
+def test_t42_malformed_duration_text_raises_invalid_cleanup(text: str) -> None:
     with pytest.raises(InvalidCleanupError, match="is not a valid duration"):
         parse_duration(text)
 
 
-def test_t42_a_number_without_a_unit_is_told() -> None:
+def test_t42_duration_without_a_unit_is_refused_with_a_suggestion() -> None:
     with pytest.raises(InvalidCleanupError, match="3600 needs a unit, such as 3600s"):
         parse_duration("3600")
 
@@ -65,6 +65,6 @@ def test_t42_a_number_without_a_unit_is_told() -> None:
         (2**40, "34841years 5months 1day 13h 48m 16s"),
     ],
 )
-def test_seconds_as_text(seconds: int, text: str) -> None:
+def test_seconds_are_formatted_as_duration_text(seconds: int, text: str) -> None:
     assert format_duration(seconds) == text
     assert parse_duration(text) == timedelta(seconds=seconds)

@@ -28,7 +28,7 @@ ONE, TWO = uuid.UUID(int=1), uuid.UUID(int=2)
         ("_indices", "_indices"),
     ],
 )
-def test_every_file_has_one_owner(path: str, owner: str) -> None:
+def test_every_file_of_a_dataset_has_one_owner(path: str, owner: str) -> None:
     assert owner_of(path) == owner
 
 
@@ -52,12 +52,12 @@ def _manifest() -> Manifest:
 BORROWED = {"data/c.lance", "_deletions/4-7-8.bin", f"_indices/{TWO}"}
 
 
-def test_a_manifest_holds_all_its_files() -> None:
+def test_manifest_owns_all_the_files_it_references() -> None:
     own = {"data/a.lance", "data/sub/b.lance", "_deletions/3-5-6.arrow", f"_indices/{ONE}", "_transactions/1-x.txn"}
     assert owners_of(_manifest(), "/t") == own | BORROWED
 
 
-def test_a_branch_holds_what_it_has_borrowed() -> None:
+def test_branch_manifest_holds_the_files_it_references_in_its_root() -> None:
     assert borrowed_owners(_manifest(), "/t") == BORROWED
 
 

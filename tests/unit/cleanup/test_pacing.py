@@ -16,7 +16,7 @@ class Clock:
         self.now += seconds
 
 
-def test_no_limit_never_waits() -> None:
+def test_pace_without_a_limit_never_waits() -> None:
     clock = Clock()
     pace = Pace(None, clock=clock.read, sleep=clock.sleep)
     for _ in range(10):
@@ -24,7 +24,7 @@ def test_no_limit_never_waits() -> None:
     assert clock.now == 0
 
 
-def test_one_action_per_interval() -> None:
+def test_pace_allows_one_action_per_interval() -> None:
     clock = Clock()
     pace = Pace(4, clock=clock.read, sleep=clock.sleep)
     moments = []
@@ -34,7 +34,7 @@ def test_one_action_per_interval() -> None:
     assert moments == [0, 0.25, 0.5, 0.75, 1.0]
 
 
-def test_unused_time_is_not_saved_up() -> None:
+def test_pace_does_not_save_up_unused_time() -> None:
     clock = Clock()
     pace = Pace(2, clock=clock.read, sleep=clock.sleep)
     pace.wait()
@@ -56,7 +56,7 @@ def _stride_after(stride: Stride, clock: Clock, *, pause: float, actions: int, s
 
 
 @pytest.mark.parametrize(("per_second", "first"), [(1, 1), (40, 4), (80, 8), (1000, 8), (None, 8)])
-def test_the_first_stride_is_short(per_second: int | None, first: int) -> None:
+def test_first_stride_is_short(per_second: int | None, first: int) -> None:
     assert Stride(per_second, 8, clock=Clock().read).length == first
 
 
@@ -78,7 +78,7 @@ def test_the_first_stride_is_short(per_second: int | None, first: int) -> None:
         (None, 5.0, 0, 5.0, 8),
     ],
 )
-def test_a_stride_takes_four_pauses_and_a_second_at_most(
+def test_stride_takes_at_most_four_pauses_and_one_second(
     per_second: int | None, pause: float, actions: int, seconds: float, length: int
 ) -> None:
     clock = Clock()
@@ -86,7 +86,7 @@ def test_a_stride_takes_four_pauses_and_a_second_at_most(
     assert _stride_after(stride, clock, pause=pause, actions=actions, seconds=seconds) == length
 
 
-def test_a_stride_recovers() -> None:
+def test_stride_recovers_after_a_slow_one() -> None:
     clock = Clock()
     stride = Stride(None, 1, clock=clock.read)
     assert _stride_after(stride, clock, pause=0.25, actions=32, seconds=64) == 1

@@ -79,7 +79,9 @@ def _change(store: CountingStore, version: int, change: Callable[[object], None]
     store.put(path, data)
 
 
-def test_every_file_is_in_the_plan(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_plan_contains_every_file_of_the_dataset(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     store.put("table/notes.txt", b"mine")
     store.put("table/_versions/x#1", b"")
     store.put(f"table/_versions/{manifest_name(9)}#1", b"")
@@ -101,7 +103,7 @@ def test_every_file_is_in_the_plan(dataset: lance_core.LanceDataset, store: Coun
     assert "maximum age in days: 9" in later.warnings()[0]
 
 
-def test_planning_changes_nothing_and_removing_removes_the_plan(
+def test_cleanup_plan_changes_nothing_until_it_is_executed(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     before = _paths(store)
@@ -112,7 +114,7 @@ def test_planning_changes_nothing_and_removing_removes_the_plan(
     assert _versions(dataset) == [4]
 
 
-def test_manifests_are_read_once_and_go_last(
+def test_cleanup_reads_manifests_once_and_removes_them_last(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None
 ) -> None:
     store.reset()
@@ -127,7 +129,9 @@ def test_manifests_are_read_once_and_go_last(
     ]
 
 
-def test_a_copy_of_a_branch_is_a_table_of_its_own(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_treats_a_copied_branch_as_its_own_table(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     _change(store, 4, lambda message: setattr(message, "branch", "b"))
     assert lance_core.dataset(dataset.uri).cleanup_old_versions(timedelta(0)).old_versions == 3
 
@@ -147,7 +151,9 @@ def test_an_unknown_feature_of_any_version_ends_the_cleanup(
     assert _paths(store) == before
 
 
-def test_the_rate_limit_is_kept(dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleanup_honors_the_delete_rate_limit(
+    dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paces = []
 
     class Watched(removal.Pace):
@@ -161,7 +167,7 @@ def test_the_rate_limit_is_kept(dataset: lance_core.LanceDataset, monkeypatch: p
 
 
 @pytest.mark.parametrize(("asked", "threads"), [(None, 8), (1, 1), (3, 3), (10**6, 64)])
-def test_the_concurrency_is_kept(
+def test_cleanup_honors_the_delete_concurrency(
     dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch, asked: int | None, threads: int
 ) -> None:
     seen = []
@@ -179,7 +185,7 @@ def test_the_concurrency_is_kept(
 # ── What happens between the plan and the removal ─────────────────────────────────────────────────────────────────
 
 
-def test_a_version_that_gets_a_tag_is_spared(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_spares_a_version_tagged_after_planning(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     plan = plan_cleanup(dataset, ALL)
     dataset.tags.create("late", 2)
     stats = plan.execute()
@@ -188,7 +194,9 @@ def test_a_version_that_gets_a_tag_is_spared(dataset: lance_core.LanceDataset, s
     dataset.checkout_version("late").validate()
 
 
-def test_a_file_that_a_new_version_names_is_spared(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_spares_a_file_that_a_new_version_references(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     plan = plan_cleanup(dataset, ALL)
     old = dataset.checkout_version(1)
     fragments = [fragment.metadata for fragment in old.get_fragments()]
@@ -215,7 +223,7 @@ def _when_deleted(store: CountingStore, part: str, number: int, action: Callable
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("place", ["_transactions", "data"])
 @pytest.mark.parametrize("turn", [1, 2, 3])
-def test_a_tag_between_two_batches(
+def test_cleanup_spares_a_version_tagged_before_its_removal_starts(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, version: int, place: str, turn: int
 ) -> None:
     """A version whose turn has not come stays whole, and only such a one counts as spared."""
@@ -252,7 +260,7 @@ def test_a_tag_between_two_batches(
     assert stats.failed_deletes == 0
 
 
-def test_a_damaged_version_is_an_error_in_the_log(
+def test_cleanup_that_damaged_a_tagged_version_logs_an_error(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     plan = plan_cleanup(dataset, ALL)
@@ -262,7 +270,7 @@ def test_a_damaged_version_is_an_error_in_the_log(
     assert "version 2 is incomplete: tag 'late' was created" in record.getMessage()
 
 
-def test_a_tag_on_the_last_file_is_told(
+def test_cleanup_reports_a_version_tagged_while_its_manifest_is_removed(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None
 ) -> None:
     """The tag comes while the manifest goes: the last look finds it."""
@@ -273,7 +281,7 @@ def test_a_tag_on_the_last_file_is_told(
 
 
 @pytest.mark.parametrize(("version", "damaged"), [(2, 1), (3, 0)])
-def test_a_version_restored_between_two_batches(
+def test_cleanup_reports_damage_only_for_a_version_restored_after_its_removal(
     dataset: lance_core.LanceDataset, store: CountingStore, one_at_a_time: None, version: int, damaged: int
 ) -> None:
     old = dataset.checkout_version(version)
@@ -289,7 +297,7 @@ def test_a_version_restored_between_two_batches(
         assert lance_core.dataset(dataset.uri).to_table().equals(rows)
 
 
-def test_shared_files_go_with_the_last_version_that_names_them(uri: str) -> None:
+def test_shared_files_are_removed_with_the_last_version_that_references_them(uri: str) -> None:
     for number in range(4):
         lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="append")
     dataset = lance_core.write_dataset(pa.table({"a": [9]}), uri, mode="overwrite")
@@ -300,7 +308,7 @@ def test_shared_files_go_with_the_last_version_that_names_them(uri: str) -> None
     assert turns == sorted(turns, key=lambda turn: turn or 0)
 
 
-def test_a_tag_on_a_version_of_an_appended_table_saves_all_it_names(
+def test_late_tag_saves_every_file_that_the_tagged_version_references(
     uri: str, store: CountingStore, one_at_a_time: None
 ) -> None:
     for number in range(6):
@@ -313,7 +321,7 @@ def test_a_tag_on_a_version_of_an_appended_table_saves_all_it_names(
     assert dataset.checkout_version("late").to_table()["a"].to_pylist() == [0, 1, 2, 3]
 
 
-def test_a_slow_removal_looks_as_often_as_time_passes(
+def test_slow_cleanup_checks_for_new_tags_as_often_as_time_passes(
     dataset: lance_core.LanceDataset, store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(removal.Pace, "wait", lambda pace: None)
@@ -327,7 +335,9 @@ def test_a_slow_removal_looks_as_often_as_time_passes(
     assert looks[-1] == len(steps) - 1
 
 
-def test_a_tag_that_cannot_be_read_ends_the_removal(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_unreadable_tag_ends_the_cleanup_before_any_removal(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     plan = plan_cleanup(dataset, ALL)
     store.put("table/_refs/tags/x.json", b"{")
     before = _paths(store)
@@ -336,7 +346,7 @@ def test_a_tag_that_cannot_be_read_ends_the_removal(dataset: lance_core.LanceDat
     assert _paths(store) == before
 
 
-def test_a_version_that_another_cleanup_removes_meanwhile(
+def test_files_of_a_version_that_another_cleanup_removes_stay_protected(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     def remove_first(call: Call) -> None:
@@ -351,7 +361,7 @@ def test_a_version_that_another_cleanup_removes_meanwhile(
     assert plan.execute().old_versions == 2
 
 
-def test_a_tag_on_a_version_that_somebody_else_has_removed(
+def test_tag_on_a_version_that_another_process_removed_spares_nothing(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     plan = plan_cleanup(dataset, ALL)
@@ -361,7 +371,9 @@ def test_a_tag_on_a_version_that_somebody_else_has_removed(
     assert _versions(dataset) == [4]
 
 
-def test_the_version_of_the_handle_must_be_readable(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_with_an_unreadable_current_version_raises_version_not_found(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     def remove_first(call: Call) -> None:
         if call.method == "get" and call.path.endswith(manifest_name(4)):
             store.inner.delete(call.path)
@@ -373,7 +385,9 @@ def test_the_version_of_the_handle_must_be_readable(dataset: lance_core.LanceDat
     assert before - _paths(store) == {f"_versions/{manifest_name(4)}"}
 
 
-def test_a_dataset_that_is_gone(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_of_a_dataset_that_no_longer_exists_raises_not_found(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     for path in _paths(store):
         store.delete(f"table/{path}")
     with pytest.raises(DatasetNotFoundError):
@@ -384,7 +398,7 @@ def test_a_dataset_that_is_gone(dataset: lance_core.LanceDataset, store: Countin
 
 
 @pytest.mark.parametrize("place", ["data", "_transactions"])
-def test_the_manifest_of_a_version_stays_with_its_files(
+def test_manifest_stays_when_a_file_of_its_version_cannot_be_removed(
     dataset: lance_core.LanceDataset, store: CountingStore, place: str
 ) -> None:
     plan = plan_cleanup(dataset, ALL)
@@ -405,7 +419,9 @@ def test_the_manifest_of_a_version_stays_with_its_files(
     assert {file.state for file in plan_cleanup(dataset, ALL).paths} == {PathState.KEPT}
 
 
-def test_a_file_that_went_although_its_removal_failed(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_counts_a_file_removed_despite_a_lost_response(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     """The response was lost."""
     plan = plan_cleanup(dataset, ALL)
     store.fault = lambda call: When.AFTER if call.method == "delete" else None
@@ -413,7 +429,9 @@ def test_a_file_that_went_although_its_removal_failed(dataset: lance_core.LanceD
     assert _versions(dataset) == [4]
 
 
-def test_a_manifest_that_cannot_be_removed_is_counted(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_cleanup_counts_a_manifest_that_cannot_be_removed(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     store.fault = lambda call: When.BEFORE if call.method == "delete" and "_versions" in call.path else None
     stats = dataset.cleanup_old_versions(timedelta(0))
     assert (stats.failed_deletes, stats.old_versions, stats.data_files_removed) == (3, 0, 3)
@@ -421,7 +439,9 @@ def test_a_manifest_that_cannot_be_removed_is_counted(dataset: lance_core.LanceD
     assert dataset.cleanup_old_versions(timedelta(0)).old_versions == 3
 
 
-def test_a_store_that_cannot_be_asked_ends_the_removal(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_failed_listing_ends_the_cleanup_before_any_removal(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     plan = plan_cleanup(dataset, ALL)
     before = _paths(store)
     store.fault = lambda call: When.BEFORE if call.method.startswith("list") else None
@@ -435,7 +455,9 @@ def test_a_store_that_cannot_be_asked_ends_the_removal(dataset: lance_core.Lance
 RESIDUE = [f"_versions/{manifest_name(4)}#1", "_transactions/.tmpx", "_deletions/.tmpx"]
 
 
-def test_residue_is_told_of_and_goes(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_leftovers_of_crashed_writers_are_explained_and_removed(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     for path in RESIDUE:
         store.put(f"table/{path}", b"12345")
     young = plan_cleanup(dataset, ALL)
@@ -453,7 +475,7 @@ def test_residue_is_told_of_and_goes(dataset: lance_core.LanceDataset, store: Co
     assert dataset.checkout_version(4).to_table()["a"].to_pylist() == [3]
 
 
-def test_a_staging_name_of_a_version_that_stays(tmp_path: Path) -> None:
+def test_staging_name_of_a_kept_version_is_removed_once_old_enough(tmp_path: Path) -> None:
     """Killed between the link and the unlink: two names of one file."""
     uri = str(tmp_path / "table")
     lance_core.write_dataset(pa.table({"a": [1]}), uri)
@@ -476,19 +498,21 @@ def test_a_staging_name_of_a_version_that_stays(tmp_path: Path) -> None:
     + [{"include_files": value} for value in (1, "no", None)],
     ids=repr,
 )
-def test_arguments_of_the_explanation_of_another_type(dataset: lance_core.LanceDataset, arguments: dict) -> None:
+def test_explain_cleanup_arguments_of_another_type_raise_invalid_type(
+    dataset: lance_core.LanceDataset, arguments: dict
+) -> None:
     with pytest.raises(InvalidTypeError, match=next(iter(arguments))):
         dataset.explain_cleanup_old_versions(**arguments)
 
 
 @pytest.mark.parametrize("verb", ["cleanup_old_versions", "explain_cleanup_old_versions"])
-def test_a_number_for_a_list(dataset: lance_core.LanceDataset, verb: str) -> None:
+def test_cleanup_versions_given_as_a_number_raise_invalid_type(dataset: lance_core.LanceDataset, verb: str) -> None:
     with pytest.raises(InvalidTypeError, match="versions must be a list"):
         getattr(dataset, verb)(versions=5)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_version_that_cannot_be_announced_to_go_stays_whole(
+def test_version_whose_transaction_file_cannot_be_removed_stays_complete(
     dataset: lance_core.LanceDataset, store: CountingStore, version: int
 ) -> None:
     """Its transaction file tells others, by being gone, that it is about to go."""

@@ -21,7 +21,7 @@ def _selected(policy: CleanupPolicy, versions: list[int]) -> list[int]:
     return [version for version in versions if rule.selects(version, version * DAY_NS)]
 
 
-def test_two_weeks_when_no_term_is_given() -> None:
+def test_cleanup_policy_without_a_term_keeps_two_weeks() -> None:
     assert CleanupPolicy.of().older_than == timedelta(days=14)
     assert CleanupPolicy.of(retain_versions=1).older_than is None
     assert CleanupPolicy.of(versions=[1]).older_than is None
@@ -45,11 +45,11 @@ def test_two_weeks_when_no_term_is_given() -> None:
         (CleanupPolicy.of(timedelta(days=200)), []),
     ],
 )
-def test_the_terms_are_joined_by_and(policy: CleanupPolicy, selected: list[int]) -> None:
+def test_cleanup_policy_removes_only_versions_that_meet_every_term(policy: CleanupPolicy, selected: list[int]) -> None:
     assert _selected(policy, [80, 85, 90, 95, 99]) == selected
 
 
-def test_whole_numbers_of_any_kind() -> None:
+def test_cleanup_policy_accepts_numpy_integers() -> None:
     policy = CleanupPolicy.of(retain_versions=np.int64(3), versions=np.array([1, 2]), delete_rate_limit=np.int32(5))
     assert (policy.retain_versions, policy.versions, policy.delete_rate_limit) == (3, frozenset({1, 2}), 5)
 
@@ -66,7 +66,7 @@ def test_whole_numbers_of_any_kind() -> None:
         {"delete_concurrency": 0},
     ],
 )
-def test_values_out_of_range(arguments: dict) -> None:
+def test_cleanup_policy_with_a_value_out_of_range_raises_invalid_cleanup(arguments: dict) -> None:
     with pytest.raises(InvalidCleanupError, match=next(iter(arguments))):
         CleanupPolicy.of(**arguments)
 
@@ -81,7 +81,7 @@ def test_values_out_of_range(arguments: dict) -> None:
     ],
     ids=repr,
 )
-def test_values_of_another_type(arguments: dict) -> None:
+def test_cleanup_policy_with_a_value_of_another_type_raises_invalid_type(arguments: dict) -> None:
     with pytest.raises(InvalidTypeError, match=next(iter(arguments))) as caught:
         CleanupPolicy.of(**arguments)
     assert isinstance(caught.value, TypeError)
@@ -94,6 +94,6 @@ def test_policy_accepts_numpy_booleans_and_none() -> None:
     assert (policy.delete_unverified, policy.error_if_tagged_old_versions) == (False, True)
 
 
-def test_versions_of_any_iterable() -> None:
+def test_cleanup_policy_takes_versions_from_any_iterable() -> None:
     for versions in ((1, 2), {1, 2}, range(1, 3), iter([1, 2]), np.array([1, 2])):
         assert CleanupPolicy.of(versions=versions).versions == {1, 2}

@@ -29,7 +29,7 @@ def _abandoned(log: VersionLog, *paths: str, age: float = 10) -> frozenset[str]:
     return abandoned_manifests(log, [StoredFile(path, 1, 100 - age) for path in paths], before=93)
 
 
-def test_what_a_row_names_stays_and_the_rest_goes() -> None:
+def test_staged_manifests_that_no_database_row_names_are_abandoned() -> None:
     final = f"_versions/{manifest_name(3)}"
     rows = Rows(ManifestRow(2, _staged(2), 1), ManifestRow(3, final, 1))
     log = VersionLog(MemoryStore(), "t", ExternalCommit(rows))
@@ -37,17 +37,17 @@ def test_what_a_row_names_stays_and_the_rest_goes() -> None:
     assert _abandoned(log, _staged(2), other, _staged(3), _staged(4), final) == {other, _staged(3), _staged(4)}
 
 
-def test_only_old_ones_go() -> None:
+def test_staged_manifest_is_abandoned_only_when_older_than_seven_days() -> None:
     log = VersionLog(MemoryStore(), "t", ExternalCommit(Rows()))
     assert _abandoned(log, _staged(4), age=7) == frozenset()
     assert _abandoned(log, _staged(4), age=7.1) == {_staged(4)}
 
 
-def test_names_of_no_version_are_not_asked_for() -> None:
+def test_files_that_are_not_staged_manifests_are_never_abandoned() -> None:
     log = VersionLog(MemoryStore(), "t", ExternalCommit(Rows()))
     others = (f"_versions/{manifest_name(4)}#1", f"data/{manifest_name(4)}-{UUID}", f"_versions/d9.manifest-{UUID}")
     assert _abandoned(log, *others) == frozenset()
 
 
-def test_without_a_manifest_store_nobody_can_tell() -> None:
+def test_staged_manifests_without_an_external_manifest_store_are_kept() -> None:
     assert _abandoned(VersionLog(MemoryStore(), "t"), _staged(4)) == frozenset()

@@ -59,9 +59,7 @@ def test_fragments_of_several_writers_become_one_version(table: str) -> None:
     made.validate()
 
 
-def test_files_are_checked_once_however_many_attempts_a_commit_takes(
-    table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commit_checks_its_files_once_despite_several_attempts(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checked, real_check, real_create = [], commit_module.check_storage, VersionLog.create
 
     def count_check(*arguments: object) -> None:
@@ -81,7 +79,7 @@ def test_files_are_checked_once_however_many_attempts_a_commit_takes(
     assert checked == [], "the second attempt checks nothing again"
 
 
-def test_a_dataset_is_created_by_an_overwrite(uri: str) -> None:
+def test_overwrite_commit_creates_a_dataset(uri: str) -> None:
     fragment = _fragment(uri, mode="create")
     made = LanceDataset.commit(uri, LanceOperation.Overwrite(ROWS.schema, [fragment]))
     assert made.version == 1
@@ -89,19 +87,19 @@ def test_a_dataset_is_created_by_an_overwrite(uri: str) -> None:
 
 
 @pytest.mark.parametrize("read_version", [0, 1])
-def test_an_append_needs_a_dataset(uri: str, read_version: int) -> None:
+def test_commit_of_an_append_without_a_dataset_raises_not_found(uri: str, read_version: int) -> None:
     fragment = _fragment(uri, mode="create")
     with pytest.raises(DatasetNotFoundError):
         _append(uri, fragment, read_version=read_version)
 
 
-def test_an_overwrite_planned_on_a_version_needs_it(uri: str) -> None:
+def test_overwrite_planned_on_a_version_of_a_missing_dataset_raises_not_found(uri: str) -> None:
     fragment = _fragment(uri, mode="create")
     with pytest.raises(DatasetNotFoundError):
         LanceDataset.commit(uri, LanceOperation.Overwrite(ROWS.schema, [fragment]), read_version=3)
 
 
-def test_arguments_are_checked(table: str) -> None:
+def test_commit_with_invalid_arguments_is_refused(table: str) -> None:
     operation = LanceOperation.Append([_fragment(table)])
     with pytest.raises(ValueError, match="read_version is required"):
         LanceDataset.commit(table, operation)
@@ -142,7 +140,7 @@ def test_committing_a_transaction_twice_makes_one_version(table: str) -> None:
     assert again.read_transaction(2) == transaction
 
 
-def test_committing_again_works_after_its_files_are_gone(table: str, store: CountingStore) -> None:
+def test_repeated_commit_succeeds_after_its_files_are_gone(table: str, store: CountingStore) -> None:
     fragment = _fragment(table)
     transaction = Transaction(1, LanceOperation.Append([fragment]))
     LanceDataset.commit(table, transaction)
@@ -150,7 +148,7 @@ def test_committing_again_works_after_its_files_are_gone(table: str, store: Coun
     assert LanceDataset.commit(table, transaction).version == 2
 
 
-def test_conflicts_become_exceptions(table: str) -> None:
+def test_commit_conflicts_raise_incompatible_or_retryable_errors(table: str) -> None:
     fragment = _fragment(table)
     lance_core.write_dataset(ROWS, table, mode="overwrite")
     with pytest.raises(IncompatibleTransactionError, match=r"version 2: .* 'overwrite'"):
@@ -187,7 +185,7 @@ def test_conflicts_become_exceptions(table: str) -> None:
     ],
 )
 @pytest.mark.parametrize("operation", ["append", "overwrite"])
-def test_wrong_fragments_are_refused(
+def test_commit_of_fragments_that_contradict_their_files_is_refused(
     table: str, store: CountingStore, changes: dict[str, object], words: str, operation: str
 ) -> None:
     fragment = _changed(_fragment(table), **changes)
@@ -202,19 +200,19 @@ def test_wrong_fragments_are_refused(
     assert lance_core.dataset(table).version == 1
 
 
-def test_a_missing_file_is_refused(table: str, store: CountingStore) -> None:
+def test_commit_of_a_fragment_with_a_missing_file_raises_not_found(table: str, store: CountingStore) -> None:
     fragment = _fragment(table)
     store.delete(f"table/data/{fragment.files[0].path}")
     with pytest.raises(NotFoundError, match=fragment.files[0].path):
         _append(table, fragment)
 
 
-def test_an_unknown_size_is_allowed(table: str) -> None:
+def test_commit_of_a_fragment_with_unknown_file_size_succeeds(table: str) -> None:
     made = _append(table, _changed(_fragment(table), file_size_bytes=None))
     assert made.to_table().num_rows == 6
 
 
-def test_fragments_without_a_required_field_are_refused(uri: str) -> None:
+def test_commit_of_fragments_without_a_required_field_is_refused(uri: str) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string())])
     lance_core.write_dataset(ROWS.cast(schema), uri)
     fragment = _changed(_fragment(uri), fields=[-2, 1])
@@ -222,7 +220,7 @@ def test_fragments_without_a_required_field_are_refused(uri: str) -> None:
         _append(uri, fragment)
 
 
-def test_ids_must_mean_the_columns_of_the_new_schema(table: str) -> None:
+def test_overwrite_whose_field_ids_belong_to_other_columns_is_refused(table: str) -> None:
     # Written for the schema (a, b): field 0 is "a". In the schema (b, a) it would be "b".
     fragment = _fragment(table, mode="overwrite")
     swapped = pa.schema([ROWS.schema.field("b"), ROWS.schema.field("a")])
@@ -233,7 +231,7 @@ def test_ids_must_mean_the_columns_of_the_new_schema(table: str) -> None:
     assert made.to_table().equals(ROWS.select(["b", "a"]))
 
 
-def test_rows_are_not_added_twice(table: str) -> None:
+def test_commit_of_a_fragment_that_is_already_in_the_table_is_refused(table: str) -> None:
     fragment = _fragment(table)
     _append(table, fragment)
     with pytest.raises(InvalidInputError, match="is already part of version 2"):
@@ -242,7 +240,7 @@ def test_rows_are_not_added_twice(table: str) -> None:
         _append(table, fragment, read_version=1)
 
 
-def test_base_paths_are_those_of_a_new_table(table: str) -> None:
+def test_overwrite_of_an_existing_table_with_initial_bases_is_refused(table: str) -> None:
     operation = LanceOperation.Overwrite(ROWS.schema, [], initial_bases=[object()])
     with pytest.raises(InvalidTypeError, match="DatasetBasePath"):
         LanceDataset.commit(table, operation)
@@ -252,7 +250,7 @@ def test_base_paths_are_those_of_a_new_table(table: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["_rowid", "a.b"])
-def test_names_of_a_new_schema_are_checked(uri: str, name: str) -> None:
+def test_overwrite_with_reserved_column_names_is_refused(uri: str, name: str) -> None:
     schema = Schema(fields=(Field(id=0, name=name, logical_type="int64"),))
     for new_schema in (schema, pa.schema([(name, pa.int64())])):
         with pytest.raises(InvalidInputError, match=f"top-level column '{name}'"):

@@ -49,17 +49,19 @@ def index_section(*indices: tuple[str, bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("asked", ["2.0", "2.1", "2.2"])
-def test_files_may_be_rewritten_in_another_version(dataset: lance_core.LanceDataset, asked: str) -> None:
+def test_compaction_rewrites_files_in_the_requested_format_version(
+    dataset: lance_core.LanceDataset, asked: str
+) -> None:
     assert output_version(dataset.manifest, CompactionSettings(data_storage_version=asked)).value == asked
     assert output_version(dataset.manifest, CompactionSettings()) is LanceFileVersion.V2_2
 
 
-def test_files_of_0_1_do_not_come_into_a_table_of_another_version(dataset: lance_core.LanceDataset) -> None:
+def test_compaction_of_a_newer_table_into_format_0_1_raises_not_supported(dataset: lance_core.LanceDataset) -> None:
     with pytest.raises(NotSupportedError, match=r"is 0\.1, but the table has version 2\.2"):
         output_version(dataset.manifest, CompactionSettings(data_storage_version="0.1"))
 
 
-def test_tables_that_cannot_be_rewritten(dataset: lance_core.LanceDataset) -> None:
+def test_compaction_of_a_table_with_unsupported_features_is_refused(dataset: lance_core.LanceDataset) -> None:
     settings = CompactionSettings()
     check_rewritable(dataset.manifest, settings)
     flagged = changed(dataset.manifest)
@@ -71,7 +73,7 @@ def test_tables_that_cannot_be_rewritten(dataset: lance_core.LanceDataset) -> No
         check_rewritable(deferred, settings)
 
 
-def test_survey_asks_files_for_what_the_manifest_lacks(dataset: lance_core.LanceDataset) -> None:
+def test_compaction_survey_reads_files_for_what_the_manifest_lacks(dataset: lance_core.LanceDataset) -> None:
     dataset.delete("a in (3, 4, 15)")
     known = survey(dataset.manifest, dataset.locator)
     assert [(each.physical_rows, each.deleted_rows, each.num_files) for each in known] == [
@@ -87,7 +89,7 @@ def test_survey_asks_files_for_what_the_manifest_lacks(dataset: lance_core.Lance
     assert survey(unknown, dataset.locator) == known[:2]
 
 
-def test_indices_whose_fragments_cannot_be_told(dataset: lance_core.LanceDataset) -> None:
+def test_compaction_survey_refuses_an_index_without_readable_fragments(dataset: lance_core.LanceDataset) -> None:
     silent = changed(dataset.manifest, index_section=index_section(("__lance_mem_wal", b""), ("a", b"")))
     with pytest.raises(NotSupportedError, match="'a' does not record the fragments"):
         survey(silent, dataset.locator)
@@ -95,7 +97,7 @@ def test_indices_whose_fragments_cannot_be_told(dataset: lance_core.LanceDataset
         parse_index_section(index_section(("a", b"\xff")))[0].fragment_ids()
 
 
-def test_more_or_fewer_rows_than_announced(dataset: lance_core.LanceDataset) -> None:
+def test_compaction_that_reads_another_number_of_rows_raises_corrupt_data(dataset: lance_core.LanceDataset) -> None:
     batch = dataset.to_table().to_batches()[0]
     for announced, message in ((5, "5 more rows"), (15, "5 fewer rows")):
         files = OutputFiles(
@@ -118,7 +120,9 @@ def _fill(files: OutputFiles, batch: pa.RecordBatch) -> None:
     files.finish()
 
 
-def test_reading_ahead_reads_the_same(dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_that_reads_ahead_keeps_the_rows(
+    dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(execution, "_AHEAD_MIN_BYTES", 0)
     rows = dataset.to_table()
     dataset.optimize.compact_files(batch_size=3)
@@ -126,7 +130,9 @@ def test_reading_ahead_reads_the_same(dataset: lance_core.LanceDataset, monkeypa
     assert dataset.to_table().equals(rows)
 
 
-def test_a_group_that_is_touched_every_time(dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_of_a_constantly_changed_group_ends_with_a_conflict(
+    dataset: lance_core.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rounds are bounded; nothing stays behind."""
     execute = execution.OutputFiles.finish
     other = lance_core.dataset(dataset.uri)
@@ -151,7 +157,7 @@ def batch_sizes(uri: Path, **options: int) -> list[int]:
     return [batch.num_rows for batch in rows.batches()]
 
 
-def test_batches_follow_the_size_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_batches_shrink_as_rows_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "_BATCH_BYTES", 10_000)
     # Incompressible: stored bytes are what the first batches are sized by.
     large = [Random(number).randbytes(5000) for number in range(60)]

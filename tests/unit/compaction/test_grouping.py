@@ -36,11 +36,11 @@ def even_split(rows: int, target: int) -> list[int]:
         (5, 1, [1] * 5),
     ],
 )
-def test_even_split(rows: int, target: int, expected: list[int]) -> None:
+def test_even_split_returns_sizes_near_the_target(rows: int, target: int, expected: list[int]) -> None:
     assert even_split(rows, target) == expected
 
 
-def test_even_split_of_everything_small() -> None:
+def test_even_split_sizes_add_up_and_differ_by_at_most_one() -> None:
     for target in range(1, 40):
         for rows in range(1, 400):
             sizes = even_split(rows, target)
@@ -50,7 +50,7 @@ def test_even_split_of_everything_small() -> None:
             assert max(sizes) - min(sizes) <= 1
 
 
-def test_estimates_close_files_by_bytes() -> None:
+def test_estimated_outputs_end_at_the_byte_target() -> None:
     settings = CompactionSettings(target_rows_per_fragment=1000, target_bytes_per_fragment=100)
     outputs = estimate_outputs(50, 250, settings)
     assert [each.rows for each in outputs] == [20, 20, 10]
@@ -60,7 +60,7 @@ def test_estimates_close_files_by_bytes() -> None:
     assert [each.rows for each in estimate_outputs(3000, 0, settings)] == [1000] * 3
 
 
-def test_byte_target_decides_what_is_small() -> None:
+def test_byte_target_decides_which_fragments_are_small() -> None:
     settings = CompactionSettings(target_bytes_per_fragment=100)
     small = FragmentFigures(id=0, physical_rows=5, num_bytes=30)
     large = FragmentFigures(id=2, physical_rows=5, num_bytes=100)
@@ -68,7 +68,7 @@ def test_byte_target_decides_what_is_small() -> None:
     assert plan_tasks([small, FragmentFigures(id=1, physical_rows=1, num_bytes=70), large], settings) == [(0, 1)]
 
 
-def test_a_largest_file_is_a_byte_target_too() -> None:
+def test_max_bytes_per_file_acts_as_a_byte_target() -> None:
     files = table(10, 10, 10, num_bytes=60)
     assert plan_tasks(files, CompactionSettings(max_bytes_per_file=60)) == []
     assert plan_tasks(files, CompactionSettings(max_bytes_per_file=90, target_bytes_per_fragment=1000)) == [(0, 1, 2)]
@@ -84,25 +84,25 @@ def test_byte_target_splits_into_tasks_of_several_files() -> None:
 @pytest.mark.parametrize(
     ("num_fragments", "expected"), [(15, [15]), (31, [31]), (32, [16, 16]), (33, [16, 17]), (47, [16, 31])]
 )
-def test_task_ends_where_it_has_its_bytes_if_as_many_are_left(num_fragments: int, expected: list[int]) -> None:
+def test_compaction_task_ends_at_its_bytes_if_as_many_remain(num_fragments: int, expected: list[int]) -> None:
     """Sixteen fragments of 25 bytes are the four targets of a task, exactly."""
     tasks = plan_tasks(table(*[1] * num_fragments, num_bytes=25), CompactionSettings(target_bytes_per_fragment=100))
     assert [len(task) for task in tasks] == expected
 
 
 @pytest.mark.parametrize(("num_fragments", "expected"), [(7, [7]), (8, [4, 4]), (9, [4, 5]), (11, [4, 7])])
-def test_task_ends_where_it_has_its_rows_if_as_many_are_left(num_fragments: int, expected: list[int]) -> None:
+def test_compaction_task_ends_at_its_rows_if_as_many_remain(num_fragments: int, expected: list[int]) -> None:
     tasks = plan_tasks(table(*[25] * num_fragments), CompactionSettings(target_rows_per_fragment=100))
     assert [len(task) for task in tasks] == expected
 
 
-def test_fragments_that_would_only_move_are_left_alone() -> None:
+def test_fragments_that_compaction_would_not_merge_are_left_alone() -> None:
     settings = CompactionSettings(target_bytes_per_fragment=100)
     assert plan_tasks(table(10, 10, 10, num_bytes=90), settings) == []
     assert plan_tasks(table(10, 10, 10, num_bytes=60), settings) == [(0, 1, 2)]
 
 
-def test_a_task_over_budget_is_cut_to_what_fits() -> None:
+def test_compaction_task_over_budget_is_cut_to_what_fits() -> None:
     rows = table(*[10] * 8)
     whole = CompactionSettings(target_rows_per_fragment=1000)
     assert plan_tasks(rows, whole) == [tuple(range(8))]
@@ -117,17 +117,17 @@ def test_a_task_over_budget_is_cut_to_what_fits() -> None:
         assert plan_tasks(rows, CompactionSettings(target_rows_per_fragment=1000, **limits)) == expected
 
 
-def test_a_first_fragment_over_budget_does_not_block_the_others() -> None:
+def test_first_fragment_over_budget_does_not_block_the_others() -> None:
     settings = CompactionSettings(target_rows_per_fragment=1000, max_source_rows=25)
     assert plan_tasks(table(500, 10, 10, 10), settings) == [(1, 2)]
 
 
-def test_a_single_fragment_with_deletions_is_worth_its_budget() -> None:
+def test_single_fragment_with_deletions_is_planned_within_its_budget() -> None:
     settings = CompactionSettings(target_rows_per_fragment=1000, max_source_fragments=1)
     assert plan_tasks(table(10, 10, 10, deleted={1: 5}), settings) == [(1,)]
 
 
-def test_what_becomes_neighbors_is_planned_together() -> None:
+def test_fragments_that_become_neighbors_are_planned_together() -> None:
     settings = CompactionSettings(target_rows_per_fragment=100)
     # New fragments go to the end: 1 + 2 beside 4, and the results for 1 and 3 beside each other.
     assert plan_tasks(table(100, 10, 10, 100, 10), settings) == [(1, 2, 4)]
@@ -135,23 +135,23 @@ def test_what_becomes_neighbors_is_planned_together() -> None:
     assert plan_tasks(table(100, 100, 100, deleted={1: 60}), settings) == [(1,)]
 
 
-def test_excluded_fragments_are_borders() -> None:
+def test_excluded_fragments_separate_compaction_tasks() -> None:
     settings = CompactionSettings(target_rows_per_fragment=100, excluded_fragment_ids=(1, 77))
     assert plan_tasks(table(10, 10, 10), settings) == []
     assert plan_tasks(table(10, 10, 10, 10), settings) == [(2, 3)]
 
 
-def test_fragments_of_different_indices_are_not_mixed() -> None:
+def test_compaction_does_not_mix_fragments_of_different_indices() -> None:
     indices = [frozenset(), frozenset({0}), frozenset({0}), frozenset({0, 1}), frozenset({0, 1})]
     fragments = [FragmentFigures(id=number, physical_rows=1, indices=each) for number, each in enumerate(indices)]
     assert plan_tasks(fragments, CompactionSettings()) == [(1, 2), (3, 4)]
 
 
-def test_table_without_fragments_has_no_tasks() -> None:
+def test_table_without_fragments_has_no_compaction_tasks() -> None:
     assert plan_tasks([], CompactionSettings()) == []
 
 
-def test_figures_of_a_plan() -> None:
+def test_compaction_plan_statistics_count_tasks_fragments_and_rows() -> None:
     fragments = table(100, 10, 20, 1000, num_bytes=300, deleted={2: 5, 3: 1})
     settings = CompactionSettings(target_rows_per_fragment=100)
     tasks = plan_tasks(fragments, settings)

@@ -9,11 +9,11 @@ from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedE
 OURS = {"target_bytes_per_fragment"}
 
 
-def test_names_are_those_of_the_reference() -> None:
+def test_compaction_option_names_match_pylance() -> None:
     assert set(CompactionOptions.__annotations__) == set(TheirOptions.__annotations__) | OURS
 
 
-def test_options_come_before_config_before_defaults() -> None:
+def test_compaction_options_override_config_and_config_overrides_defaults() -> None:
     config = {
         "lance.compaction.target_rows_per_fragment": "500",
         "lance.compaction.target_bytes_per_fragment": "+9000",
@@ -67,12 +67,12 @@ def test_options_come_before_config_before_defaults() -> None:
         ("index_remap_mode", "Direct"),
     ],
 )
-def test_values_out_of_range(name: str, value: object) -> None:
+def test_compaction_option_out_of_range_raises_invalid_input(name: str, value: object) -> None:
     with pytest.raises(InvalidInputError):
         CompactionSettings.of({name: value}, {})
 
 
-def test_largest_values_are_taken() -> None:
+def test_compaction_options_accept_their_largest_values() -> None:
     settings = CompactionSettings.of({"excluded_fragment_ids": [0, 2**32 - 1], "max_source_rows": 2**64 - 1}, {})
     assert (settings.excluded_fragment_ids, settings.max_source_rows) == ((0, 2**32 - 1), 2**64 - 1)
 
@@ -96,18 +96,18 @@ def test_largest_values_are_taken() -> None:
         (1, 2),
     ],
 )
-def test_values_of_another_type(name: str, value: object) -> None:
+def test_compaction_option_of_another_type_raises_invalid_type(name: str, value: object) -> None:
     with pytest.raises(InvalidTypeError):
         CompactionSettings.of({name: value}, {})
 
 
 @pytest.mark.parametrize(("name", "value"), [("compaction_mode", "force_binary_copy"), ("defer_index_remap", True)])
-def test_what_is_not_supported_is_refused_by_name(name: str, value: object) -> None:
+def test_unsupported_compaction_options_are_refused_by_name(name: str, value: object) -> None:
     with pytest.raises(NotSupportedError, match=name):
         CompactionSettings.of({name: value}, {})
 
 
-def test_options_are_a_dict() -> None:
+def test_compaction_options_that_are_not_a_dict_raise_invalid_type() -> None:
     with pytest.raises(InvalidTypeError):
         CompactionSettings.of(None, {})
 
@@ -128,19 +128,19 @@ def test_options_are_a_dict() -> None:
         ("data_storage_version", "zz"),
     ],
 )
-def test_malformed_config_is_named(name: str, text: str) -> None:
+def test_malformed_compaction_config_is_named_in_the_error(name: str, text: str) -> None:
     with pytest.raises(InvalidInputError, match=r"lance\.compaction|data storage version"):
         CompactionSettings.of({}, {f"lance.compaction.{name}": text})
 
 
-def test_unsupported_config_can_be_overridden() -> None:
+def test_options_override_an_unsupported_compaction_config() -> None:
     config = {"lance.compaction.defer_index_remap": "true"}
     with pytest.raises(NotSupportedError, match=r"lance\.compaction\.defer_index_remap"):
         CompactionSettings.of({}, config)
     assert CompactionSettings.of({"defer_index_remap": False}, config) == CompactionSettings()
 
 
-def test_documents_round_trip() -> None:
+def test_compaction_settings_round_trip_through_documents() -> None:
     settings = CompactionSettings.of(
         {"excluded_fragment_ids": (3, 1), "compaction_mode": "Reencode", "target_bytes_per_fragment": 5}, {}
     )

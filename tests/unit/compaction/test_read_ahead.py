@@ -8,11 +8,11 @@ from lance_core.compaction.execution import read_ahead
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 10])
-def test_items_come_in_order(count: int) -> None:
+def test_read_ahead_yields_items_in_order(count: int) -> None:
     assert list(read_ahead(iter(range(count)), 3)) == list(range(count))
 
 
-def test_no_more_is_taken_early_than_asked() -> None:
+def test_read_ahead_takes_no_more_items_than_requested() -> None:
     taken: list[int] = []
 
     def source() -> Iterator[int]:
@@ -28,7 +28,7 @@ def test_no_more_is_taken_early_than_asked() -> None:
     assert len(taken) <= 12
 
 
-def test_an_error_comes_after_what_was_before_it() -> None:
+def test_read_ahead_raises_an_error_after_the_items_before_it() -> None:
     def source() -> Iterator[int]:
         yield 1
         raise ValueError("broken")

@@ -28,20 +28,20 @@ KINDS = [(CompactionTask, TASK), (CompactionPlan, PLAN), (RewriteResult, RESULT)
 
 
 @pytest.mark.parametrize(("kind", "document"), KINDS)
-def test_documents_of_the_reference_are_read(kind: type, document: dict) -> None:
+def test_compaction_records_of_pylance_round_trip(kind: type, document: dict) -> None:
     record = kind.from_json(json.dumps(document))
     assert record.read_version == 3
     assert kind.from_json(record.json()) == record
     assert pickle.loads(pickle.dumps(record)) == record
 
 
-def test_figures_of_a_plan_of_the_reference_are_those_of_its_tasks() -> None:
+def test_statistics_of_a_pylance_compaction_plan_come_from_its_tasks() -> None:
     figures = CompactionPlan.from_json(json.dumps(PLAN)).figures
     assert (figures.tasks, figures.rows, figures.fragments_before, figures.fragments_after) == (1, 10, 1, 2)
 
 
 @pytest.mark.parametrize(("kind", "document"), KINDS)
-def test_malformed_documents(kind: type, document: dict) -> None:
+def test_malformed_compaction_documents_raise_invalid_input(kind: type, document: dict) -> None:
     for name in document:
         if name == "row_addrs":
             continue
@@ -106,7 +106,7 @@ def changed(document: dict, path: tuple, value: object) -> str:
 
 
 @pytest.mark.parametrize(("path", "value"), WRONG, ids=lambda each: str(each)[:60])
-def test_every_value_of_a_result_is_checked(path: tuple, value: object) -> None:
+def test_every_malformed_value_of_a_rewrite_result_is_named(path: tuple, value: object) -> None:
     with pytest.raises(InvalidInputError) as caught:
         RewriteResult.from_json(changed(RESULT, path, value))
     name = next(each for each in reversed(path) if isinstance(each, str))
@@ -114,7 +114,7 @@ def test_every_value_of_a_result_is_checked(path: tuple, value: object) -> None:
     assert name in str(caught.value)
 
 
-def test_more_deleted_rows_than_rows() -> None:
+def test_rewrite_result_with_more_deleted_rows_than_rows_is_refused() -> None:
     deletion = {"read_version": 1, "id": 1, "file_type": "array", "num_deleted_rows": 11}
     with pytest.raises(InvalidInputError, match=r"at most 10 \(the number of rows in the fragment\), found 11"):
         RewriteResult.from_json(changed(RESULT, ("original_fragments", 0, "deletion_file"), deletion))
@@ -126,13 +126,13 @@ def test_more_deleted_rows_than_rows() -> None:
 
 @pytest.mark.parametrize("kind", [CompactionTask, CompactionPlan])
 @pytest.mark.parametrize("value", [*NUMBERS, 0])
-def test_read_versions_of_plans_are_checked(kind: type, value: object) -> None:
+def test_compaction_plan_with_an_invalid_read_version_is_refused(kind: type, value: object) -> None:
     with pytest.raises(InvalidInputError, match=r"\$.read_version: expected a whole number"):
         kind.from_json(changed(dict(KINDS)[kind], ("read_version",), value))
 
 
 @pytest.mark.parametrize("value", [each for each in NUMBERS if each is not None])
-def test_figures_of_a_plan_are_checked(value: object) -> None:
+def test_compaction_plan_with_invalid_statistics_is_refused(value: object) -> None:
     plan = CompactionPlan.from_json(json.dumps(PLAN))
     document = json.loads(plan.json())
     assert document["figures"] == asdict(plan.figures)
@@ -143,16 +143,16 @@ def test_figures_of_a_plan_are_checked(value: object) -> None:
 
 
 @pytest.mark.parametrize(("kind", "document"), KINDS)
-def test_the_argument_is_named_as_in_the_reference(kind: type, document: dict) -> None:
+def test_from_json_of_compaction_records_takes_its_argument_by_pylance_name(kind: type, document: dict) -> None:
     assert kind.from_json(json=json.dumps(document)) == kind.from_json(json.dumps(document))
 
 
-def test_documents_that_ask_for_what_is_not_supported() -> None:
+def test_compaction_task_document_with_an_unsupported_option_is_refused() -> None:
     with pytest.raises(NotSupportedError, match="force_binary_copy"):
         CompactionTask.from_json(json.dumps({**TASK, "options": {**OPTIONS, "compaction_mode": "ForceBinaryCopy"}}))
 
 
-def test_metrics_add_up() -> None:
+def test_compaction_metrics_add_up() -> None:
     one = CompactionMetrics(fragments_removed=1, files_added=2)
     assert CompactionMetrics.sum([one, one]) == CompactionMetrics(fragments_removed=2, files_added=4)
     assert CompactionMetrics.sum([]) == CompactionMetrics()

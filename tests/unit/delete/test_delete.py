@@ -45,7 +45,7 @@ def _deletion_files(store: CountingStore) -> list[str]:
     return sorted(info.path for info in store.inner.list("table/_deletions"))
 
 
-def test_rows_are_hidden(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_delete_hides_the_matching_rows(dataset: lance_core.LanceDataset, uri: str) -> None:
     assert dataset.delete("a in (1, 2, 9)") == {"num_deleted_rows": 3}
     assert dataset.version == 2
     assert _values(dataset) == _values(lance_core.dataset(uri)) == [0, 3, 4, 5, 6, 7, 8, 10, 11]
@@ -58,7 +58,7 @@ def test_rows_are_hidden(dataset: lance_core.LanceDataset, uri: str) -> None:
     dataset.validate()
 
 
-def test_what_is_recorded(dataset: lance_core.LanceDataset) -> None:
+def test_delete_transaction_records_predicate_fragments_and_properties(dataset: lance_core.LanceDataset) -> None:
     dataset.delete("a = 1 or a >= 8", transaction_properties={"by": "a test"})
     transaction = dataset.read_transaction(2)
     operation = transaction.operation
@@ -70,7 +70,7 @@ def test_what_is_recorded(dataset: lance_core.LanceDataset) -> None:
     assert transaction.read_version == 1
 
 
-def test_a_fragment_without_rows_is_dropped(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_delete_of_all_rows_of_a_fragment_drops_it(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     dataset.delete("a = 4")
     files = _deletion_files(store)
     dataset.delete("a between 4 and 7")
@@ -85,7 +85,9 @@ def test_a_delete_that_matches_nothing_makes_a_version(dataset: lance_core.Lance
     assert _deletion_files(store) == []
 
 
-def test_truncate_removes_every_row_and_reads_no_data(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_truncate_table_removes_every_row_without_reading_data(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     dataset.delete("a = 1")
     store.reset()
     dataset.truncate_table()
@@ -96,7 +98,9 @@ def test_truncate_removes_every_row_and_reads_no_data(dataset: lance_core.LanceD
     assert [fragment.fragment_id for fragment in dataset.get_fragments()] == [3]
 
 
-def test_a_plan_tells_the_figures_and_writes_nothing(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_delete_plan_counts_rows_and_fragments_without_writing(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     dataset.delete("a = 5")
     store.reset()
     plan = plan_delete(dataset, "a = 1 or a in (4, 5, 6, 7)")
@@ -123,7 +127,7 @@ def test_a_plan_tells_the_figures_and_writes_nothing(dataset: lance_core.LanceDa
         ([0], [], [], [0]),
     ],
 )
-def test_what_becomes_of_a_fragment(
+def test_fragment_delete_plan_merges_new_and_earlier_deletions(
     deleted_before: list[int], found: list[int], new: list[int] | None, deleted: list[int] | None
 ) -> None:
     fragment = Fragment.of([], physical_rows=8)
@@ -135,7 +139,7 @@ def test_what_becomes_of_a_fragment(
     assert plan.rows_deleted == (rows_before if new is None else len(new))
 
 
-def test_only_the_columns_of_the_predicate_are_read(store: CountingStore, uri: str) -> None:
+def test_delete_reads_only_the_columns_of_its_predicate(store: CountingStore, uri: str) -> None:
     # Different values, so that they cannot be compressed away.
     values = pa.array([number.to_bytes(4, "big") * 50 for number in range(50_000)])
     dataset = lance_core.write_dataset(pa.table({"id": range(50_000), "blob": values}), uri)
@@ -167,7 +171,7 @@ def test_only_the_columns_of_the_predicate_are_read(store: CountingStore, uri: s
         (None, InvalidTypeError),
     ],
 )
-def test_a_bad_predicate_changes_nothing(
+def test_delete_with_an_invalid_predicate_changes_nothing(
     dataset: lance_core.LanceDataset, store: CountingStore, predicate: Any, error: type[Exception]
 ) -> None:
     store.reset()
@@ -186,12 +190,16 @@ def test_a_bad_predicate_changes_nothing(
         ({"retry_timeout": timedelta(seconds=-1)}, InvalidInputError),
     ],
 )
-def test_arguments_are_checked(dataset: lance_core.LanceDataset, arguments: dict, error: type[Exception]) -> None:
+def test_delete_with_invalid_arguments_is_refused(
+    dataset: lance_core.LanceDataset, arguments: dict, error: type[Exception]
+) -> None:
     with pytest.raises(error, match=next(iter(arguments))):
         dataset.delete("a = 1", **arguments)
 
 
-def test_deletes_of_other_rows_are_merged(dataset: lance_core.LanceDataset, store: CountingStore, uri: str) -> None:
+def test_concurrent_deletes_of_other_rows_are_merged(
+    dataset: lance_core.LanceDataset, store: CountingStore, uri: str
+) -> None:
     stale = lance_core.dataset(uri)
     dataset.delete("a = 0")
     store.reset()
@@ -202,7 +210,7 @@ def test_deletes_of_other_rows_are_merged(dataset: lance_core.LanceDataset, stor
     stale.validate()
 
 
-def test_a_delete_of_the_same_row_is_planned_again(
+def test_concurrent_delete_of_the_same_row_is_planned_again(
     dataset: lance_core.LanceDataset, store: CountingStore, uri: str
 ) -> None:
     stale, another = lance_core.dataset(uri), lance_core.dataset(uri)
@@ -217,14 +225,14 @@ def test_a_delete_of_the_same_row_is_planned_again(
     assert len(_deletion_files(store)) == 3
 
 
-def test_appended_rows_stay(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_delete_keeps_rows_appended_since_its_read_version(dataset: lance_core.LanceDataset, uri: str) -> None:
     lance_core.write_dataset(ROWS, uri, mode="append")
     assert dataset.delete("a < 11") == {"num_deleted_rows": 11}
     assert dataset.version == 3
     assert _values(dataset) == [11, *range(12)]
 
 
-def test_a_table_that_was_replaced_is_left_alone(
+def test_delete_on_a_table_that_was_overwritten_changes_nothing(
     dataset: lance_core.LanceDataset, store: CountingStore, uri: str
 ) -> None:
     lance_core.write_dataset(ROWS, uri, mode="overwrite")
@@ -234,7 +242,7 @@ def test_a_table_that_was_replaced_is_left_alone(
     assert lance_core.dataset(uri).count_rows() == 12
 
 
-def test_files_of_a_failed_write_are_removed(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_failed_delete_removes_its_deletion_files(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     def fault(call: Call) -> When | None:
         is_third = len([each for each in store.calls if each.method == "put" and "_deletions" in each.path]) == 3
         return When.BEFORE if call.method == "put" and "_deletions" in call.path and is_third else None
@@ -247,7 +255,7 @@ def test_files_of_a_failed_write_are_removed(dataset: lance_core.LanceDataset, s
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_many_files_are_written_at_the_same_time(uri: str, store: CountingStore, *, fails: bool) -> None:
+def test_delete_writes_many_deletion_files_concurrently(uri: str, store: CountingStore, *, fails: bool) -> None:
     dataset = lance_core.write_dataset(pa.table({"a": range(60)}), uri, max_rows_per_file=2)
     together = threading.Barrier(4)
 
@@ -274,7 +282,7 @@ def test_many_files_are_written_at_the_same_time(uri: str, store: CountingStore,
 
 
 @pytest.mark.parametrize(("num_rows", "kind"), [(1, "arrow"), (4999, "arrow"), (5000, "bin")])
-def test_the_flavour_follows_the_number_of_rows(uri: str, num_rows: int, kind: str) -> None:
+def test_deletion_file_type_follows_the_number_of_deleted_rows(uri: str, num_rows: int, kind: str) -> None:
     dataset = lance_core.write_dataset(pa.table({"a": range(12_000)}), uri)
     dataset.delete(f"a < {num_rows}")
     [fragment] = dataset.get_fragments()
@@ -289,7 +297,7 @@ def test_the_flavour_follows_the_number_of_rows(uri: str, num_rows: int, kind: s
     assert dataset.count_rows() == 12_000 - num_rows - 2
 
 
-def test_fragments_are_deleted_from_for_a_later_commit(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_fragment_delete_returns_metadata_for_a_later_commit(dataset: lance_core.LanceDataset, uri: str) -> None:
     first, second, third = dataset.get_fragments()
     changed = first.delete("a < 2")
     assert changed.num_deletions == 2
@@ -300,9 +308,7 @@ def test_fragments_are_deleted_from_for_a_later_commit(dataset: lance_core.Lance
     assert _values(lance_core.LanceDataset.commit(uri, operation, read_version=1)) == [2, 3, 4, 5, 6, 7]
 
 
-def test_delete_planned_on_a_version_whose_files_were_cleaned_up_is_planned_again(
-    dataset: lance_core.LanceDataset, uri: str
-) -> None:
+def test_delete_planned_on_a_cleaned_up_version_is_planned_again(dataset: lance_core.LanceDataset, uri: str) -> None:
     others = lance_core.dataset(uri)
     others.optimize.compact_files()
     others.cleanup_old_versions(older_than=timedelta(0))
@@ -319,7 +325,7 @@ def test_delete_on_the_latest_version_whose_file_is_missing_fails(
         dataset.delete("a >= 0 and b like '%1%'")
 
 
-def test_append_whose_versions_in_between_were_cleaned_up_is_planned_again(uri: str) -> None:
+def test_append_with_intermediate_versions_cleaned_up_is_planned_again(uri: str) -> None:
     behind = lance_core.write_dataset(ROWS, uri)
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")
@@ -328,7 +334,7 @@ def test_append_whose_versions_in_between_were_cleaned_up_is_planned_again(uri: 
     assert (made.version, made.count_rows()) == (5, 49)
 
 
-def test_append_behind_a_change_of_columns_that_was_cleaned_up_is_refused(uri: str) -> None:
+def test_append_after_a_cleaned_up_schema_change_is_refused(uri: str) -> None:
     behind = lance_core.write_dataset(ROWS, uri)
     lance_core.write_dataset(ROWS.rename_columns(["a", "c"]), uri, mode="overwrite")
     lance_core.write_dataset(ROWS.rename_columns(["a", "c"]), uri, mode="append")
@@ -338,7 +344,7 @@ def test_append_behind_a_change_of_columns_that_was_cleaned_up_is_refused(uri: s
     assert lance_core.dataset(uri).count_rows() == 24
 
 
-def test_config_change_whose_versions_in_between_were_cleaned_up_is_retryable(uri: str) -> None:
+def test_config_change_with_intermediate_versions_cleaned_up_is_retryable(uri: str) -> None:
     behind = lance_core.write_dataset(ROWS, uri)
     for _ in range(3):
         lance_core.write_dataset(ROWS, uri, mode="append")

@@ -8,7 +8,7 @@ import lance_core
 from lance_pipelines.demo.events_data import DELETES, ExpectedRows, events, write_batch
 
 
-def test_batches_go_on_and_come_out_the_same_each_time() -> None:
+def test_demo_event_batches_are_consecutive_and_reproducible() -> None:
     first, second = events(0, 300), events(1, 300)
     assert first["id"].to_pylist() == list(range(300))
     assert second["id"].to_pylist() == list(range(300, 600))
@@ -18,7 +18,7 @@ def test_batches_go_on_and_come_out_the_same_each_time() -> None:
 
 
 @pytest.mark.parametrize("delete", DELETES, ids=lambda delete: delete.predicate)
-def test_a_predicate_matches_the_rows_that_are_expected_to_go(delete, tmp_path) -> None:
+def test_demo_delete_predicate_matches_the_expected_rows(delete, tmp_path) -> None:
     rows = pa.concat_tables([events(number, 500) for number in range(10)])
     uri = str(tmp_path / "events.lance")
     lance_core.write_dataset(rows, uri)
@@ -29,7 +29,7 @@ def test_a_predicate_matches_the_rows_that_are_expected_to_go(delete, tmp_path) 
         assert found.to_pylist() == expected.to_pylist()
 
 
-def test_the_expectation_follows_ingests_and_deletes() -> None:
+def test_demo_expected_rows_follow_ingests_and_deletes() -> None:
     expected = ExpectedRows()
     for number in (5, 4):
         expected.append(events(number, 500))
@@ -39,7 +39,7 @@ def test_the_expectation_follows_ingests_and_deletes() -> None:
     assert expected.rows["id"].to_pylist() == list(range(2000, 2100))
 
 
-def test_input_files_hold_the_batches(tmp_path) -> None:
+def test_demo_input_files_hold_the_event_batches(tmp_path) -> None:
     import pyarrow.parquet as pq
 
     path = write_batch(tmp_path, 2, 250)

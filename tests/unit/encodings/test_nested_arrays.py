@@ -10,7 +10,7 @@ VALUES = [[9], None, [1, 2], [], [3, 4], None]
 
 @pytest.mark.parametrize("make", [pa.list_, pa.large_list])
 @pytest.mark.parametrize(("start", "length"), [(0, 6), (1, 4), (2, 1), (6, 0)])
-def test_the_items_of_a_slice_are_replaced(make: object, start: int, length: int) -> None:
+def test_items_of_a_sliced_list_array_are_replaced(make: object, start: int, length: int) -> None:
     lists = pa.array(VALUES, make(pa.int8())).slice(start, length)
     items = list_items(lists)
     assert items.to_pylist() == [item for value in VALUES[start : start + length] for item in value or []]
@@ -20,19 +20,19 @@ def test_the_items_of_a_slice_are_replaced(make: object, start: int, length: int
     assert replaced.to_pylist() == expected
 
 
-def test_the_items_of_fixed_size_lists_include_what_nulls_hide() -> None:
+def test_items_of_fixed_size_lists_include_values_hidden_by_nulls() -> None:
     lists = pa.array([[1, 2], None, [3, 4]], pa.list_(pa.int8(), 2)).slice(1)
     items = list_items(lists)
     assert len(items) == 4
     assert with_items(lists, items, lists.type).equals(lists)
 
 
-def test_arrays_that_need_no_change_are_returned_as_they_are() -> None:
+def test_struct_arrays_that_need_no_change_are_returned_unchanged() -> None:
     array = pa.array([{"x": 1}], pa.struct([("x", pa.int8())]))
     assert with_members(array, pa.struct([pa.field("x", pa.int8(), nullable=False)])) is array
 
 
-def test_members_keep_their_memory() -> None:
+def test_aligned_struct_members_keep_their_memory() -> None:
     array = pa.array([[{"y": 1, "x": 2}], None], pa.list_(pa.struct([("y", pa.int8()), ("x", pa.int8())])))
     expected = pa.list_(pa.struct([("x", pa.int8()), ("z", pa.string()), ("y", pa.int8())]))
     aligned = with_members(array, expected)

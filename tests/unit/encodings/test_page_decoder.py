@@ -35,7 +35,7 @@ def pages_of(array):
     return encode_pages(field_of(array.type), array, version=LanceFileVersion.V2_2)
 
 
-def test_ranges_are_checked():
+def test_page_decoder_refuses_row_ranges_outside_the_page():
     (page,) = pages_of(pa.array([1, 2, 3]))
     for rows in ((-1, 2), (2, 1), (0, 4)):
         with pytest.raises(InvalidInputError, match="not within the 3 rows"):
@@ -43,7 +43,7 @@ def test_ranges_are_checked():
 
 
 @pytest.mark.parametrize("values", [[1, None, 3], [[1], [], None, [2, 3]], ["x" * 400, None, "y" * 500]])
-def test_empty_ranges_are_empty_arrays(values):
+def test_page_decoder_returns_an_empty_array_for_an_empty_range(values):
     array = pa.array(values)
     (page,) = pages_of(array)
     for at in range(len(array) + 1):
@@ -51,7 +51,7 @@ def test_empty_ranges_are_empty_arrays(values):
         assert assemble(field_of(array.type), [leaf]).equals(array[:0])
 
 
-def test_errors_name_the_field():
+def test_page_decoder_errors_name_the_field():
     (page,) = pages_of(pa.array([1, 2, 3]))
     with pytest.raises(CorruptDataError, match=r"^field 'c': a mini-block page has 1 buffers, expected 2$"):
         decode_leaf(field_of(pa.int64()), page.layout, page.buffers[:1], 3)
@@ -65,17 +65,17 @@ def test_errors_name_the_field():
         (pb21.PageLayout.FromString(b"\x2a\x00"), UnsupportedEncodingError, "has an unknown type"),
     ],
 )
-def test_layouts_that_are_not_decoded(layout, error, message):
+def test_page_layouts_that_are_not_supported_are_refused(layout, error, message):
     with pytest.raises(error, match=message):
         decode_leaf(field_of(pa.int64()), layout, [], 3)
 
 
-def test_a_page_needs_rows():
+def test_page_without_rows_raises_corrupt_data():
     with pytest.raises(CorruptDataError, match="has no rows"):
         decode_leaf(field_of(pa.int64()), pb21.PageLayout(constant=pb21.ConstantLayout(layers=[3])), [], 0)
 
 
-def test_too_many_rows_at_once():
+def test_page_decoder_refuses_too_many_rows_at_once():
     layout = pb21.PageLayout(constant=pb21.ConstantLayout(layers=[3]))
     with pytest.raises(NotSupportedError, match="rows at once"):
         decode_leaf(field_of(pa.int64()), layout, [], 2**40)
@@ -84,20 +84,20 @@ def test_too_many_rows_at_once():
 
 
 @pytest.mark.parametrize("dtype", [pa.int32(), pa.string(), pa.list_(pa.int64(), 2), pa.decimal128(5, 0)], ids=str)
-def test_values_of_another_type_are_corrupt(dtype):
+def test_page_with_values_of_another_type_raises_corrupt_data(dtype):
     (page,) = pages_of(pa.array([1 << 60, 2, 3]))
     with pytest.raises(CorruptDataError):
         assemble(field_of(dtype), [decode_leaf(field_of(dtype), page.layout, page.buffers, 3)])
 
 
-def test_text_must_be_text():
+def test_string_page_with_invalid_utf8_raises_corrupt_data():
     (page,) = pages_of(pa.array([b"\xff\xfe", b"ok"]))
     leaf = decode_leaf(field_of(pa.string()), page.layout, page.buffers, 2)
     with pytest.raises(CorruptDataError, match="contains invalid bytes"):
         assemble(field_of(pa.string()), [leaf])
 
 
-def test_leaves_of_a_struct_must_agree():
+def test_struct_leaves_of_unequal_length_raise_corrupt_data():
     field = field_of(pa.struct([("a", pa.int8()), ("b", pa.int8())]))
     leaves = [
         LeafPage(leaf, Levels(Layers((1, 1)), None, None, rows), NullBlock(rows), rows)
@@ -109,7 +109,7 @@ def test_leaves_of_a_struct_must_agree():
         assemble(field, leaves[:1])
 
 
-def test_structs_without_members_leave_their_neighbors_alone():
+def test_structs_without_members_do_not_affect_neighboring_leaves():
     # As pylance 14.0.2 writes it: without the layer of the struct around.
     field = field_of(pa.struct([("e", pa.struct([])), ("a", pa.int32())]))
     scalar = pb21.ConstantLayout(layers=[1, 1], inline_value=b"\1\0\0\0")
@@ -125,7 +125,7 @@ def test_structs_without_members_leave_their_neighbors_alone():
         assemble(field_of(pa.list_(pa.struct([]))), leaves[:1])
 
 
-def test_lists_must_end_with_their_items():
+def test_list_offsets_that_do_not_end_at_the_items_raise_corrupt_data():
     field = field_of(pa.list_(pa.int8()))
     levels = Levels(Layers((1, 2)), np.array([1, 0], np.uint16), None, 2)
     with pytest.raises(CorruptDataError, match="offsets end at 2"):

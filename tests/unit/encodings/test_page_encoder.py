@@ -108,13 +108,13 @@ def shape(array, **options):
     ],
     ids=lambda value: value if isinstance(value, str) else str(value.type),
 )
-def test_layout_follows_the_values(array, expected):
+def test_page_layout_follows_the_values(array, expected):
     assert shape(array) == expected
     if str(array.to_pylist()) != "[nan, nan, nan]":
         assert_comes_back(array)
 
 
-def test_compression_is_asked_for_by_metadata():
+def test_field_metadata_selects_the_compression_of_a_page():
     array = pa.array([f"https://example.com/{i}" for i in range(3000)])
     for scheme in ("zstd", "lz4"):
         metadata = {"lance-encoding:compression": scheme, "lance-encoding:compression-level": "3"}
@@ -145,7 +145,7 @@ def test_long_values_are_compressed_one_by_one():
     assert page.num_bytes > 3 * 10**6
 
 
-def test_distinct_long_values_are_stored_in_the_smaller_way():
+def test_distinct_long_values_get_the_smaller_of_two_layouts():
     few = [RNG.bytes(40_000) for _ in range(2)]
     assert shape(pa.array(few * 100)) == "mini_block inline_bitpacking[32] in dictionary"
     blank = pa.array([bytes([i % 9]) * 40_000 for i in range(200)])
@@ -171,7 +171,7 @@ def peak_memory(array):
 @pytest.mark.parametrize("other", [None, 0, 77])
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
 @pytest.mark.parametrize("dtype", [pa.int64(), pa.float64(), pa.timestamp("us"), pa.decimal128(38, 2), pa.string()])
-def test_values_that_hardly_repeat_are_not_counted_for_the_sake_of_a_frequent_one(dtype, share, other):
+def test_distinct_counting_is_skipped_for_values_that_hardly_repeat(dtype, share, other):
     values = numbers_that_hardly_repeat(dtype)
     frequent = pa.scalar(other, pa.int64()).cast(dtype)
     array = pc.if_else(pa.array(RNG.random(len(values)) < share), frequent, values)
@@ -179,7 +179,7 @@ def test_values_that_hardly_repeat_are_not_counted_for_the_sake_of_a_frequent_on
     assert peak_memory(array) < 4
 
 
-def test_fixed_size_lists_are_handed_out_as_they_are():
+def test_fixed_size_list_pages_share_the_memory_of_the_array():
     values = pa.array(RNG.random(40 * 8, dtype=np.float32))
     array = pa.FixedSizeListArray.from_arrays(values, 8)[3:30]
     (page,) = encode(array)
@@ -231,14 +231,14 @@ def example(dtype, index):
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("num_rows", [1, 60, 1500])
-def test_every_type_comes_back(dtype, num_rows):
+def test_every_type_round_trips_through_pages(dtype, num_rows):
     array = pa.array([example(dtype, index) for index in range(num_rows + 9)], dtype)
     assert_comes_back(array[:num_rows])
     assert_comes_back(array[5 : num_rows + 5], multi_page=False)
 
 
 @pytest.mark.parametrize("item_type", [dtype for dtype in TYPES if not pa.types.is_fixed_size_list(dtype)], ids=str)
-def test_items_hidden_under_null_lists_are_dropped(item_type):
+def test_pages_omit_items_hidden_under_null_lists(item_type):
     items = pa.array([example(item_type, index) for index in range(60)], item_type)
     offsets = pa.array(range(1, 60, 3), pa.int32())
     mask = pa.array([number % 2 == 0 for number in range(len(offsets) - 1)])
@@ -246,7 +246,7 @@ def test_items_hidden_under_null_lists_are_dropped(item_type):
 
 
 @pytest.mark.parametrize("item_type", [pa.list_(pa.list_(pa.int16(), 2), 2), pa.list_(pa.float32(), 3)], ids=str)
-def test_fixed_size_lists_hidden_under_null_lists_are_dropped(item_type):
+def test_pages_omit_fixed_size_lists_hidden_under_null_lists(item_type):
     # pyarrow 26 filters nested fixed-size lists with an offset wrongly.
     items = pa.array([example(item_type, index) for index in range(40)], item_type)[2:]
     lists = pa.ListArray.from_arrays(pa.array([1, 5, 9, 30], pa.int32()), items, mask=pa.array([False, True, False]))
@@ -290,12 +290,12 @@ def test_dictionary_values_under_nulls_are_not_written():
     assert_comes_back(structs)
 
 
-def test_a_null_in_an_arrow_dictionary_is_a_null():
+def test_null_value_in_an_arrow_dictionary_reads_as_null():
     array = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2, 1], pa.int8()), pa.array(["a", None, "b"]))
     assert decode(array.type, encode(array)).to_pylist() == ["a", None, None, "b", None]
 
 
-def test_crowds_of_empty_lists_become_full_zip():
+def test_many_empty_lists_between_values_use_full_zip():
     lengths = np.zeros(200_000, np.int64)
     lengths[[0, 50_000, 199_999]] = 2
     offsets = pa.array(np.append(0, np.cumsum(lengths)).astype(np.int32))
@@ -314,7 +314,7 @@ def test_view_arrays_are_written_as_their_plain_counterparts(plain):
     assert decode(pa.list_(plain), encode(lists)).to_pylist() == lists.to_pylist()
 
 
-def test_structs_without_members():
+def test_structs_without_members_round_trip():
     array = pa.array([{}] * 5, pa.struct([]))
     assert_comes_back(array)
 
@@ -326,7 +326,7 @@ def test_extension_arrays_are_written_as_their_storage():
     assert decode(storage.type, pages).equals(storage)
 
 
-def test_a_page_per_leaf_depth_first():
+def test_page_encoder_writes_one_page_per_leaf_depth_first():
     array = pa.array([{"a": 1, "b": {"c": "x", "d": [1, 2]}}] * 3)
     pages = encode(array)
     assert [page.num_rows for page in pages] == [3, 3, 3]

@@ -45,7 +45,7 @@ def test_spread_lists_the_positions_of_each_range():
     assert spread(np.array([], np.int64), np.array([], np.int64)).tolist() == []
 
 
-def test_take_values_of_every_block():
+def test_take_values_selects_from_every_kind_of_block():
     at = np.array([0, 2])
     assert take_values(words([7, 8, 9], 16), at).data.view("<u2").tolist() == [7, 9]
     assert take_values(FixedWidthBlock(3, 1, np.array([0b101], np.uint8)), at).data.tolist() == [0b11]
@@ -62,7 +62,7 @@ def test_take_values_of_every_block():
 
 
 @pytest.mark.parametrize("value_bits", [8, 16, 32, 64])
-def test_words_of_fastlanes_blocks(value_bits):
+def test_words_are_picked_from_fastlanes_blocks_of_every_width(value_bits):
     random = np.random.default_rng(value_bits)
     for packed_bits in range(value_bits + 1):
         limit = (1 << packed_bits) - 1
@@ -78,7 +78,7 @@ def test_words_of_fastlanes_blocks(value_bits):
 
 @pytest.mark.parametrize("arm", ["flat", "inline_bitpacking"])
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_picking_is_decoding_and_taking(arm, bits):
+def test_picking_values_equals_decoding_and_taking_them(arm, bits):
     random = np.random.default_rng(bits)
     block = words(random.integers(0, 1 << (bits - 1), 5000, np.uint64) >> np.uint64(bits // 3), bits)
     chunks = ENCODER.mini_block(arm, block, 1024)
@@ -94,7 +94,7 @@ def test_picking_is_decoding_and_taking(arm, bits):
     assert np.array_equal(found.data, take_values(block, places).data)
 
 
-def test_offsets_that_leave_their_chunk_are_corrupt():
+def test_picked_string_offsets_outside_their_chunk_raise_corrupt_data():
     encoding = pb21.CompressiveEncoding(
         variable=pb21.Variable(offsets=pb21.CompressiveEncoding(flat=pb21.Flat(bits_per_value=32)))
     )
@@ -125,7 +125,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("version", [LanceFileVersion.V2_1, LanceFileVersion.V2_2])
 @pytest.mark.parametrize("name", ARRAYS)
-def test_rows_of_pages(name, version):
+def test_page_decoder_returns_exactly_the_picked_rows(name, version):
     array = ARRAYS[name]
     field = schema_from_arrow(pa.schema([("c", array.type)])).fields[0]
     (page,) = encode_pages(field, array, version=version)

@@ -71,7 +71,7 @@ def wrapped(child: Encoding, scheme: int = pb21.COMPRESSION_ALGORITHM_ZSTD) -> E
 
 
 @pytest.mark.parametrize("child", CHILDREN)
-def test_chunks_that_hold_more_than_their_values_need_are_not_unpacked(child: str) -> None:
+def test_oversized_compressed_chunks_are_not_unpacked(child: str) -> None:
     chunks = Chunks.single(np.frombuffer(ZEROS, np.uint8), 100)
     with (
         at_most(4 << 20),
@@ -82,7 +82,7 @@ def test_chunks_that_hold_more_than_their_values_need_are_not_unpacked(child: st
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("child", ["flat", "variable"])
-def test_blocks_that_hold_more_than_their_values_need_are_refused(child: str, scheme: str) -> None:
+def test_oversized_compressed_blocks_are_refused(child: str, scheme: str) -> None:
     number, packed = SCHEMES[scheme]
     # An LZ4 block is unpacked as a whole; it grows 255-fold at most.
     limit = (4 << 20) if scheme == "zstd" or child == "flat" else BOMB_BYTES + (4 << 20)
@@ -100,7 +100,7 @@ def test_long_strings_that_compress_well_are_read(scheme: str) -> None:
     assert np.diff(block.offsets).tolist() == [0, 8 << 20]
 
 
-def test_only_the_head_of_a_frame_is_unpacked() -> None:
+def test_zstd_head_unpacks_only_the_requested_bytes() -> None:
     with at_most(1 << 20):
         assert zstd_head(ZEROS, 1000) == bytes(1000)
         assert decompress_zstd(ZEROS, 1000) is None
@@ -115,7 +115,7 @@ def test_only_the_head_of_a_frame_is_unpacked() -> None:
     assert decompress_lz4(compress_lz4(bytes(1000)), 999) is None
 
 
-def test_a_frame_is_not_believed_more_than_it_can_hold() -> None:
+def test_zstd_frame_that_overstates_its_size_is_malformed() -> None:
     # A header that states a terabyte, and one that states 2 GB, over a few bytes.
     frame = bytearray(zstandard.compress(bytes(range(100))))
     for stated in (1 << 40, 2_000_000_000):
@@ -126,7 +126,7 @@ def test_a_frame_is_not_believed_more_than_it_can_hold() -> None:
             assert not zstd_head(lying, 1 << 31)
 
 
-def test_sizes_that_encodings_describe() -> None:
+def test_encodings_describe_the_raw_size_of_their_values() -> None:
     counts = np.array([0, 1, 1000, 1 << 40])
     most = 2**31 - 1
     assert fixed_bytes(flat(64), counts).tolist() == [1024, 1032, 9024, most]

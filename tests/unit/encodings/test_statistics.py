@@ -27,13 +27,13 @@ def test_spread_takes_one_of_every_part(num_values, num_samples):
     assert positions.tolist() == spread(num_values, num_samples).tolist()
 
 
-def test_spread_is_the_same_everywhere():
+def test_spread_gives_fixed_positions_on_every_platform():
     assert spread(100, 4).tolist() == [14, 26, 71, 77]
 
 
 @pytest.mark.parametrize("period", [2, 3, 5, 7, 8, 16, 24, 25, 48, 50, 64, 100])
 @pytest.mark.parametrize("num_values", [20_000, 50_000, 100_000, 204_800])
-def test_spread_does_not_fall_in_step(num_values, period):
+def test_spread_does_not_align_with_periodic_values(num_values, period):
     residues = np.bincount(spread(num_values, 4096) % period, minlength=period)
     # Within five standard deviations of a fair share.
     fair = 4096 / period
@@ -42,23 +42,23 @@ def test_spread_does_not_fall_in_step(num_values, period):
 
 
 @pytest.mark.parametrize("every", [2, 3, 24, 48, 5000])
-def test_distinct_values_are_looked_for_among_valid_ones(every):
+def test_sampled_counts_sample_only_valid_values(every):
     values = pa.array([f"v{row % 5}" if row % every == 0 else None for row in range(100_000)])
     counts = sampled_counts(values)
     assert counts.sum() >= min(256, 100_000 // every)
     assert len(counts) == len(values.drop_null().unique())
 
 
-def test_no_valid_value():
+def test_sampled_counts_of_only_nulls_are_empty():
     assert sampled_counts(pa.nulls(5000, pa.string())).tolist() == []
 
 
-def test_one_valid_value():
+def test_sampled_counts_find_a_single_valid_value():
     values = pa.array([None] * 70_001 + ["x"] + [None] * 9)
     assert sampled_counts(values).tolist() == [1]
 
 
-def test_sliced_values():
+def test_sampled_counts_cover_only_the_slice():
     values = pa.array(["a", None, "b"] * 1000).slice(1, 2000)
     assert len(sampled_counts(values)) == 2
 
@@ -70,7 +70,7 @@ def test_distinct_values_of_equal_frequency_are_estimated_closely(num_distinct):
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5, 0.9])
-def test_a_frequent_value_does_not_hide_that_the_others_are_distinct(share):
+def test_distinct_estimate_is_high_despite_one_frequent_value(share):
     random = np.random.default_rng(3)
     values = np.where(random.random(1_000_000) < share, 0, np.arange(1_000_000))
     assert expected_distinct(sampled_counts(pa.array(values))) > 50_000
@@ -81,14 +81,14 @@ def test_distinct_values_of_unequal_frequency_are_not_overestimated():
     assert expected_distinct(sampled_counts(pa.array(values))) < len(np.unique(values))
 
 
-def test_bits_of_blocks_that_alternate():
+def test_packed_bits_of_alternating_blocks_are_sampled_fairly():
     blocks = np.ones((6400, 16), np.uint32)
     blocks[::100] = 1 << 30
     blocks[::2] = 1 << 10
     assert 4 < common_packed_bits(blocks) < 8
 
 
-def test_runs_that_repeat_in_step():
+def test_runs_per_value_is_not_misled_by_periodic_runs():
     # Runs of 8 at the start of every 32nd part, no runs elsewhere.
     words = np.arange(1 << 17)
     words.reshape(32, -1)[:, :512] //= 8
@@ -96,10 +96,10 @@ def test_runs_that_repeat_in_step():
 
 
 @pytest.mark.parametrize("words", [np.zeros(1, np.int64), np.zeros(0, np.int64)])
-def test_runs_of_next_to_nothing(words):
+def test_runs_per_value_of_at_most_one_value_is_one(words):
     assert runs_per_value(words, 1.0) == 1.0
 
 
-def test_runs_are_exact_where_there_are_few():
+def test_runs_per_value_is_exact_for_few_runs():
     words = np.repeat(np.arange(10_000), 10)
     assert runs_per_value(words, 0.9) == (10_000 + 24) / 100_000

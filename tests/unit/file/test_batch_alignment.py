@@ -14,14 +14,14 @@ def _align(schema: pa.Schema, batch: pa.RecordBatch) -> list[pa.Array]:
     return BatchAlignment(schema_from_arrow(schema)).align(batch)
 
 
-def test_columns_come_in_schema_order_without_a_copy() -> None:
+def test_aligned_columns_are_in_schema_order_without_a_copy() -> None:
     a, b = pa.array([1, 2], pa.int32()), pa.array(["x", None])
     aligned = _align(pa.schema([("a", pa.int32()), ("b", pa.string())]), pa.record_batch({"b": b, "a": a}))
     assert aligned == [a, b]
     assert aligned[0].buffers()[1].address == a.buffers()[1].address
 
 
-def test_views_and_extensions_become_what_is_stored() -> None:
+def test_aligned_views_and_extensions_become_their_storage_types() -> None:
     schema = pa.schema([("v", pa.string_view()), ("l", pa.list_(pa.binary_view())), ("u", pa.uuid())])
     batch = pa.record_batch(
         [
@@ -43,12 +43,12 @@ def test_views_and_extensions_become_what_is_stored() -> None:
         (pa.record_batch({"z": pa.array([1], pa.int8())}), "column 'a' of the file is missing"),
     ],
 )
-def test_batches_that_do_not_fit(batch: pa.RecordBatch, message: str) -> None:
+def test_batch_that_does_not_match_the_schema_is_refused(batch: pa.RecordBatch, message: str) -> None:
     with pytest.raises(SchemaMismatchError, match=message):
         _align(pa.schema([("a", pa.int32()), ("z", pa.int8())]), batch)
 
 
-def test_a_later_batch_is_checked_too() -> None:
+def test_every_batch_is_checked_against_the_schema() -> None:
     alignment = BatchAlignment(schema_from_arrow(pa.schema([("a", pa.int32())])))
     alignment.align(pa.record_batch({"a": pa.array([1], pa.int32())}))
     with pytest.raises(SchemaMismatchError):
@@ -94,14 +94,14 @@ def test_nulls_in_a_required_field_are_refused_by_path(dtype: pa.DataType, array
         _align(schema, pa.record_batch({"c": array}))
 
 
-def test_a_null_below_a_null_is_hidden() -> None:
+def test_null_member_of_a_null_value_is_accepted() -> None:
     below_struct = _struct_with_null_child([False, True, False])
     assert len(_align(pa.schema([("c", REQUIRED_MEMBER)]), pa.record_batch({"c": below_struct}))[0]) == 3
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2]), pa.array([1, None], pa.int8()), mask=pa.array([False, True]))
     assert len(_align(pa.schema([("c", pa.list_(REQUIRED_ITEM))]), pa.record_batch({"c": lists}))[0]) == 2
 
 
-def test_only_the_referenced_slice_counts() -> None:
+def test_alignment_checks_only_the_rows_of_a_slice() -> None:
     array = pa.array([None, 1, 2, None], pa.int8()).slice(1, 2)
     schema = pa.schema([pa.field("c", pa.int8(), nullable=False)])
     assert len(_align(schema, pa.record_batch({"c": array}))[0]) == 2

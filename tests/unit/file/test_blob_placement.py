@@ -38,7 +38,7 @@ def _sizes(store: MemoryStore) -> dict[str, int]:
     return {info.path.rsplit("/", 1)[1]: info.num_bytes for info in store.list("data/f")}
 
 
-def test_names_of_sidecars_are_their_ids_reversed() -> None:
+def test_sidecar_names_are_reversed_binary_ids() -> None:
     assert sidecar_name(1) == "1" + "0" * 31 + ".blob"
     assert sidecar_name(2) == "01" + "0" * 30 + ".blob"
     assert sidecar_name(2**32 - 1) == "1" * 32 + ".blob"
@@ -49,7 +49,7 @@ def test_names_of_sidecars_are_their_ids_reversed() -> None:
 
 @pytest.mark.parametrize("num_values", [1, 300])
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 100_000])
-def test_values_start_at_multiples_of_64(num_values: int, size: int) -> None:
+def test_inline_blobs_start_at_multiples_of_64(num_values: int, size: int) -> None:
     store = MemoryStore()
     values = [bytes([row % 256]) * size for row in range(min(num_values, 2_000_000 // size + 1))]
     _write(store, pa.array(values, pa.large_binary()), V1)
@@ -71,7 +71,7 @@ def test_shared_sidecars_are_filled_in_row_order() -> None:
     assert [_sizes(store)[sidecar_name(number)] for number in (1, 2, 3, 4)] == [70, 75, 200, 5]
 
 
-def test_shared_sidecars_go_on_in_the_next_batch() -> None:
+def test_shared_sidecar_continues_in_the_next_batch() -> None:
     store = MemoryStore()
     field = blob_field("b", inline_size_threshold=0)
     table = TableContext(sidecars=Sidecars(store, PATH))
@@ -123,7 +123,7 @@ def _write_all(writer: DataFileWriter, rows: pa.RecordBatch) -> None:
 
 
 @pytest.mark.parametrize("refused", [sidecar_name(1), sidecar_name(2), PATH])
-def test_nothing_is_left_of_a_file_that_failed(refused: str) -> None:
+def test_failed_blob_file_leaves_no_sidecars(refused: str) -> None:
     store = _Ordered(refused)
     sidecars = Sidecars(store, PATH)
     schema = pa.schema([LARGE])
@@ -141,7 +141,7 @@ def test_nothing_is_left_of_a_file_that_failed(refused: str) -> None:
         store.head(PATH)
 
 
-def test_only_the_sidecars_of_a_data_file_are_removed() -> None:
+def test_remove_sidecars_removes_only_those_of_its_data_file() -> None:
     store = MemoryStore()
     _write(store, blob_array([b"shared"]), LARGE)
     remove_sidecars(store, "data/other.lance")
@@ -151,7 +151,7 @@ def test_only_the_sidecars_of_a_data_file_are_removed() -> None:
     assert _sizes(store) == {}
 
 
-def test_values_below_null_structs_are_not_written() -> None:
+def test_blobs_below_null_structs_are_not_written() -> None:
     store = MemoryStore()
     values = pa.array([b"seen", b"hidden"], pa.large_binary())
     struct = pa.StructArray.from_arrays([values], fields=[V1], mask=pa.array([False, True]))
@@ -160,7 +160,7 @@ def test_values_below_null_structs_are_not_written() -> None:
     assert _descriptors(store) == [{"b": b"seen"}, None]
 
 
-def test_sliced_arrays() -> None:
+def test_blobs_of_a_sliced_array_are_placed_correctly() -> None:
     store = MemoryStore()
     column = blob_array([b"no", b"one", None, b"", b"two", b"no"]).slice(1, 4)
     _write(store, column, blob_field("b"))
@@ -170,7 +170,7 @@ def test_sliced_arrays() -> None:
     assert [data[row["position"] :][:3] for row in (found[0], found[3])] == [b"one", b"two"]
 
 
-def test_what_cannot_be_placed() -> None:
+def test_blobs_that_cannot_be_placed_are_refused() -> None:
     with pytest.raises(NotSupportedError, match="outside the table"):
         _write(MemoryStore(), blob_array(["file:///a"]), blob_field("b"))
     wrong = blob_field("b").with_metadata({"lance-encoding:blob-inline-size-threshold": "many"})
@@ -183,7 +183,7 @@ def _described(rows: list[tuple[int, int] | None]) -> pa.StructArray:
     return pa.array([None if row is None else {"position": row[0], "size": row[1]} for row in rows], dtype)
 
 
-def test_descriptors_are_checked_before_they_are_read() -> None:
+def test_blob_descriptors_are_checked_before_they_are_read() -> None:
     def read(ranges):
         assert all(part.stop <= 100 for part in ranges)
         return [pa.py_buffer(bytes(part.num_bytes)) for part in ranges]
@@ -199,7 +199,7 @@ def test_descriptors_are_checked_before_they_are_read() -> None:
             load_bytes(_described(rows), read, 100, "f")
 
 
-def test_arrays_of_bytes() -> None:
+def test_bytes_array_joins_buffers_and_nulls() -> None:
     buffers = [pa.py_buffer(b"ab"), pa.py_buffer(b"c")]
     valid = np.array([True, True, False, True])
     assert bytes_array(buffers, np.array([2, 0, 0, 1]), valid).to_pylist() == [b"ab", b"", None, b"c"]

@@ -29,7 +29,7 @@ def _parse(message: pb_file2.ColumnMetadata) -> ColumnMetadata:
     return ColumnMetadata.parse(message.SerializeToString(), DATA_BYTES, "f: column 0")
 
 
-def test_bytes_and_record_are_each_other() -> None:
+def test_column_metadata_round_trips_through_bytes() -> None:
     column = ColumnMetadata.parse(BYTES, DATA_BYTES, "f: column 0")
     [page] = column.pages
     assert page.buffers == (ByteRange(0, 4), ByteRange(64, 88))
@@ -38,13 +38,13 @@ def test_bytes_and_record_are_each_other() -> None:
     assert column.serialize() == BYTES
 
 
-def test_a_column_without_pages() -> None:
+def test_column_metadata_without_pages_round_trips() -> None:
     column = ColumnMetadata(pages=())
     assert column.serialize() == BYTES[:43]
     assert ColumnMetadata.parse(column.serialize(), 0, "f") == column
 
 
-def test_priority_is_the_first_row() -> None:
+def test_page_priority_is_its_first_row() -> None:
     layout = pb21.PageLayout(constant=pb21.ConstantLayout(layers=[pb21.REPDEF_NULLABLE_ITEM]))
     column = ColumnMetadata(pages=(Page(buffers=(), length=5, first_row=300, encoding=layout),))
     message = pb_file2.ColumnMetadata.FromString(column.serialize())
@@ -52,7 +52,7 @@ def test_priority_is_the_first_row() -> None:
     assert ColumnMetadata.parse(column.serialize(), 0, "f") == column
 
 
-def test_misplaced_buffers_are_corrupt_data() -> None:
+def test_misplaced_page_buffers_raise_corrupt_data() -> None:
     message = _message()
     message.pages[0].buffer_offsets[1] = 65
     with pytest.raises(CorruptDataError, match=r"column 0, page 0: buffer 1 starts at 65, not at a multiple of 64"):
@@ -65,7 +65,7 @@ def test_misplaced_buffers_are_corrupt_data() -> None:
         _parse(message)
 
 
-def test_missing_encodings_are_corrupt_data() -> None:
+def test_missing_column_encodings_raise_corrupt_data() -> None:
     message = _message()
     message.ClearField("encoding")
     with pytest.raises(CorruptDataError, match="the encoding is missing"):
@@ -76,7 +76,7 @@ def test_missing_encodings_are_corrupt_data() -> None:
         _parse(message)
 
 
-def test_other_encodings_are_not_supported() -> None:
+def test_unknown_column_encodings_raise_not_supported() -> None:
     message = _message()
     message.pages[0].encoding.indirect.buffer_location = 64
     with pytest.raises(UnsupportedEncodingError, match="elsewhere in the file"):
@@ -95,7 +95,7 @@ def test_other_encodings_are_not_supported() -> None:
         _parse(message)
 
 
-def test_an_unknown_layout_is_newer_and_an_empty_one_is_corrupt() -> None:
+def test_unknown_page_layout_is_unsupported_and_an_empty_one_is_corrupt() -> None:
     def with_layout(layout: bytes) -> pb_file2.ColumnMetadata:
         message = _message()
         wrapped = b"\x0a\x1d/lance.encodings21.PageLayout\x12" + bytes([len(layout)]) + layout
@@ -110,7 +110,7 @@ def test_an_unknown_layout_is_newer_and_an_empty_one_is_corrupt() -> None:
         _parse(with_layout(b"\x0a\xff"))
 
 
-def test_bytes_that_are_no_message_are_corrupt_data() -> None:
+def test_truncated_column_metadata_raises_a_typed_error() -> None:
     for stop in range(1, len(BYTES)):
         try:
             ColumnMetadata.parse(BYTES[:stop], DATA_BYTES, "f")

@@ -90,13 +90,13 @@ def _sources(reader: FileReader) -> list[FieldSource]:
         ([0, 0, 50], 20, 20),
     ],
 )
-def test_the_share(demands: list[int], budget: int, expected: int) -> None:
+def test_fair_share_divides_the_budget_among_demands(demands: list[int], budget: int, expected: int) -> None:
     assert fair_share(demands, budget) == expected
     assert sum(min(demand, expected) for demand in demands) <= budget
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_fits_is_read_in_the_largest_steps(version: str, opened: dict[str, FileReader]) -> None:
+def test_columns_within_the_budget_are_read_in_the_largest_steps(version: str, opened: dict[str, FileReader]) -> None:
     for plan in stream_plans(_sources(opened[version]), 0, NUM_ROWS, ReadConfig(batch_rows=1000)):
         assert plan.pace is None
         assert list(plan.pieces()) == list(plan.segments)
@@ -105,7 +105,9 @@ def test_what_fits_is_read_in_the_largest_steps(version: str, opened: dict[str, 
 
 @pytest.mark.parametrize("batch_rows", [100, 1000, 7777])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_large_steps_are_cut_to_the_share(version: str, batch_rows: int, opened: dict[str, FileReader]) -> None:
+def test_large_decode_steps_are_cut_to_the_memory_share(
+    version: str, batch_rows: int, opened: dict[str, FileReader]
+) -> None:
     sources = _sources(opened[version])
     budget = 16 * 1024 * len(sources)
     num_cut = 0
@@ -125,7 +127,7 @@ def test_large_steps_are_cut_to_the_share(version: str, batch_rows: int, opened:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_estimates_are_near_what_arrays_take(version: str, opened: dict[str, FileReader]) -> None:
+def test_memory_estimates_are_near_the_decoded_size(version: str, opened: dict[str, FileReader]) -> None:
     reader = opened[version]
     for source in _sources(reader):
         segments = source.plan(0, NUM_ROWS, batch_rows=1000)
@@ -138,7 +140,9 @@ def test_the_estimates_are_near_what_arrays_take(version: str, opened: dict[str,
 @pytest.mark.parametrize("batch_rows", [100, 1000, 7777, NUM_ROWS])
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.sampled(6)
-def test_rows_are_the_same(version: str, batch_rows: int, opened: dict[str, FileReader]) -> None:
+def test_scan_with_a_small_decode_budget_returns_the_same_rows(
+    version: str, batch_rows: int, opened: dict[str, FileReader]
+) -> None:
     reader = opened[version]
     expected = list(
         reader.read_batches(reader.schema.fields, row_range=(5, NUM_ROWS - 5), config=ReadConfig(batch_rows=batch_rows))
@@ -152,7 +156,7 @@ def test_rows_are_the_same(version: str, batch_rows: int, opened: dict[str, File
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_small_pages_are_joined_up_to_the_share(version: str, tmp_path: Path) -> None:
+def test_small_pages_are_joined_up_to_the_memory_share(version: str, tmp_path: Path) -> None:
     path = str(tmp_path / "small.lance")
     table = pa.table({f"c{i}": RANDOM.random(64_000) for i in range(4)})
     with LanceFileWriter(path, table.schema, version=version, data_cache_bytes=1) as writer:
@@ -167,7 +171,7 @@ def test_small_pages_are_joined_up_to_the_share(version: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_no_byte_is_fetched_much_more_than_once(version: str, paths: dict[str, str]) -> None:
+def test_scan_with_a_decode_budget_fetches_few_bytes_twice(version: str, paths: dict[str, str]) -> None:
     with open(paths[version], "rb") as file:
         data = file.read()
     store = CountingStore(MemoryStore())
@@ -187,7 +191,7 @@ def test_no_byte_is_fetched_much_more_than_once(version: str, paths: dict[str, s
     assert max(sum(extent.num_bytes for extent in ranges) for ranges in store.reads) <= 8 * share
 
 
-def test_pieces_are_planned_as_the_stream_goes_on(opened: dict[str, FileReader]) -> None:
+def test_decode_pieces_are_planned_lazily(opened: dict[str, FileReader]) -> None:
     sources = _sources(opened["2.2"])[:1]
     [plan] = stream_plans(sources, 0, NUM_ROWS, ReadConfig(batch_rows=100, decoded_bytes=1))
     assert plan.pace is not None
@@ -196,7 +200,7 @@ def test_pieces_are_planned_as_the_stream_goes_on(opened: dict[str, FileReader])
     assert (first.start, first.stop) == (0, second.start)
 
 
-def test_no_more_segments_than_planned(opened: dict[str, FileReader]) -> None:
+def test_reading_more_segments_than_planned_raises_internal_error(opened: dict[str, FileReader]) -> None:
     reader = opened["2.2"]
     config = ReadConfig(batch_rows=100)
     plan = stream_plans(_sources(reader)[:1], 0, NUM_ROWS, config)[0]

@@ -32,18 +32,18 @@ def _scan(reader: FileReader) -> bool:
     return pa.Table.from_batches(reader.read_batches(reader.schema.fields)).equals(TABLE)
 
 
-def test_one_pool_serves_all() -> None:
+def test_decode_pool_is_shared() -> None:
     assert decode_pool() is decode_pool()
 
 
-def test_scans_inside_the_pool_do_not_wait_for_ever() -> None:
+def test_scans_inside_the_decode_pool_do_not_deadlock() -> None:
     reader = _reader()
     # More scans than there are threads, each waiting for tasks of the same pool.
     scans = [decode_pool().submit(_scan, reader) for _ in range(20)]
     assert all(scan.result(timeout=60) for scan in scans)
 
 
-def test_a_forked_process_has_threads_of_its_own() -> None:
+def test_forked_process_gets_its_own_decode_threads() -> None:
     reader = _reader()
     assert _scan(reader)
     child = os.fork()
@@ -52,7 +52,7 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_errors_of_threads_come_through() -> None:
+def test_errors_of_decode_threads_reach_the_caller() -> None:
     store = MemoryStore()
     writer = open_writer(store.create("f"), schema_from_arrow(TABLE.schema), WriteConfig())
     for batch in TABLE.to_batches(max_chunksize=20_000):

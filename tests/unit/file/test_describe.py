@@ -46,7 +46,7 @@ def _file() -> bytes:
     return bytes(128) + descriptor + column + tables + footer.serialize()
 
 
-def test_a_file_as_text() -> None:
+def test_describe_file_lists_schema_buffers_and_pages() -> None:
     store = MemoryStore()
     store.put("f", _file())
     text = describe_file(FileReader.open(store, "f"))
@@ -72,7 +72,7 @@ def _descriptor() -> bytes:
     return FileDescriptor(schema=schema_from_arrow(arrow), num_rows=3).serialize()
 
 
-def test_layouts_as_text() -> None:
+def test_describe_layout_renders_nested_encodings() -> None:
     zstd = pb21.CompressiveEncoding(
         general=pb21.General(
             compression=pb21.BufferCompression(scheme=pb21.COMPRESSION_ALGORITHM_ZSTD),

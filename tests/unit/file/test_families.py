@@ -17,7 +17,7 @@ from lance_core.versions import LanceFileVersion
 ROWS = pa.record_batch({"a": pa.array([1, 2, 3]), "b": pa.array(["x", None, "z"])})
 
 
-def test_formats_readable_versions_each_belong_to_one() -> None:
+def test_every_readable_version_belongs_to_one_file_format() -> None:
     versions = [version for family in FORMATS for version in family.versions]
     assert sorted(versions) == [version for version in LanceFileVersion if version.is_readable]
 
@@ -25,7 +25,7 @@ def test_formats_readable_versions_each_belong_to_one() -> None:
 @pytest.mark.parametrize(
     "version", [version for family in FORMATS for version in family.versions], ids=lambda version: version.value
 )
-def test_formats_file_of_every_version_is_written_read_and_described(version: LanceFileVersion) -> None:
+def test_file_of_every_version_is_written_read_and_described(version: LanceFileVersion) -> None:
     store = MemoryStore()
     with open_writer(store.create("f"), schema_from_arrow(ROWS.schema), WriteConfig(version=version)) as writer:
         writer.write_batch(ROWS)

@@ -24,19 +24,19 @@ FOOTER = Footer(
 )
 
 
-def test_bytes_and_record_are_each_other() -> None:
+def test_footer_round_trips_through_bytes() -> None:
     assert Footer.parse(BYTES, FILE_BYTES, "f") == FOOTER
     assert FOOTER.serialize() == BYTES
 
 
-def test_version_2_1_has_its_own_pair() -> None:
+def test_footer_of_version_2_1_has_its_own_version_pair() -> None:
     footer = replace(FOOTER, version=LanceFileVersion.V2_1)
     assert footer.serialize()[32:36] == b"\x02\x00\x01\x00"
     assert Footer.parse(footer.serialize(), FILE_BYTES, "f") == footer
 
 
 @pytest.mark.parametrize("pair", [b"\x02\x00\x03\x00", b"\x09\x00\x00\x00"])
-def test_other_versions_are_refused_as_versions(pair: bytes) -> None:
+def test_footer_with_an_unknown_version_raises_unsupported_version(pair: bytes) -> None:
     with pytest.raises(UnsupportedVersionError):
         Footer.parse(BYTES[:32] + pair + BYTES[36:], FILE_BYTES, "f")
 
@@ -53,13 +53,13 @@ def test_other_versions_are_refused_as_versions(pair: bytes) -> None:
         ({"num_global_buffers": 0}, "no global buffer"),
     ],
 )
-def test_sections_must_fit_each_other(changes: dict[str, int], message: str) -> None:
+def test_footer_with_contradictory_sections_raises_corrupt_data(changes: dict[str, int], message: str) -> None:
     with pytest.raises(CorruptDataError, match=message):
         Footer.parse(replace(FOOTER, **changes).serialize(), FILE_BYTES, "f")
 
 
 @pytest.mark.parametrize("version", [(0, 3), (2, 0)])
-def test_sections_of_2_0_may_lie_anywhere(version: tuple[int, int]) -> None:
+def test_footer_sections_of_2_0_may_be_anywhere(version: tuple[int, int]) -> None:
     changes = {"column_metadata_offset": 280, "column_table_offset": 20, "global_buffer_table_offset": 0}
     data = replace(FOOTER, **changes).serialize()
     footer = Footer.parse(data[:32] + struct.pack("<HH", *version) + data[36:], FILE_BYTES, "f")
@@ -76,13 +76,13 @@ def test_sections_of_2_0_may_lie_anywhere(version: tuple[int, int]) -> None:
         ({"num_global_buffers": 0}, "no global buffer"),
     ],
 )
-def test_sections_of_2_0_lie_in_front_of_the_footer(changes: dict[str, int], message: str) -> None:
+def test_footer_of_2_0_with_sections_past_itself_raises_corrupt_data(changes: dict[str, int], message: str) -> None:
     footer = replace(FOOTER, **changes, version=LanceFileVersion.V2_0)
     with pytest.raises(CorruptDataError, match=message):
         Footer.parse(footer.serialize(), FILE_BYTES, "f")
 
 
-def test_what_is_not_a_data_file() -> None:
+def test_file_that_is_not_a_data_file_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="the file has 7 bytes, but a data file has at least 40"):
         Footer.parse(b"7 bytes", 7, "f")
     with pytest.raises(CorruptDataError, match="expected b'LANC'"):

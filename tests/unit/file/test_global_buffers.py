@@ -31,14 +31,14 @@ def _table(*pairs: tuple[int, int]) -> pa.Buffer:
     return pa.py_buffer(b"".join(struct.pack("<QQ", *pair) for pair in pairs))
 
 
-def test_descriptor_has_the_bytes_of_the_reference() -> None:
+def test_file_descriptor_has_the_bytes_of_pylance() -> None:
     descriptor = FileDescriptor(schema=schema_from_arrow(pa.schema([("x", pa.int32())])), num_rows=3)
     expected = bytes.fromhex("0a1b 0a19 1201 78 20ffffffffffffffffff01 2a05 696e743332 3001 3801 1003")
     assert descriptor.serialize() == expected
     assert FileDescriptor.parse(expected, "f") == descriptor
 
 
-def test_tables_round_trip() -> None:
+def test_global_buffer_tables_round_trip() -> None:
     ranges = [ByteRange(128, 159), ByteRange(64, 70)]
     assert serialize_table(ranges) == bytes(_table((128, 31), (64, 6)))
     assert parse_table(_table((128, 31), (64, 6)), 2, "f", "test") == ranges
@@ -54,17 +54,17 @@ def test_tables_round_trip() -> None:
         ((1, 2**63), r"position or size of at least 2\^62"),
     ],
 )
-def test_misplaced_buffers_are_corrupt_data(pair: tuple[int, int], message: str) -> None:
+def test_misplaced_global_buffers_raise_corrupt_data(pair: tuple[int, int], message: str) -> None:
     with pytest.raises(CorruptDataError, match=message):
         parse_global_buffer_table(_table(pair), FOOTER, "f", 159)
 
 
-def test_a_table_of_another_size_is_corrupt_data() -> None:
+def test_global_buffer_table_of_another_size_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="2 entries are declared"):
         parse_global_buffer_table(_table((128, 31)), replace(FOOTER, num_global_buffers=2), "f", 159)
 
 
-def test_descriptor_that_is_no_message_or_claims_too_many_rows() -> None:
+def test_malformed_file_descriptor_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="not a FileDescriptor"):
         FileDescriptor.parse(b"\x0a\xff", "f")
     with pytest.raises(CorruptDataError, match="expected at most"):
@@ -82,7 +82,7 @@ def _fields(*rows: tuple[int, int, str], **metadata: dict[str, bytes]) -> pb_fil
 
 
 @pytest.mark.parametrize("parent", [-1, 0], ids=["columns", "members"])
-def test_many_fields_and_few_columns_are_refused_before_they_are_built(
+def test_schema_with_more_leaves_than_columns_is_refused_before_building(
     parent: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(global_buffers, "schema_from_proto", lambda _: pytest.fail("was built"))
@@ -91,7 +91,7 @@ def test_many_fields_and_few_columns_are_refused_before_they_are_built(
         FileDescriptor.parse(message.SerializeToString(), "f.lance", 1)
 
 
-def test_fields_without_columns_of_their_own_do_not_count() -> None:
+def test_fields_without_their_own_columns_do_not_count_as_leaves() -> None:
     packed = _fields((0, -1, "struct"), *((number, 0, "int64") for number in range(1, 9)), f0={"packed": b"true"})
     assert len(FileDescriptor.parse(packed.SerializeToString(), "f.lance", 1).schema.fields) == 1
     nested = _fields((0, -1, "list.struct"), (1, 0, "struct"), (2, 1, "list"), (3, 2, "int8"))

@@ -19,7 +19,7 @@ def path() -> str:
     return f"memory://{uuid.uuid4()}/f.lance"
 
 
-def test_round_trip(path: str) -> None:
+def test_lance_file_round_trips_a_table(path: str) -> None:
     with LanceFileWriter(path, TABLE.schema) as writer:
         writer.write_batch(TABLE)
         writer.write_batch(TABLE.to_batches()[0])
@@ -35,18 +35,18 @@ def test_round_trip(path: str) -> None:
     assert LanceFileReader(path, columns=["b"]).read_all().to_table().column_names == ["b"]
 
 
-def test_the_schema_may_come_with_the_first_batch(path: str) -> None:
+def test_lance_file_writer_takes_its_schema_from_the_first_batch(path: str) -> None:
     with LanceFileWriter(path) as writer:
         writer.write_batch(TABLE)
     assert LanceFileReader(path).metadata().schema == TABLE.schema
 
 
-def test_a_writer_without_schema_and_batch_cannot_close(path: str) -> None:
+def test_lance_file_writer_without_schema_and_batch_refuses_to_close(path: str) -> None:
     with pytest.raises(InvalidInputError, match="no schema"):
         LanceFileWriter(path).close()
 
 
-def test_a_failed_block_leaves_no_file(path: str) -> None:
+def test_exception_in_a_lance_file_writer_block_leaves_no_file(path: str) -> None:
     def write_half() -> None:
         with LanceFileWriter(path, TABLE.schema) as writer:
             writer.write_batch(TABLE)
@@ -58,7 +58,7 @@ def test_a_failed_block_leaves_no_file(path: str) -> None:
         LanceFileReader(path)
 
 
-def test_mistakes_are_value_errors_as_in_pylance(path: str) -> None:
+def test_lance_file_misuse_raises_value_errors_as_in_pylance(path: str) -> None:
     with LanceFileWriter(path, TABLE.schema) as writer:
         writer.write_batch(TABLE)
     reader = LanceFileReader(path)
@@ -76,14 +76,14 @@ def test_mistakes_are_value_errors_as_in_pylance(path: str) -> None:
             mistake()
 
 
-def test_what_is_not_supported_says_so(path: str) -> None:
+def test_lance_file_with_unsupported_options_raises_not_supported(path: str) -> None:
     with pytest.raises(NotSupportedError, match="namespaces"):
         LanceFileReader(path, table_id=["t"])
     with pytest.raises(NotSupportedError, match=r"2\.3"):
         LanceFileWriter(path, TABLE.schema, version="2.3")
 
 
-def test_the_cache_is_shared_by_the_columns(path: str) -> None:
+def test_data_cache_is_shared_by_the_columns(path: str) -> None:
     table = pa.table({"a": pa.array(range(100), pa.int64()), "b": pa.array(range(100), pa.int64())})
     with LanceFileWriter(path, table.schema, data_cache_bytes=800) as writer:
         for start in range(0, 100, 10):
@@ -91,7 +91,7 @@ def test_the_cache_is_shared_by_the_columns(path: str) -> None:
     assert [len(column.pages) for column in LanceFileReader(path).metadata().columns] == [2, 2]
 
 
-def test_an_error_while_streaming_keeps_its_type(path: str) -> None:
+def test_error_while_streaming_batches_keeps_its_type(path: str) -> None:
     with LanceFileWriter(path, TABLE.schema) as writer:
         writer.write_batch(TABLE)
     store, location = resolve(path)
@@ -105,7 +105,7 @@ def test_an_error_while_streaming_keeps_its_type(path: str) -> None:
     assert location in str(caught.value)
 
 
-def test_the_stable_version_is_written_by_default(path: str) -> None:
+def test_lance_file_writer_writes_the_stable_version_by_default(path: str) -> None:
     with LanceFileWriter(path, TABLE.schema) as writer:
         writer.write_batch(TABLE)
     metadata = LanceFileReader(path).metadata()

@@ -20,13 +20,13 @@ def field(**metadata):
         ({"b": b"", "a": b"x", "": b"y"}, "5203 120179 5206 0a0161 120178 5203 0a0162"),
     ],
 )
-def test_entries(entries, expected):
+def test_map_entries_are_serialized_without_empty_values(entries, expected):
     message = pb_file.Field(metadata=entries)
     assert serialized(message) == bytes.fromhex(expected)
     assert pb_file.Field.FromString(serialized(message)) == message
 
 
-def test_everything_else_is_as_it_was():
+def test_map_entry_serialization_changes_nothing_else():
     schema = pb_file.Schema(fields=[field(), field(k=b""), field(z=b"1" * 300, a=b"")], metadata={"m": b"n"})
     schema.fields[1].dictionary.SetInParent()
     message = pb_file.FileDescriptor(schema=schema, length=1 << 40)
@@ -38,7 +38,7 @@ def test_everything_else_is_as_it_was():
     assert serialized(message) == message.SerializeToString(deterministic=True)
 
 
-def test_repeated_words_and_nested_messages():
+def test_map_entry_serialization_keeps_repeated_and_nested_fields():
     message = pb_table.Manifest(fields=[field(k=b"")], version=7, reader_feature_flags=1, config={"a": "é", "b": ""})
     message.fragments.add(id=5).files.add(path="p", fields=[1, 2, 300])
     message.writer_version.library = "lance"

@@ -28,7 +28,7 @@ def no_memory(*_: object, **__: object) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("error", [MemoryError, pa.ArrowMemoryError, OutOfMemoryError])
-def test_streams(error: type[MemoryError]) -> None:
+def test_allocation_failure_in_a_stream_raises_out_of_memory(error: type[MemoryError]) -> None:
     def batches() -> Iterator[int]:
         yield 1
         raise error("no memory")
@@ -39,7 +39,9 @@ def test_streams(error: type[MemoryError]) -> None:
         next(stream)
 
 
-def test_every_way_of_reading(reader: LanceFileReader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_read_method_raises_a_typed_out_of_memory_error(
+    reader: LanceFileReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("scan_batches", "scan_arrays", "run_steps"):
         monkeypatch.setattr(reader_module, name, no_memory)
     files = reader._reader

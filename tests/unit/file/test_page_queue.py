@@ -39,7 +39,7 @@ def test_pages_are_placed_in_the_order_of_submission(queue):
     assert queue.num_bytes == 0
 
 
-def test_who_submits_many_waits_for_the_oldest(queue):
+def test_submitting_many_pages_waits_for_the_oldest(queue):
     placed = []
     for number in range(9):
         queue.submit(LARGE, lambda number=number: [number], placed.extend)
@@ -49,21 +49,21 @@ def test_who_submits_many_waits_for_the_oldest(queue):
     assert placed == list(range(9))
 
 
-def test_large_pages_count_by_their_bytes(queue):
+def test_page_queue_limits_pending_pages_by_bytes(queue):
     placed = []
     for number in range(3):
         queue.submit(100 << 20, lambda number=number: [number], placed.extend)
     assert placed == [0, 1]
 
 
-def test_small_pages_need_no_thread(queue):
+def test_small_pages_are_encoded_without_a_thread(queue):
     threads = []
     queue.submit(10, lambda: threads.append(threading.current_thread()) or [], lambda _: None)
     assert threads == [threading.current_thread()]
     assert queue._pool is None
 
 
-def test_a_failure_reaches_the_caller(queue):
+def test_page_queue_failure_reaches_the_caller(queue):
     def fail():
         raise ValueError("no page")
 
@@ -72,7 +72,7 @@ def test_a_failure_reaches_the_caller(queue):
         queue.drain()
 
 
-def test_after_close_nothing_is_placed(queue):
+def test_closed_page_queue_places_nothing(queue):
     placed = []
     queue.submit(LARGE, lambda: [1], placed.extend)
     queue.close()

@@ -18,7 +18,7 @@ PLAIN = pa.table(
 JSON = PLAIN.append_column("j", pa.array(['{"a": 1}', None], pa.json_()))
 
 
-def test_plain_columns_are_not_touched() -> None:
+def test_prepared_input_passes_plain_columns_unchanged() -> None:
     prepared = PreparedInput(PLAIN.schema)
     stream, [batch] = PLAIN.to_reader(), PLAIN.to_batches()
     assert prepared.reader(stream) is stream
@@ -26,7 +26,7 @@ def test_plain_columns_are_not_touched() -> None:
 
 
 @pytest.mark.parametrize("name", PLAIN.column_names)
-def test_plain_columns_beside_one_that_is_converted_keep_their_memory(name: str) -> None:
+def test_plain_columns_next_to_a_converted_one_keep_their_memory(name: str) -> None:
     [batch] = JSON.to_batches()
     prepared = PreparedInput(JSON.schema).batch(batch)
     assert prepared.schema.field("j").type != batch.schema.field("j").type

@@ -31,13 +31,13 @@ def _follow(start: int, num_steps: int) -> ReadSteps[list[int]]:
     return seen
 
 
-def test_one_reading() -> None:
+def test_run_steps_makes_one_request_per_step() -> None:
     source = _Source()
     assert run_steps(_follow(5, 3), source) == [5, 6, 16, 17, 27, 28]
     assert len(source.requests) == 3
 
 
-def test_readings_share_their_requests() -> None:
+def test_parallel_read_steps_share_their_requests() -> None:
     source = _Source()
     readings = [_follow(start, steps) for start, steps in ((0, 1), (50, 3), (20, 0), (30, 2))]
     assert run_steps(together(readings), source) == [
@@ -49,7 +49,7 @@ def test_readings_share_their_requests() -> None:
     assert [len(ranges) for ranges in source.requests] == [6, 4, 2]
 
 
-def test_nothing_to_read_is_no_request() -> None:
+def test_read_steps_without_ranges_make_no_request() -> None:
     source = _Source()
 
     def idle() -> ReadSteps[str]:
@@ -61,7 +61,7 @@ def test_nothing_to_read_is_no_request() -> None:
     assert source.requests == []
 
 
-def test_errors_of_a_reading_come_through() -> None:
+def test_errors_of_a_read_step_reach_the_caller() -> None:
     def failing() -> ReadSteps[int]:
         yield [ByteRange(0, 1)]
         raise ValueError("damaged")

@@ -57,7 +57,7 @@ def reader() -> FileReader:
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 130, 131, 1000, 5000])
-def test_batches_have_exactly_the_wanted_rows(reader: FileReader, batch_rows: int) -> None:
+def test_file_reader_batches_have_exactly_the_requested_rows(reader: FileReader, batch_rows: int) -> None:
     batches = list(reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=batch_rows)))
     assert {batch.num_rows for batch in batches[:-1]} <= {batch_rows}
     assert 0 < batches[-1].num_rows <= batch_rows
@@ -65,7 +65,7 @@ def test_batches_have_exactly_the_wanted_rows(reader: FileReader, batch_rows: in
 
 
 @pytest.mark.parametrize("batch_rows", [1, 7, 130, 131, 1000, 5000])
-def test_runs_are_as_many_batches_as_the_pages_hold(reader: FileReader, batch_rows: int) -> None:
+def test_file_reader_runs_hold_as_many_batches_as_the_pages(reader: FileReader, batch_rows: int) -> None:
     runs = list(reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=batch_rows), in_runs=True))
     assert all(run.num_rows % batch_rows == 0 for run in runs[:-1])
     assert len(runs) <= -(-NUM_ROWS // batch_rows)
@@ -76,7 +76,7 @@ def test_runs_are_as_many_batches_as_the_pages_hold(reader: FileReader, batch_ro
 
 
 @pytest.mark.parametrize("row_range", [(0, 0), (0, 1), (129, 131), (130, 260), (5, 999), (999, 1000), (1000, 1000)])
-def test_row_ranges(reader: FileReader, row_range: tuple[int, int]) -> None:
+def test_file_reader_reads_any_row_range(reader: FileReader, row_range: tuple[int, int]) -> None:
     expected = TABLE.slice(row_range[0], row_range[1] - row_range[0])
     assert reader.read_table(reader.schema.fields, row_range=row_range).equals(expected)
     batches = list(reader.read_batches(reader.schema.fields, row_range=row_range, config=ReadConfig(batch_rows=100)))
@@ -84,26 +84,26 @@ def test_row_ranges(reader: FileReader, row_range: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("row_range", [(-1, 5), (5, 4), (0, 1001)])
-def test_row_ranges_outside_the_file(reader: FileReader, row_range: tuple[int, int]) -> None:
+def test_row_range_outside_the_file_raises_invalid_input(reader: FileReader, row_range: tuple[int, int]) -> None:
     with pytest.raises(InvalidInputError, match="the file has 1000 rows"):
         reader.read_table(reader.schema.fields, row_range=row_range)
     with pytest.raises(InvalidInputError, match="the file has 1000 rows"):
         reader.read_batches(reader.schema.fields, row_range=row_range)
 
 
-def test_batch_rows_must_be_positive(reader: FileReader) -> None:
+def test_batch_rows_of_zero_raises_invalid_input(reader: FileReader) -> None:
     with pytest.raises(InvalidInputError, match="batch_rows"):
         reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=0))
 
 
-def test_pruned_fields(reader: FileReader) -> None:
+def test_file_reader_reads_pruned_structs(reader: FileReader) -> None:
     fields = project(reader.schema, ["v", "s.b"]).fields
     found = reader.read_table(fields)
     assert found.column_names == ["v", "s"]
     assert found["s"].to_pylist() == [{"b": row["b"]} for row in TABLE["s"].to_pylist()]
 
 
-def test_no_fields_still_have_rows(reader: FileReader) -> None:
+def test_file_reader_without_fields_still_counts_rows(reader: FileReader) -> None:
     batches = list(reader.read_batches((), config=ReadConfig(batch_rows=300), row_range=(100, 1000)))
     assert [batch.num_rows for batch in batches] == [300, 300, 300]
     assert batches[0].num_columns == 0
@@ -121,11 +121,11 @@ def test_column_indices_override_the_schema_of_the_file(reader: FileReader) -> N
 
 
 @pytest.mark.parametrize("rows", [[], [0], [999, 0, 500, 500, 130, 129]])
-def test_take(reader: FileReader, rows: list[int]) -> None:
+def test_file_reader_take_returns_rows_in_the_requested_order(reader: FileReader, rows: list[int]) -> None:
     assert reader.take(reader.schema.fields, rows).equals(TABLE.take(pa.array(rows, pa.int64())))
 
 
-def test_take_outside_the_file(reader: FileReader) -> None:
+def test_take_of_rows_outside_the_file_raises_invalid_input(reader: FileReader) -> None:
     for row in (-1, 1000):
         with pytest.raises(InvalidInputError, match=f"row {row} is out of range"):
             reader.take(reader.schema.fields, [0, row])
@@ -139,7 +139,7 @@ def test_opening_a_small_file_takes_one_request() -> None:
     assert len(store.requests) == 1
 
 
-def test_a_known_size_saves_the_head_request() -> None:
+def test_wrong_file_size_raises_corrupt_data_on_open() -> None:
     store = _store()
     num_bytes = store.head("f").num_bytes
     assert FileReader.open(store, "f", num_bytes=num_bytes).num_rows == NUM_ROWS
@@ -149,7 +149,7 @@ def test_a_known_size_saves_the_head_request() -> None:
         FileReader.open(store, "f", num_bytes=num_bytes + 1)
 
 
-def test_metadata_larger_than_the_tail_read() -> None:
+def test_metadata_larger_than_the_tail_read_is_read_completely() -> None:
     table = pa.table({f"column {i:04}": pa.array([i], pa.int32()) for i in range(700)})
     store = _store(table)
     reader = FileReader.open(store, "f")
@@ -168,14 +168,14 @@ def test_only_the_wanted_columns_and_pages_are_fetched() -> None:
     assert [sorted(request) for request in store.requests[before:]] == [sorted(page.buffers)]
 
 
-def test_a_scan_that_is_abandoned_stops() -> None:
+def test_abandoned_scan_stops() -> None:
     reader = FileReader.open(_store(), "f")
     batches = reader.read_batches(reader.schema.fields, config=ReadConfig(batch_rows=10))
     next(batches)
     batches.close()  # type: ignore[attr-defined]
 
 
-def test_full_zip_pages_of_a_local_map_are_not_copied() -> None:
+def test_full_zip_pages_of_a_mapped_file_are_not_copied() -> None:
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.random.default_rng(1).random(64 * 100), pa.float64()), 64)
     store = _store(pa.table({"v": vectors}))
     data = store.get("f")
@@ -195,6 +195,6 @@ def test_batches_of_nested_fixed_size_lists_can_be_filtered() -> None:
         assert batch.filter(keep)["v"].to_pylist() == values[index * 50 : index * 50 + 50 : 2]
 
 
-def test_missing_files() -> None:
+def test_opening_a_missing_file_raises_not_found() -> None:
     with pytest.raises(NotFoundError):
         FileReader.open(MemoryStore(), "nothing")

@@ -48,7 +48,7 @@ def reader(store: CountingStore) -> FileReader:
     return reader
 
 
-def test_a_point_takes_two_extents_of_a_column_once_metadata_is_cached(
+def test_taking_a_row_reads_two_extents_per_column_with_cached_metadata(
     store: CountingStore, reader: FileReader
 ) -> None:
     for name in TABLE.column_names:
@@ -63,7 +63,7 @@ def test_a_point_takes_two_extents_of_a_column_once_metadata_is_cached(
         assert store.num_bytes_read() <= 12_000 * len(ROWS) * num_leaves
 
 
-def test_columns_of_a_take_share_their_requests(store: CountingStore, reader: FileReader) -> None:
+def test_columns_of_one_take_share_their_requests(store: CountingStore, reader: FileReader) -> None:
     found = reader.take(reader.schema.fields, ROWS)
     assert found.equals(TABLE.take(ROWS).combine_chunks())
     # What is known of pages before their rows, the repetition indexes, the values.
@@ -73,14 +73,14 @@ def test_columns_of_a_take_share_their_requests(store: CountingStore, reader: Fi
     assert len(store.reads) <= 2
 
 
-def test_near_rows_share_an_extent(store: CountingStore, reader: FileReader) -> None:
+def test_rows_near_each_other_share_an_extent(store: CountingStore, reader: FileReader) -> None:
     fields = project(reader.schema, ["vector"]).fields
     rows = [1000, 1002, 1005, 1090, 40_000]
     assert reader.take(fields, rows).equals(TABLE.select(["vector"]).take(rows).combine_chunks())
     assert [len(ranges) for ranges in store.reads] == [2]
 
 
-def test_a_row_range_reads_only_what_it_needs(store: CountingStore, reader: FileReader) -> None:
+def test_row_range_of_structural_pages_reads_only_the_bytes_it_needs(store: CountingStore, reader: FileReader) -> None:
     for name, least in (("word", 8), ("vector", 160), ("list", 1), ("text", 300), ("two", 12)):
         fields = project(reader.schema, [name]).fields
         store.reset()
@@ -97,7 +97,7 @@ def test_a_small_scan_takes_one_request(store: CountingStore, reader: FileReader
     assert len(store.reads) == 1
 
 
-def test_what_is_known_of_pages_is_read_once(store: CountingStore, reader: FileReader) -> None:
+def test_page_metadata_is_read_once(store: CountingStore, reader: FileReader) -> None:
     fields = project(reader.schema, ["word"]).fields
     for start in range(0, 40_000, 10_000):
         reader.read_table(fields, row_range=(start, start + 10))

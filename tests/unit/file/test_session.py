@@ -40,7 +40,7 @@ def _size(store: CountingStore, path: str) -> int:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_open_file_again_makes_no_request(version: str) -> None:
+def test_opening_a_cached_file_again_makes_no_request(version: str) -> None:
     store, session = _store("f", version=version), Session(max_bytes=1 << 24)
     num_bytes = _size(store, "f")
     opened = session.open_file(store, "f", num_bytes=num_bytes, field_ids=[0])
@@ -51,7 +51,7 @@ def test_open_file_again_makes_no_request(version: str) -> None:
     assert opened.memory <= session.num_bytes <= session.max_bytes
 
 
-def test_open_file_without_a_budget_opens_anew() -> None:
+def test_open_file_without_a_cache_budget_opens_again() -> None:
     store = _store("f")
     num_bytes = _size(store, "f")
     assert UNCACHED.open_file(store, "f", num_bytes=num_bytes) is not UNCACHED.open_file(
@@ -60,13 +60,13 @@ def test_open_file_without_a_budget_opens_anew() -> None:
     assert UNCACHED.num_bytes == 0
 
 
-def test_open_file_of_unknown_size_opens_anew() -> None:
+def test_open_file_of_unknown_size_opens_again() -> None:
     store, session = _store("f"), Session(max_bytes=1 << 24)
     assert session.open_file(store, "f", num_bytes=None) is not session.open_file(store, "f", num_bytes=None)
     assert session.num_bytes == 0
 
 
-def test_open_file_of_another_store_path_or_size_is_another() -> None:
+def test_open_file_distinguishes_stores_paths_and_sizes() -> None:
     one, other, session = _store("f", "g"), _store("f"), Session(max_bytes=1 << 24)
     num_bytes = _size(one, "f")
     opened = [
@@ -78,7 +78,7 @@ def test_open_file_of_another_store_path_or_size_is_another() -> None:
     assert len({id(reader) for reader in opened}) == 4
 
 
-def test_files_beyond_the_budget_leave_least_recently_used_first() -> None:
+def test_session_over_budget_evicts_the_least_recently_used_file() -> None:
     paths = [f"f{number}" for number in range(4)]
     store = _store(*paths)
     num_bytes = _size(store, "f0")
@@ -92,7 +92,7 @@ def test_files_beyond_the_budget_leave_least_recently_used_first() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
-def test_what_is_known_of_pages_counts_and_is_kept(version: str) -> None:
+def test_session_counts_and_keeps_page_metadata(version: str) -> None:
     store, session = _store("f", version=version), Session(max_bytes=1 << 24)
     num_bytes = _size(store, "f")
     reader = session.open_file(store, "f", num_bytes=num_bytes)
@@ -107,7 +107,7 @@ def test_what_is_known_of_pages_counts_and_is_kept(version: str) -> None:
     assert len(store.reads) < first
 
 
-def test_files_are_shared_by_threads() -> None:
+def test_session_shares_open_files_among_threads() -> None:
     paths = [f"f{number}" for number in range(5)]
     store = _store(*paths)
     num_bytes = _size(store, "f0")
@@ -123,7 +123,7 @@ def test_files_are_shared_by_threads() -> None:
     assert session.num_bytes <= session.max_bytes
 
 
-def test_open_file_that_is_not_there_raises_not_found_and_keeps_nothing() -> None:
+def test_opening_a_missing_file_raises_not_found_and_caches_nothing() -> None:
     session = Session(max_bytes=1 << 24)
     with pytest.raises(NotFoundError):
         session.open_file(MemoryStore(), "f", num_bytes=100)

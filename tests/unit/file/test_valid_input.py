@@ -110,7 +110,7 @@ _PARENTS["2.2"] += _PARENTS["2.1"][:6]
 @pytest.mark.parametrize(("parent", "version"), [(each, version) for version in _PARENTS for each in _PARENTS[version]])
 @pytest.mark.parametrize("leaf", list(_LEAVES))
 @pytest.mark.sampled(40)
-def test_values_below_nulls_are_ignored(tmp_path: Path, leaf: str, parent: str, version: str) -> None:
+def test_malformed_values_below_nulls_are_ignored(tmp_path: Path, leaf: str, parent: str, version: str) -> None:
     if parent == "fixed-size list" and not leaf.startswith("decimal"):
         pytest.skip("fixed-size lists hold values of fixed width only")
     expected = _below_nulls(_LEAVES[leaf], parent)
@@ -137,7 +137,7 @@ def test_null_structs_with_members_of_empty_dictionaries_are_written(tmp_path: P
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
-def test_offsets_below_nulls_must_ascend(tmp_path: Path, version: str) -> None:
+def test_descending_offsets_below_nulls_are_refused(tmp_path: Path, version: str) -> None:
     text = pa.Array.from_buffers(pa.string(), 3, [None, _offsets(0, 3, 1, 3), pa.py_buffer(b"abc")])
     array = pa.StructArray.from_arrays([text], ["f"], mask=pa.array([True] * 3))
     with LanceFileWriter(tmp_path / "f", pa.schema([("c", array.type)]), version=version) as writer:
@@ -166,7 +166,9 @@ def path(tmp_path: Path) -> str:
         ([[0]], InvalidInputError),
     ],
 )
-def test_odd_rows_are_refused(path: str, tmp_path: Path, rows: list[object], error: type[Exception]) -> None:
+def test_take_of_invalid_row_positions_is_refused(
+    path: str, tmp_path: Path, rows: list[object], error: type[Exception]
+) -> None:
     reader = LanceFileReader(path)
     dataset = lance_core.write_dataset(pa.table({"a": [0, 1, 2]}), tmp_path / "t")
     for take in (reader.take_rows, dataset.take, dataset.get_fragments()[0].take):
@@ -174,7 +176,7 @@ def test_odd_rows_are_refused(path: str, tmp_path: Path, rows: list[object], err
             take(rows)
 
 
-def test_odd_ranges_are_refused(path: str) -> None:
+def test_read_range_with_invalid_arguments_is_refused(path: str) -> None:
     reader = LanceFileReader(path)
     for start, num_rows in (("x", 1), (0, 1.5), (1 << 70, 1), (0, 1 << 70)):
         with pytest.raises(InvalidInputError):
@@ -183,7 +185,7 @@ def test_odd_ranges_are_refused(path: str) -> None:
         reader.read_all(batch_size=1.5)
 
 
-def test_a_dropped_writer_leaves_nothing(tmp_path: Path) -> None:
+def test_garbage_collected_writer_leaves_no_file(tmp_path: Path) -> None:
     writer = LanceFileWriter(tmp_path / "f")
     writer.write_batch(pa.table({"a": [1]}))
     assert os.listdir(tmp_path)
@@ -211,7 +213,7 @@ class _Segment:
     start, stop, num_bytes = 0, 1, 1 << 30
 
 
-def test_what_an_interrupt_leaves_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_scan_waits_for_its_running_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     source = _Source()
     seen = []
 

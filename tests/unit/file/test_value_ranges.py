@@ -29,7 +29,7 @@ def _check(starts: list[int], sizes: list[int]) -> _Reads:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_values_come_back(seed: int) -> None:
+def test_read_values_returns_the_bytes_of_every_range(seed: int) -> None:
     random = np.random.default_rng(seed)
     gaps, sizes = random.choice([0, 1, 63, 511, 512, 513, 900], 15), random.integers(0, 400, 15)
     starts = np.cumsum(gaps + sizes) - sizes
@@ -38,21 +38,21 @@ def test_values_come_back(seed: int) -> None:
     _check(starts[order].tolist(), sizes[order].tolist())
 
 
-def test_near_values_are_read_together() -> None:
+def test_values_near_each_other_are_read_together() -> None:
     assert _check([0, 64, 128, 1000, 1064], [10, 64, 3, 5, 5]).ranges == [(0, 131), (1000, 1069)]
 
 
-def test_one_value_and_none() -> None:
+def test_read_values_reads_one_value_or_none() -> None:
     assert _check([5], [10]).ranges == [(5, 15)]
     assert read_values(_Reads(), np.empty(0, np.uint64), np.empty(0, np.uint64)) == []
 
 
 @pytest.mark.parametrize(("starts", "sizes"), [([64, 0], [5, 5]), ([0, 3], [5, 5]), ([0, 0], [5, 5])])
-def test_values_in_disorder_are_read_one_by_one(starts: list[int], sizes: list[int]) -> None:
+def test_unordered_values_are_read_one_by_one(starts: list[int], sizes: list[int]) -> None:
     assert len(_check(starts, sizes).ranges) == 2
 
 
-def test_large_values_are_handed_out_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_values_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_ranges, "_SMALL_BYTES", 100)
     assert _check([0, 128], [100, 101]).ranges == [(0, 100), (128, 229)]
     assert _check([0, 128], [100, 100]).ranges == [(0, 228)]

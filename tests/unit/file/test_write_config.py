@@ -30,11 +30,11 @@ def _schema(num_columns: int) -> Schema:
         (WriteConfig(max_bytes_per_file=1000), 4, 250),
     ],
 )
-def test_column_cache_is_the_columns_share(config: WriteConfig, num_columns: int, expected: int) -> None:
+def test_column_cache_is_divided_among_the_columns(config: WriteConfig, num_columns: int, expected: int) -> None:
     assert config.column_cache_bytes(_schema(num_columns)) == expected
 
 
-def test_column_cache_counts_leaves_where_nothing_is_asked_for() -> None:
+def test_default_column_cache_is_divided_among_the_leaves() -> None:
     members = pa.struct([(f"m{index}", pa.int64()) for index in range(96)])
     assert WriteConfig().column_cache_bytes(schema_from_arrow(pa.schema([("s", members)]))) == 2 * MIB
 

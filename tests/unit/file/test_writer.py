@@ -40,7 +40,7 @@ def _page_lengths(reader: FileReader, column: int = 0) -> list[int]:
     return [page.length for page in reader.column_metadatas[column].pages]
 
 
-def test_what_a_finished_file_reports() -> None:
+def test_finished_file_reports_fields_columns_rows_and_bytes() -> None:
     schema = pa.schema([("a", pa.int8()), ("s", pa.struct([("b", pa.int8()), ("c", pa.string())]))])
     batch = pa.record_batch([pa.array([1], pa.int8()), pa.array([None], schema.field("s").type)], schema=schema)
     store = MemoryStore()
@@ -59,7 +59,7 @@ def test_a_file_without_rows_has_columns_without_pages() -> None:
     assert list(reader.read_batches(reader.schema.fields)) == []
 
 
-def test_a_file_without_columns() -> None:
+def test_file_without_columns_has_an_empty_schema() -> None:
     written, reader = _write(MemoryStore(), pa.schema([]), [])
     assert written.field_ids == ()
     assert reader.schema.fields == ()
@@ -73,7 +73,7 @@ def test_batches_are_collected_into_pages_of_the_cache_size() -> None:
     assert reader.read_table(reader.schema.fields)["x"].to_pylist() == list(range(100))
 
 
-def test_a_large_array_is_cut_but_not_joined() -> None:
+def test_large_array_is_cut_into_pages_but_not_joined() -> None:
     _, reader = _write(
         MemoryStore(), NUMBERS, [_numbers(0, 10), _numbers(10, 110)], data_cache_bytes=400, max_page_bytes=400
     )
@@ -101,7 +101,7 @@ def test_a_row_larger_than_a_page_is_a_page_of_its_own() -> None:
     assert _page_lengths(reader) == [1, 1]
 
 
-def test_only_the_referenced_slice_counts() -> None:
+def test_page_size_counts_only_the_rows_of_a_slice() -> None:
     whole = _numbers(0, 100_000)
     _, reader = _write(
         MemoryStore(), NUMBERS, [whole.slice(start, 10) for start in range(0, 1000, 10)], data_cache_bytes=8000
@@ -109,7 +109,7 @@ def test_only_the_referenced_slice_counts() -> None:
     assert _page_lengths(reader) == [1000]
 
 
-def test_files_of_many_columns_collect_less_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_many_columns_buffer_less_per_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lance_core.file.write_config._MAX_COLLECTED_BYTES", 400)
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
     batches = [pa.record_batch([pa.array(range(5))] * 2, schema=schema) for _ in range(10)]
@@ -119,7 +119,7 @@ def test_files_of_many_columns_collect_less_of_each(monkeypatch: pytest.MonkeyPa
     assert _page_lengths(reader) == [50]
 
 
-def test_very_many_tiny_batches() -> None:
+def test_many_one_row_batches_become_one_page() -> None:
     _, reader = _write(MemoryStore(), NUMBERS, [_numbers(start, start + 1) for start in range(3000)])
     assert _page_lengths(reader) == [3000]
     assert reader.read_table(reader.schema.fields)["x"].to_pylist() == list(range(3000))
@@ -166,7 +166,7 @@ def test_global_buffers_are_numbered_from_one() -> None:
     assert reader.schema.metadata == {"k": b"v"}
 
 
-def test_a_batch_that_does_not_fit_changes_nothing() -> None:
+def test_batch_that_does_not_match_the_schema_changes_nothing() -> None:
     store = MemoryStore()
     schema = pa.schema([("x", pa.int64()), pa.field("y", pa.int64(), nullable=False)])
     writer = _writer(store, schema, data_cache_bytes=0)
@@ -182,7 +182,7 @@ def test_a_batch_that_does_not_fit_changes_nothing() -> None:
     assert writer.finish().num_rows == 2
 
 
-def test_nothing_is_visible_before_finish_and_after_abort() -> None:
+def test_file_is_not_visible_before_finish_or_after_abort() -> None:
     store = MemoryStore()
     with _writer(store, NUMBERS, data_cache_bytes=0) as writer:
         writer.write_batch(_numbers(0, 10))
@@ -192,7 +192,7 @@ def test_nothing_is_visible_before_finish_and_after_abort() -> None:
         writer.write_batch(_numbers(0, 1))
 
 
-def test_a_finished_writer_takes_nothing_more() -> None:
+def test_finished_writer_refuses_further_calls() -> None:
     store = MemoryStore()
     with _writer(store, NUMBERS) as writer:
         writer.finish()
@@ -206,7 +206,7 @@ class _FullStream(MemoryWriteStream):
         raise StorageError("disk full")
 
 
-def test_after_a_failed_write_the_file_cannot_be_finished() -> None:
+def test_file_cannot_be_finished_after_a_failed_write() -> None:
     writer = open_writer(_FullStream(MemoryStore(), "f"), schema_from_arrow(NUMBERS), WriteConfig(data_cache_bytes=0))
     with pytest.raises(StorageError, match="disk full"):
         writer.write_batch(_numbers(0, 10))
@@ -215,7 +215,7 @@ def test_after_a_failed_write_the_file_cannot_be_finished() -> None:
     writer.abort()
 
 
-def test_options_are_checked() -> None:
+def test_writer_with_invalid_options_is_refused() -> None:
     with pytest.raises(UnsupportedVersionError):
         _writer(MemoryStore(), NUMBERS, version=LanceFileVersion.V2_3)
     with pytest.raises(InvalidInputError, match="max_page_bytes=0"):

@@ -20,7 +20,7 @@ def _declared(**values: object) -> DatasetDeclaration:
     return DatasetDeclaration(name="t", uri="/t.lance", source=source, **values)
 
 
-def test_default_file_limits_are_those_of_the_guide() -> None:
+def test_default_file_limits_match_the_guide() -> None:
     declaration = _declared()
     documented = r"`max_rows_per_file` \(([0-9,]+)\) or `max_bytes_per_file` \((\d+) GiB\)"
     [(rows, gibibytes)] = re.findall(documented, " ".join(GUIDE.read_text().split()))

@@ -8,7 +8,7 @@ from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.staged_write import StagedWrite
 
 
-def test_the_message_survives_json() -> None:
+def test_staged_write_round_trips_through_json() -> None:
     schema = pa.schema(
         [
             pa.field("id", pa.int64(), nullable=False),

@@ -18,25 +18,25 @@ from lance_pipelines.ingest.verify import (
 )
 
 
-def test_equal_counts_pass(warehouse, numbers) -> None:
+def test_row_count_verification_accepts_equal_counts(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1, 2, 3))
     assert len(staged.fragments) == 2
     verify_row_counts(staged)
 
 
 @pytest.mark.parametrize("change", [{"rows_counted": 4}, {"rows_written": 2}, {"fragments": ()}])
-def test_rows_that_were_lost_or_written_twice_are_named(warehouse, numbers, change) -> None:
+def test_row_count_verification_names_lost_or_duplicated_rows(warehouse, numbers, change) -> None:
     staged = warehouse.stage(numbers(1, 2, 3), **change)
     with pytest.raises(StagedWriteError, match=r"Spark counted \d rows, the writers report \d") as caught:
         verify_row_counts(staged)
     assert caught.value.context["uri"] == warehouse.uri
 
 
-def test_complete_files_pass(warehouse, numbers) -> None:
+def test_file_verification_accepts_complete_files(warehouse, numbers) -> None:
     verify_files(warehouse.stage(numbers(1, 2, 3)))
 
 
-def test_a_missing_file_is_named(warehouse, numbers) -> None:
+def test_file_verification_names_a_missing_file(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1, 2, 3))
     gone = warehouse.files(staged.file_token)[1]
     gone.unlink()
@@ -44,7 +44,7 @@ def test_a_missing_file_is_named(warehouse, numbers) -> None:
         verify_files(staged)
 
 
-def test_a_short_file_is_named_with_both_sizes(warehouse, numbers) -> None:
+def test_file_verification_names_a_short_file_with_both_sizes(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     (short,) = warehouse.files(staged.file_token)
     full = short.stat().st_size
@@ -53,18 +53,18 @@ def test_a_short_file_is_named_with_both_sizes(warehouse, numbers) -> None:
         verify_files(staged)
 
 
-def test_a_file_of_another_write_is_refused(warehouse, numbers) -> None:
+def test_file_verification_refuses_a_file_of_another_write(warehouse, numbers) -> None:
     mine, other = warehouse.stage(numbers(1)), warehouse.stage(numbers(2))
     with pytest.raises(StagedWriteError, match="does not belong to this write"):
         verify_files(replace(mine, fragments=other.fragments))
 
 
-def test_the_datasets_own_schema_passes(warehouse, numbers) -> None:
+def test_schema_verification_accepts_the_schema_of_the_dataset(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     verify_schema(warehouse.stage(numbers(2)), schema_from_arrow(numbers().schema))
 
 
-def test_another_type_is_named(warehouse, numbers) -> None:
+def test_schema_verification_names_a_column_of_another_type(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     other = pa.schema([pa.field("id", pa.int32()), pa.field("name", pa.string())])
     with pytest.raises(SchemaMismatchError, match="'id'"):
@@ -72,7 +72,7 @@ def test_another_type_is_named(warehouse, numbers) -> None:
 
 
 @pytest.mark.parametrize("order", [("name", "id"), ("extra", "id", "name")])
-def test_columns_under_other_field_ids_are_refused(warehouse, numbers, order) -> None:
+def test_schema_verification_refuses_columns_under_other_field_ids(warehouse, numbers, order) -> None:
     """The same names and types in another order: the files would be read as wrong values."""
     staged = warehouse.stage(numbers(1))
     types = {"id": pa.int64(), "name": pa.string(), "extra": pa.int8()}
@@ -83,14 +83,14 @@ def test_columns_under_other_field_ids_are_refused(warehouse, numbers, order) ->
         verify_schema(staged, schema_from_arrow(other))
 
 
-def test_a_nullable_column_does_not_go_into_a_required_one(warehouse, numbers) -> None:
+def test_schema_verification_refuses_a_nullable_column_for_a_required_one(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     required = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
     with pytest.raises(SchemaMismatchError, match="'id' is not nullable in the dataset"):
         verify_schema(staged, schema_from_arrow(required))
 
 
-def test_a_file_with_a_missing_column_is_refused(warehouse, numbers) -> None:
+def test_schema_verification_refuses_a_file_with_a_missing_column(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     fragments = deepcopy(staged.fragments)
     fragments[0]["files"][0]["fields"] = [0]
@@ -98,14 +98,14 @@ def test_a_file_with_a_missing_column_is_refused(warehouse, numbers) -> None:
         verify_schema(replace(staged, fragments=fragments), schema_from_arrow(staged.schema))
 
 
-def test_the_planned_dataset_passes_whatever_came_after(warehouse, numbers) -> None:
+def test_read_version_verification_accepts_later_versions_of_the_dataset(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = warehouse.stage(numbers(2))
     warehouse.commit(warehouse.stage(numbers(3)))
     verify_read_version(staged, lance_core.dataset(warehouse.uri))
 
 
-def test_a_dataset_created_in_its_place_is_refused(warehouse, numbers) -> None:
+def test_read_version_verification_refuses_a_recreated_dataset(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = warehouse.stage(numbers(2))
     made_by_another = replace(staged, read_transaction="00000000-0000-4000-8000-000000000000")

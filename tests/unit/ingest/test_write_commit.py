@@ -29,7 +29,7 @@ def ids(rows: list[dict[str, object]]) -> list[object]:
     return sorted(row["id"] for row in rows)
 
 
-def test_the_first_append_creates_the_dataset(warehouse, numbers) -> None:
+def test_first_append_creates_the_dataset(warehouse, numbers) -> None:
     outcome = warehouse.commit(warehouse.stage(numbers(1, 2, 3)))
     assert (outcome.version, outcome.attempts, outcome.committed, outcome.repeated) == (1, 1, True, False)
     assert ids(warehouse.rows()) == [1, 2, 3]
@@ -49,7 +49,7 @@ def test_overwrite_replaces_rows_and_schema(warehouse, numbers) -> None:
     assert warehouse.rows() == [{"other": 1.5}]
 
 
-def test_the_transaction_says_who_committed(warehouse, numbers) -> None:
+def test_ingest_transaction_records_run_step_and_dataset(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     outcome = warehouse.commit(staged)
     transaction = lance_core.dataset(warehouse.uri).read_transaction(1)
@@ -63,7 +63,7 @@ def test_the_transaction_says_who_committed(warehouse, numbers) -> None:
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))
-def test_a_repeated_commit_lands_once(warehouse, numbers, mode) -> None:
+def test_repeated_ingest_commit_makes_one_version(warehouse, numbers, mode) -> None:
     staged = warehouse.stage(numbers(1), mode)
     first = warehouse.commit(staged)
     again = warehouse.commit(staged)
@@ -72,7 +72,7 @@ def test_a_repeated_commit_lands_once(warehouse, numbers, mode) -> None:
     assert not warehouse.discarded
 
 
-def test_a_repeated_commit_finds_its_version_below_others(warehouse, numbers) -> None:
+def test_repeated_ingest_commit_finds_its_version_below_later_ones(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     warehouse.commit(staged)
     warehouse.commit(warehouse.stage(numbers(2)))
@@ -82,7 +82,7 @@ def test_a_repeated_commit_finds_its_version_below_others(warehouse, numbers) ->
     assert warehouse.latest_version() == 3
 
 
-def test_a_repeated_commit_does_not_need_the_files_any_more(warehouse, numbers) -> None:
+def test_repeated_ingest_commit_does_not_need_its_files(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1))
     warehouse.commit(staged)
     for path in warehouse.files(staged.file_token):
@@ -91,7 +91,7 @@ def test_a_repeated_commit_does_not_need_the_files_any_more(warehouse, numbers) 
 
 
 @pytest.mark.parametrize("second", [WriteMode.APPEND, WriteMode.OVERWRITE])
-def test_of_two_first_writes_the_second_goes_on_top(warehouse, numbers, second) -> None:
+def test_second_of_two_first_writes_is_committed_on_top(warehouse, numbers, second) -> None:
     """Both were planned where there was no dataset."""
     plan = warehouse.plan()
     one, two = warehouse.stage(numbers(1, 2, 3), plan=plan), warehouse.stage(numbers(4, 5), second, plan=plan)
@@ -102,7 +102,7 @@ def test_of_two_first_writes_the_second_goes_on_top(warehouse, numbers, second) 
 
 
 @pytest.mark.parametrize("round_number", range(5))
-def test_first_writes_at_the_same_moment_are_all_kept(warehouse, numbers, round_number) -> None:
+def test_concurrent_first_writes_are_all_kept(warehouse, numbers, round_number) -> None:
     plan = warehouse.plan()
     staged = [warehouse.stage(numbers(value), plan=plan) for value in range(8)]
     barrier = threading.Barrier(len(staged))
@@ -117,7 +117,7 @@ def test_first_writes_at_the_same_moment_are_all_kept(warehouse, numbers, round_
     assert ids(warehouse.rows()) == list(range(8))
 
 
-def test_the_same_write_at_the_same_moment_lands_once(warehouse, numbers) -> None:
+def test_concurrent_commits_of_the_same_write_make_one_version(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(0)))
     staged = warehouse.stage(numbers(1))
     barrier = threading.Barrier(6)
@@ -133,7 +133,7 @@ def test_the_same_write_at_the_same_moment_lands_once(warehouse, numbers) -> Non
     assert ids(warehouse.rows()) == [0, 1]
 
 
-def test_a_first_append_does_not_go_onto_another_schema(warehouse, numbers) -> None:
+def test_first_append_to_a_dataset_with_another_schema_is_refused(warehouse, numbers) -> None:
     plan = warehouse.plan()
     mine = warehouse.stage(numbers(1), plan=plan)
     warehouse.commit(warehouse.stage(pa.table({"id": ["a"], "name": ["b"]}), plan=plan))
@@ -153,7 +153,7 @@ def test_create_fails_when_another_writer_was_faster(warehouse, numbers) -> None
     assert ids(warehouse.rows()) == [2]
 
 
-def test_overwrites_planned_on_one_version_both_land(warehouse, numbers) -> None:
+def test_overwrites_planned_on_one_version_are_both_committed(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     plan = warehouse.plan(WriteMode.OVERWRITE)
     one, two = (warehouse.stage(numbers(value), WriteMode.OVERWRITE, plan=plan) for value in (2, 3))
@@ -162,7 +162,7 @@ def test_overwrites_planned_on_one_version_both_land(warehouse, numbers) -> None
     assert ids(warehouse.rows()) == [3]
 
 
-def test_overwrites_at_the_same_moment_make_one_version_each(warehouse, numbers) -> None:
+def test_concurrent_overwrites_make_one_version_each(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(0)))
     staged = [warehouse.stage(numbers(value), WriteMode.OVERWRITE) for value in range(1, 5)]
     barrier = threading.Barrier(len(staged))
@@ -178,7 +178,7 @@ def test_overwrites_at_the_same_moment_make_one_version_each(warehouse, numbers)
         assert ids(warehouse.rows(version=outcome.version)) == [value]
 
 
-def test_an_append_does_not_survive_an_overwrite(warehouse, numbers) -> None:
+def test_append_planned_before_an_overwrite_is_refused(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     mine = warehouse.stage(numbers(2))
     warehouse.commit(warehouse.stage(numbers(3), WriteMode.OVERWRITE))
@@ -188,7 +188,7 @@ def test_an_append_does_not_survive_an_overwrite(warehouse, numbers) -> None:
     assert ids(warehouse.rows()) == [3]
 
 
-def test_an_append_to_a_deleted_dataset_says_so(warehouse, numbers) -> None:
+def test_append_to_a_deleted_dataset_raises_dataset_not_found(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     mine = warehouse.stage(numbers(2))
     for manifest in Path(warehouse.uri, "_versions").iterdir():
@@ -198,7 +198,7 @@ def test_an_append_to_a_deleted_dataset_says_so(warehouse, numbers) -> None:
     assert warehouse.discarded == [mine.file_token]
 
 
-def test_an_append_to_a_dataset_created_anew_says_so(warehouse, numbers) -> None:
+def test_append_to_a_recreated_dataset_raises_incompatible_transaction(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     mine = warehouse.stage(numbers(2))
     for manifest in Path(warehouse.uri, "_versions").iterdir():
@@ -209,7 +209,7 @@ def test_an_append_to_a_dataset_created_anew_says_so(warehouse, numbers) -> None
     assert ids(warehouse.rows()) == [3]
 
 
-def test_no_rows_to_append_make_no_version(warehouse, numbers) -> None:
+def test_append_without_rows_makes_no_version(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     outcome = warehouse.commit(warehouse.stage(numbers()))
     assert (outcome.version, outcome.committed) == (1, False)
@@ -217,14 +217,14 @@ def test_no_rows_to_append_make_no_version(warehouse, numbers) -> None:
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))
-def test_no_rows_create_an_empty_dataset(warehouse, numbers, mode) -> None:
+def test_first_write_without_rows_creates_an_empty_dataset(warehouse, numbers, mode) -> None:
     outcome = warehouse.commit(warehouse.stage(numbers(), mode))
     assert (outcome.version, outcome.committed) == (1, True)
     assert lance_core.dataset(warehouse.uri).schema.names == ["id", "name"]
     assert warehouse.rows() == []
 
 
-def test_verification_comes_before_the_commit(warehouse, numbers) -> None:
+def test_failed_verification_prevents_the_commit_and_discards_the_files(warehouse, numbers) -> None:
     staged = warehouse.stage(numbers(1, 2, 3), rows_counted=4)
     with pytest.raises(StagedWriteError):
         warehouse.commit(staged)
@@ -232,7 +232,7 @@ def test_verification_comes_before_the_commit(warehouse, numbers) -> None:
     assert not Path(warehouse.uri, "_versions").exists()
 
 
-def test_a_missing_history_is_no_reason_to_commit_again(warehouse, numbers) -> None:
+def test_repeated_commit_with_a_removed_version_has_an_unknown_outcome(warehouse, numbers) -> None:
     """The version that may be ours was cleaned up: neither committed twice, nor are files deleted."""
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = warehouse.stage(numbers(2))
@@ -254,7 +254,7 @@ def test_a_missing_history_is_no_reason_to_commit_again(warehouse, numbers) -> N
         TooMuchWriteContentionError("busy"),
     ],
 )
-def test_what_may_pass_or_is_unknown_deletes_nothing(warehouse, numbers, monkeypatch, failure) -> None:
+def test_retryable_and_unknown_failures_keep_the_staged_files(warehouse, numbers, monkeypatch, failure) -> None:
     staged = warehouse.stage(numbers(1))
 
     def fail(*args, **kwargs):
@@ -268,7 +268,7 @@ def test_what_may_pass_or_is_unknown_deletes_nothing(warehouse, numbers, monkeyp
     assert warehouse.commit(staged).version == 1
 
 
-def test_a_full_disk_gives_the_files_back(warehouse, numbers, monkeypatch) -> None:
+def test_commit_on_a_full_disk_discards_the_staged_files(warehouse, numbers, monkeypatch) -> None:
     staged = warehouse.stage(numbers(1))
 
     def fail(*args, **kwargs):
@@ -280,7 +280,7 @@ def test_a_full_disk_gives_the_files_back(warehouse, numbers, monkeypatch) -> No
     assert warehouse.discarded == [staged.file_token]
 
 
-def test_a_schema_that_was_replaced_meanwhile_is_a_conflict_that_says_so(warehouse, numbers) -> None:
+def test_append_after_a_schema_replacement_raises_incompatible_transaction(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     staged = warehouse.stage(numbers(2))
     lance_core.write_dataset(pa.table({"zz": [1]}), warehouse.uri, mode="overwrite")
@@ -288,7 +288,7 @@ def test_a_schema_that_was_replaced_meanwhile_is_a_conflict_that_says_so(warehou
         warehouse.commit(staged)
 
 
-def test_a_commit_that_landed_keeps_its_files_whatever_fails_afterwards(warehouse, numbers, monkeypatch) -> None:
+def test_failure_after_the_commit_keeps_the_committed_files(warehouse, numbers, monkeypatch) -> None:
     staged = warehouse.stage(numbers(1))
     real = commit_module.commit_on
 
@@ -359,7 +359,7 @@ def test_datasets_of_every_format_version_are_created_continued_and_replaced(war
 
 
 @pytest.mark.parametrize("mode", [WriteMode.APPEND, WriteMode.OVERWRITE])
-def test_without_rows_the_dataset_still_gets_its_format_version(warehouse, mode) -> None:
+def test_first_write_without_rows_still_sets_the_format_version(warehouse, mode) -> None:
     warehouse.commit(warehouse.stage(nested(), mode, data_storage_version="2.0"))
     assert lance_core.dataset(warehouse.uri).data_storage_version == "2.0"
     if mode is WriteMode.OVERWRITE:

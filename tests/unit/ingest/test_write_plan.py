@@ -7,12 +7,12 @@ from lance_core.errors import AlreadyExistsError
 from lance_pipelines.ingest.declaration import WriteMode
 
 
-def test_an_absent_dataset_gives_no_schema_and_version_0(warehouse) -> None:
+def test_write_plan_of_an_absent_dataset_has_version_0_and_no_schema(warehouse) -> None:
     plan = warehouse.plan()
     assert (plan.read_version, plan.read_transaction, plan.schema) == (0, None, None)
 
 
-def test_an_append_takes_the_datasets_schema(warehouse, numbers) -> None:
+def test_append_plan_takes_the_schema_of_the_dataset(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     outcome = warehouse.commit(warehouse.stage(numbers(2)))
     plan = warehouse.plan()
@@ -22,13 +22,13 @@ def test_an_append_takes_the_datasets_schema(warehouse, numbers) -> None:
     assert plan.data_storage_version == "2.2"
 
 
-def test_an_overwrite_brings_its_own_schema(warehouse, numbers) -> None:
+def test_overwrite_plan_has_no_schema_of_the_dataset(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     plan = warehouse.plan(WriteMode.OVERWRITE)
     assert (plan.read_version, plan.schema) == (1, None)
 
 
-def test_create_refuses_an_existing_dataset_before_anything_is_written(warehouse, numbers) -> None:
+def test_create_plan_refuses_an_existing_dataset(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     with pytest.raises(AlreadyExistsError, match=r"events\.lance already contains a dataset \(version 1\)"):
         warehouse.plan(WriteMode.CREATE)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from lance_pipelines.ingest.write_report import report_write
 
 
-def test_the_numbers_are_those_of_the_version_made(warehouse, numbers) -> None:
+def test_write_report_describes_the_committed_version(warehouse, numbers) -> None:
     first = warehouse.stage(numbers(1, 2, 3))
     outcome = warehouse.commit(first)
     warehouse.commit(warehouse.stage(numbers(4)))
@@ -18,7 +18,7 @@ def test_the_numbers_are_those_of_the_version_made(warehouse, numbers) -> None:
     )
 
 
-def test_totals_and_what_was_added_differ_from_the_second_version_on(warehouse, numbers) -> None:
+def test_write_report_distinguishes_totals_from_added_rows(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1, 2, 3)))
     second = warehouse.stage(numbers(4))
     report = report_write(second, warehouse.commit(second))
@@ -29,7 +29,7 @@ def test_totals_and_what_was_added_differ_from_the_second_version_on(warehouse, 
     assert report.summary().endswith("4 rows in 3 fragments; this run wrote 1 row in 1 fragment")
 
 
-def test_a_run_without_rows_reports_what_is_there(warehouse, numbers) -> None:
+def test_write_report_without_rows_describes_the_existing_dataset(warehouse, numbers) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     empty = warehouse.stage(numbers())
     report = report_write(empty, warehouse.commit(empty))

@@ -41,7 +41,7 @@ class Failing(Careful):
         raise StorageError("no", status=self.status)
 
 
-def test_a_store_that_keeps_it_is_asked_once() -> None:
+def test_store_that_honors_conditional_puts_is_probed_once() -> None:
     store = Careful()
     for _ in range(3):
         require_condition(store, ("careful", "bucket"), "bucket/t/_versions/1.manifest")
@@ -50,7 +50,7 @@ def test_a_store_that_keeps_it_is_asked_once() -> None:
     assert list(store.list_recursive("bucket")) == []
 
 
-def test_a_store_that_passes_it_over_is_refused_each_time() -> None:
+def test_store_that_ignores_conditional_puts_is_refused_each_time() -> None:
     store = Careless()
     for _ in range(2):
         with pytest.raises(UnsafeStoreError, match="commit_lock") as raised:
@@ -61,12 +61,12 @@ def test_a_store_that_passes_it_over_is_refused_each_time() -> None:
     assert list(store.list_recursive("bucket")) == []
 
 
-def test_a_store_that_does_not_know_it_is_refused() -> None:
+def test_store_that_does_not_implement_conditional_puts_is_refused() -> None:
     with pytest.raises(UnsafeStoreError):
         require_condition(Failing(501), ("unknowing", "bucket"), "bucket/x")
 
 
-def test_a_store_that_fails_is_asked_again() -> None:
+def test_failed_conditional_put_probe_is_repeated() -> None:
     store = Failing(500)
     for _ in range(2):
         with pytest.raises(StorageError):
@@ -75,7 +75,7 @@ def test_a_store_that_fails_is_asked_again() -> None:
     assert list(store.list_recursive("bucket")) == []
 
 
-def test_buckets_are_told_apart() -> None:
+def test_conditional_puts_are_probed_per_bucket() -> None:
     store = Careful()
     for place in (("here", "a"), ("here", "b"), ("there", "a")):
         require_condition(store, place, "a/x")

@@ -36,17 +36,17 @@ def path(tmp_path: Path) -> str:
     ],
     ids=["few", "small", "large", "unordered", "sparse", "dense", "none"],
 )
-def test_ranges_hold_the_bytes_of_the_file(path: str, bounds: list[tuple[int, int]]) -> None:
+def test_file_ranges_hold_the_bytes_of_the_file(path: str, bounds: list[tuple[int, int]]) -> None:
     found = read_file_ranges(path, [ByteRange(*each) for each in bounds])
     assert [bytes(buffer) for buffer in found] == [DATA[slice(*each)] for each in bounds]
 
 
-def test_large_ranges_are_not_copied(path: str) -> None:
+def test_large_file_ranges_are_not_copied(path: str) -> None:
     first, second = read_file_ranges(path, [ByteRange(100, 1_000_000), ByteRange(1_000_000, 2_000_000)])
     assert second.address - first.address == 999_900
 
 
-def test_a_process_without_room_for_mappings_copies(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_ranges_are_copied_when_mapping_fails(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
 
@@ -55,12 +55,12 @@ def test_a_process_without_room_for_mappings_copies(path: str, monkeypatch: pyte
     assert bytes(found) == DATA[7:2_000_007]
 
 
-def test_whole_file_is_read_though_empty(path: str, tmp_path: Path) -> None:
+def test_whole_file_is_read_even_when_empty(path: str, tmp_path: Path) -> None:
     assert bytes(read_whole_file(path)) == DATA
     (tmp_path / "empty").touch()
     assert bytes(read_whole_file(str(tmp_path / "empty"))) == b""
 
 
-def test_ranges_behind_the_end(path: str) -> None:
+def test_file_ranges_past_the_end_raise_corrupt_data(path: str) -> None:
     with pytest.raises(CorruptDataError, match="the file has 3000000"):
         read_file_ranges(path, [ByteRange(0, 5), ByteRange(2_999_999, 3_000_001)])

@@ -51,19 +51,19 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return Calls(monkeypatch)
 
 
-def test_put_syncs_the_content_before_the_name_and_the_name_before_it_returns(calls: Calls, tmp_path: Path) -> None:
+def test_put_syncs_the_content_before_the_name_and_then_the_name(calls: Calls, tmp_path: Path) -> None:
     LocalStore().put(f"{tmp_path}/a", b"x")
     here = [(verb, path.removeprefix(str(tmp_path))[:5]) for verb, path in calls.seen if path.startswith(str(tmp_path))]
     assert here == [("fsync", "/.tmp"), ("name", "/a"), ("fsync", "")]
 
 
-def test_put_that_need_not_be_durable_syncs_nothing(calls: Calls, tmp_path: Path) -> None:
+def test_put_without_durability_syncs_nothing(calls: Calls, tmp_path: Path) -> None:
     LocalStore().put(f"{tmp_path}/a", b"x", durable=False)
     assert calls.synced() == set()
     assert (tmp_path / "a").read_bytes() == b"x"
 
 
-def test_delete_is_durable_unless_it_need_not_be(calls: Calls, tmp_path: Path) -> None:
+def test_delete_is_durable_unless_disabled(calls: Calls, tmp_path: Path) -> None:
     for name, durable in (("a", False), ("b", True)):
         (tmp_path / name).write_bytes(b"x")
         LocalStore().delete(f"{tmp_path}/{name}", durable=durable)
@@ -71,7 +71,7 @@ def test_delete_is_durable_unless_it_need_not_be(calls: Calls, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("verb", ["put", "put_if_absent"])
-def test_what_an_object_depends_on_is_durable_before_it_appears(calls: Calls, tmp_path: Path, verb: str) -> None:
+def test_dependencies_of_an_object_are_durable_before_it_appears(calls: Calls, tmp_path: Path, verb: str) -> None:
     store = LocalStore()
     others = [f"{tmp_path}/one/a", f"{tmp_path}/one/b", f"{tmp_path}/two/c"]
     for directory in ("one", "two"):
@@ -94,7 +94,7 @@ def test_object_that_depends_on_a_missing_one_does_not_appear(tmp_path: Path, ve
     assert list(tmp_path.iterdir()) == []
 
 
-def test_version_appears_after_everything_that_it_names_is_durable(calls: Calls, tmp_path: Path) -> None:
+def test_version_appears_after_all_files_it_references_are_durable(calls: Calls, tmp_path: Path) -> None:
     """Also the deletion file of a delete that was merged with another."""
     import pyarrow as pa
 

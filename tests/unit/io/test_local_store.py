@@ -38,27 +38,27 @@ CALLS = {
 
 @pytest.mark.parametrize("name", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_names_that_no_file_can_have(tmp_path: Path, call: Callable[[str], object], name: str) -> None:
+def test_impossible_file_names_raise_invalid_input(tmp_path: Path, call: Callable[[str], object], name: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot"):
         call(f"{tmp_path}/{name}")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("uri", ["/a\0b", "~a\0b", "file:///a%00b", "memory://a\0b"])
-def test_locations_with_a_nul(uri: str) -> None:
+def test_location_with_a_nul_raises_invalid_input(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="must not contain a NUL"):
         lance_core.dataset(uri)
 
 
 @pytest.mark.parametrize("call", ["put", "put_if_absent", "create"])
-def test_a_place_where_nothing_can_be_made_is_a_storage_error(call: str) -> None:
+def test_writing_where_no_file_can_be_created_raises_storage_error(call: str) -> None:
     # /proc answers "no such file" to every creation.
     with pytest.raises(StorageError, match=r"cannot create /proc/table/x: No such file") as caught:
         CALLS[call]("/proc/table/x")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, "/proc/table/x")
 
 
-def test_a_directory_in_the_way_keeps_its_number(tmp_path: Path) -> None:
+def test_storage_error_keeps_the_errno_of_a_file_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageError) as caught:
         STORE.put(f"{tmp_path}/file/x", b"")
@@ -66,13 +66,13 @@ def test_a_directory_in_the_way_keeps_its_number(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["head", "get", "get_ranges"])
-def test_missing_files_are_named(tmp_path: Path, call: str) -> None:
+def test_missing_files_are_named_in_not_found_errors(tmp_path: Path, call: str) -> None:
     with pytest.raises(NotFoundError, match="does not exist") as caught:
         CALLS[call](f"{tmp_path}/x")
     assert (caught.value.errno, caught.value.filename) == (errno.ENOENT, f"{tmp_path}/x")
 
 
-def test_links_to_files_are_listed_as_the_files(tmp_path: Path) -> None:
+def test_links_to_files_are_listed_as_files(tmp_path: Path) -> None:
     elsewhere, here = tmp_path / "elsewhere", tmp_path / "here"
     elsewhere.mkdir()
     (here / "below").mkdir(parents=True)
@@ -87,7 +87,7 @@ def test_links_to_files_are_listed_as_the_files(tmp_path: Path) -> None:
     assert {info.path for info in STORE.list_recursive(str(here))} == {f"{here}/linked", f"{here}/below/linked"}
 
 
-def test_a_farm_of_links_to_a_table_is_a_table(tmp_path: Path) -> None:
+def test_table_of_links_to_another_table_can_be_read_and_appended(tmp_path: Path) -> None:
     table, farm = tmp_path / "table", tmp_path / "farm"
     rows = pa.table({"a": [1, 2, 3]})
     lance_core.write_dataset(rows, table)
@@ -100,7 +100,7 @@ def test_a_farm_of_links_to_a_table_is_a_table(tmp_path: Path) -> None:
     assert lance_core.dataset(table).version == 1
 
 
-def test_only_empty_directories_are_removed(tmp_path: Path) -> None:
+def test_remove_empty_directory_removes_only_empty_directories(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "file").write_bytes(b"x")
     for path in ("a", "absent", "file", "file/x"):
@@ -113,7 +113,7 @@ def test_only_empty_directories_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", [STORE, MemoryStore()], ids=["local", "memory"])
-def test_position_of_a_stream_is_what_was_written(tmp_path: Path, store: ObjectStore) -> None:
+def test_stream_position_is_the_number_of_bytes_written(tmp_path: Path, store: ObjectStore) -> None:
     with store.create(f"{tmp_path}/x") as stream:
         assert stream.position == 0
         stream.write(b"123")
@@ -123,7 +123,7 @@ def test_position_of_a_stream_is_what_was_written(tmp_path: Path, store: ObjectS
     assert bytes(store.get(f"{tmp_path}/x")) == b"12345"
 
 
-def test_temporary_files_of_json_files_do_not_end_like_them(tmp_path: Path) -> None:
+def test_temporary_files_do_not_end_in_json(tmp_path: Path) -> None:
     with STORE.create(f"{tmp_path}/x.json"):
         [temporary] = tmp_path.iterdir()
         assert temporary.name.startswith(".tmp")
@@ -135,7 +135,7 @@ def _refused(store_call: Callable[[str], object], path: str) -> None:
         store_call(path)
 
 
-def test_verbs_leave_no_descriptor_open(tmp_path: Path) -> None:
+def test_local_store_leaves_no_descriptor_open(tmp_path: Path) -> None:
     (tmp_path / "in the way" / "x").mkdir(parents=True)
     (tmp_path / "short").write_bytes(b"1")
     numbers = iter(range(1000))
@@ -166,7 +166,7 @@ def test_verbs_leave_no_descriptor_open(tmp_path: Path) -> None:
         assert descriptors_left_by(act) == set()
 
 
-def test_a_full_disk_leaves_neither_a_file_nor_a_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_to_a_full_disk_leaves_no_file_and_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(descriptor: int, data: object = b"") -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -182,9 +182,7 @@ def test_a_full_disk_leaves_neither_a_file_nor_a_descriptor(tmp_path: Path, monk
 
 
 @pytest.mark.parametrize("size", [10, 300])
-def test_a_name_that_comes_while_a_directory_is_listed_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_listing_finds_a_file_created_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     for number in range(size):
         (tmp_path / f"{number}").touch()
     os.utime(tmp_path, (1_600_000_000, 1_600_000_000))
@@ -195,7 +193,7 @@ def test_a_name_that_comes_while_a_directory_is_listed_is_found(
     assert sorted(STORE.list_names(str(tmp_path))) == sorted(os.listdir(tmp_path))
 
 
-def test_a_directory_at_rest_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_directory_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(300):
         (tmp_path / f"{number}").touch()
     listings: list[str] = []

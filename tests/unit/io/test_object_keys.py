@@ -36,7 +36,7 @@ def test_path_becomes_its_object_key(path: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/p//", "//v", "/a//b", "/%2F", "/a%2F..%2Fb", "/%ff", "/a%0Ab", "/a\x01b", "/a%7Fb"])
-def test_paths_that_mean_no_key(path: str) -> None:
+def test_paths_without_an_object_key_raise_invalid_input(path: str) -> None:
     with pytest.raises(InvalidInputError):
         key_of(path)
 
@@ -61,23 +61,23 @@ def test_paths_that_mean_no_key(path: str) -> None:
         ("oss://b/t/", "oss://b/t"),
     ],
 )
-def test_what_manifests_record(uri: str, recorded: str) -> None:
+def test_recorded_uri_is_normalized(uri: str, recorded: str) -> None:
     assert recorded_uri(uri) == recorded
 
 
 @pytest.mark.parametrize("uri", ["s3://b/t ", "s3://b/t\n", "s3://b/\tt"])
-def test_blanks_at_the_end_and_line_ends_are_no_part_of_a_uri(uri: str) -> None:
+def test_trailing_blanks_and_line_ends_of_a_uri_are_removed(uri: str) -> None:
     assert place_of(uri).path == "b/t"
 
 
 @pytest.mark.parametrize("uri", ["file://[x", "file://[::1/x"])
-def test_no_host_makes_the_url_parser_fail(uri: str) -> None:
+def test_uri_with_a_malformed_host_raises_invalid_input(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="host"):
         place_of(uri)
 
 
 @pytest.mark.parametrize("uri", ["s3://[::1/x", "memory://[/x", "gs://[::1/x"])
-def test_a_bracket_is_a_letter_like_any_other(uri: str) -> None:
+def test_bracket_in_a_bucket_name_is_an_ordinary_character(uri: str) -> None:
     assert place_of(uri).path.endswith("x")
 
 
@@ -93,7 +93,7 @@ def test_a_bracket_is_a_letter_like_any_other(uri: str) -> None:
         ("memory://", "memory:///dataset/tree/b"),
     ],
 )
-def test_another_place_of_the_same_store(uri: str, other: str) -> None:
+def test_uri_of_another_path_keeps_the_store_of_its_location(uri: str, other: str) -> None:
     place = place_of(uri)
     assert place.uri(f"{place.path}/tree/b") == other
     assert place_of(other).path == f"{place.path}/tree/b"

@@ -58,7 +58,7 @@ def _name(value: object) -> str | None:
     ],
     ids=_name,
 )
-def test_what_the_caller_can_do(
+def test_s3_errors_are_translated_with_retryable_and_in_flight(
     error: Exception, kind: type[LanceError], retryable: bool | None, in_flight: bool | None
 ) -> None:
     found = _translated(error)
@@ -68,19 +68,19 @@ def test_what_the_caller_can_do(
         assert (found.retryable, found.in_flight) == (retryable, in_flight)
 
 
-def test_a_missing_bucket_is_told_from_a_missing_object() -> None:
+def test_missing_s3_bucket_is_distinguished_from_a_missing_object() -> None:
     found = _translated(_answer(404, "NoSuchBucket"))
     assert "bucket does not exist" in str(found)
     assert found.errno == errno.ENOENT
 
 
-def test_secrets_are_cut_out() -> None:
+def test_secrets_are_removed_from_s3_error_messages() -> None:
     for error in (_answer(403, "AccessDenied", "key AKIASECRET is none"), RuntimeError("sent AKIASECRET")):
         found = _translated(error, "AKIASECRET", "s")
         assert "AKIASECRET" not in str(found)
         assert "***" in str(found)
 
 
-def test_our_own_errors_pass() -> None:
+def test_typed_errors_are_not_translated_again() -> None:
     ours = NotFoundError("mine")
     assert _translated(ours) is ours

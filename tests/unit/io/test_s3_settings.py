@@ -14,7 +14,7 @@ ENVIRONMENT = {
 }
 
 
-def test_nothing_given_is_aws_with_its_own_search() -> None:
+def test_s3_settings_without_options_are_the_aws_defaults() -> None:
     found = S3Settings.of(None, {})
     assert found == S3Settings()
     assert (found.timeout_seconds, found.connect_timeout_seconds, found.max_retries) == (30.0, 5.0, 3)
@@ -40,12 +40,12 @@ def test_nothing_given_is_aws_with_its_own_search() -> None:
         (["aws_sse_bucket_key_enabled"], "bucket_key", "false", False),
     ],
 )
-def test_every_name_of_an_option(names: list[str], attribute: str, value: str, expected: object) -> None:
+def test_every_alias_of_an_s3_option_is_read(names: list[str], attribute: str, value: str, expected: object) -> None:
     for name in names:
         assert getattr(S3Settings.of({name: value}, {}), attribute) == expected
 
 
-def test_options_beat_the_environment_whatever_their_names() -> None:
+def test_s3_options_override_the_environment() -> None:
     found = S3Settings.of({"region": "us-east-2"}, {"AWS_REGION": "eu-west-3"})
     assert found.region == "us-east-2"
     assert S3Settings.of({}, {"AWS_REGION": "eu-west-3"}).region == "eu-west-3"
@@ -53,7 +53,7 @@ def test_options_beat_the_environment_whatever_their_names() -> None:
     assert S3Settings.of(None, {"REGION": "of somebody else"}).region is None
 
 
-def test_credentials_come_from_one_place() -> None:
+def test_s3_credentials_are_never_mixed_from_options_and_environment() -> None:
     ours = S3Settings.of(KEYS, ENVIRONMENT)
     assert (ours.access_key_id, ours.secret_access_key, ours.session_token) == (*KEYS.values(), None)
     theirs = S3Settings.of({}, ENVIRONMENT)
@@ -64,7 +64,7 @@ def test_credentials_come_from_one_place() -> None:
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_half_of_the_credentials_is_refused(name: str) -> None:
+def test_incomplete_s3_credentials_are_refused(name: str) -> None:
     with pytest.raises(InvalidInputError, match="set both") as raised:
         S3Settings.of({name: KEYS[name]}, ENVIRONMENT)
     assert KEYS[name] not in str(raised.value)
@@ -89,27 +89,27 @@ def test_half_of_the_credentials_is_refused(name: str) -> None:
         ({"aws_server_side_encryption": "rot13"}, "must be one of"),
     ],
 )
-def test_values_that_mean_nothing_are_refused(options: dict[str, str], message: str) -> None:
+def test_malformed_s3_options_are_refused(options: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message) as raised:
         S3Settings.of(options, {})
     assert "hidden" not in str(raised.value)
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", "1.5", "", "9" * 30])
-def test_retries_that_are_no_number_are_the_default(text: str) -> None:
+def test_malformed_s3_retry_options_fall_back_to_the_defaults(text: str) -> None:
     """As the reference does, which passes them over."""
     found = S3Settings.of({"client_max_retries": text, "client_retry_timeout": text}, {})
     assert (found.max_retries, found.retry_timeout_seconds) == (3, 180.0)
 
 
-def test_http_may_be_allowed_by_the_environment() -> None:
+def test_environment_may_allow_http_for_s3() -> None:
     options = {"aws_endpoint": "http://localhost:9000"}
     assert S3Settings.of(options, {"ALLOW_HTTP": "true"}).endpoint == "http://localhost:9000"
     with pytest.raises(InvalidInputError, match="allow_http"):
         S3Settings.of(options, {"TOKEN": "x"})
 
 
-def test_values_must_be_text() -> None:
+def test_s3_options_that_are_not_text_raise_invalid_type() -> None:
     with pytest.raises(InvalidTypeError, match="aws_secret_access_key") as raised:
         S3Settings.of({"aws_secret_access_key": 987654}, {})  # type: ignore[dict-item]
     assert "987654" not in str(raised.value)
@@ -117,11 +117,11 @@ def test_values_must_be_text() -> None:
         S3Settings.of({1: "a"}, {})  # type: ignore[dict-item]
 
 
-def test_names_of_other_stores_are_passed_over() -> None:
+def test_s3_settings_ignore_options_of_other_stores() -> None:
     assert S3Settings.of({"google_service_account": "x", "sql_url": "y"}, {}) == S3Settings()
 
 
-def test_nothing_secret_is_shown() -> None:
+def test_s3_settings_do_not_show_secrets() -> None:
     given = {**KEYS, "session_token": "the-token", "proxy_url": "http://u:pw-of-proxy@p", "aws_sse_kms_key_id": "key-1"}
     found = S3Settings.of(given, {})
     shown = f"{found!r} {found}"
@@ -147,5 +147,5 @@ def test_nothing_secret_is_shown() -> None:
         ("5 lustres", None),
     ],
 )
-def test_duration_text_becomes_seconds(text: str, seconds: float | None) -> None:
+def test_s3_duration_text_is_converted_to_seconds(text: str, seconds: float | None) -> None:
     assert duration_seconds(text) == seconds

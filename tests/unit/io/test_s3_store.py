@@ -36,7 +36,7 @@ def root(server: S3Server) -> str:
     return server.uri().partition("://")[2]
 
 
-def test_an_object_comes_and_goes(store: S3Store, root: str) -> None:
+def test_s3_object_can_be_put_read_and_deleted(store: S3Store, root: str) -> None:
     path = store.join(root, "a", "b")
     with pytest.raises(NotFoundError, match="s3://"):
         store.get(path)
@@ -51,7 +51,7 @@ def test_an_object_comes_and_goes(store: S3Store, root: str) -> None:
     assert list(store.list_recursive(root)) == []
 
 
-def test_one_creates_an_object(store: S3Store, root: str) -> None:
+def test_s3_put_if_absent_creates_an_object_once(store: S3Store, root: str) -> None:
     path = store.join(root, "x.manifest")
     assert store.put_if_absent(path, b"one") is PutOutcome.CREATED
     assert store.put_if_absent(path, b"two") is PutOutcome.EXISTS
@@ -59,7 +59,7 @@ def test_one_creates_an_object(store: S3Store, root: str) -> None:
     assert [info.path for info in store.list(root)] == [path]
 
 
-def test_ranges_arrive_in_the_order_asked(store: S3Store, root: str) -> None:
+def test_s3_ranges_are_returned_in_the_requested_order(store: S3Store, root: str) -> None:
     path = store.join(root, "data")
     content = bytes(range(256)) * 2048
     store.put(path, content)
@@ -71,14 +71,14 @@ def test_ranges_arrive_in_the_order_asked(store: S3Store, root: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", [ByteRange(0, 11), ByteRange(10, 11), ByteRange(500, 510)])
-def test_a_range_past_the_end_is_corrupt(store: S3Store, root: str, wanted: ByteRange) -> None:
+def test_s3_range_past_the_end_raises_corrupt_data(store: S3Store, root: str, wanted: ByteRange) -> None:
     path = store.join(root, "data")
     store.put(path, b"0123456789")
     with pytest.raises(CorruptDataError, match="the object is shorter"):
         store.get_ranges(path, [wanted])
 
 
-def test_listings_are_in_order_and_of_one_directory(store: S3Store, root: str) -> None:
+def test_s3_listing_is_sorted_and_limited_to_one_directory(store: S3Store, root: str) -> None:
     names = [f"{number:04d}" for number in range(1200)]
     for name in (*names[::-100], "sub/x", "sub/y"):
         store.put(store.join(root, name), b"")
@@ -88,7 +88,7 @@ def test_listings_are_in_order_and_of_one_directory(store: S3Store, root: str) -
     assert list(store.list(store.join(root, "nothing"))) == []
 
 
-def test_a_small_object_is_one_request(store: S3Store, root: str, server: S3Server) -> None:
+def test_small_s3_object_is_written_in_one_request(store: S3Store, root: str, server: S3Server) -> None:
     path = store.join(root, "small")
     with store.create(path) as stream:
         stream.write(b"abc")
@@ -100,7 +100,7 @@ def test_a_small_object_is_one_request(store: S3Store, root: str, server: S3Serv
     assert "-" not in server.client().head_object(Bucket=server.bucket, Key=key)["ETag"]
 
 
-def test_a_large_object_goes_in_parts(store: S3Store, root: str, server: S3Server) -> None:
+def test_large_s3_object_is_written_in_parts(store: S3Store, root: str, server: S3Server) -> None:
     path = store.join(root, "large")
     piece = bytes(range(256)) * 20_000
     with store.create(path) as stream:
@@ -116,7 +116,7 @@ def test_a_large_object_goes_in_parts(store: S3Store, root: str, server: S3Serve
 
 
 @pytest.mark.parametrize("num_bytes", [10, 3 * PART_BYTES])
-def test_an_aborted_object_leaves_nothing(store: S3Store, root: str, server: S3Server, num_bytes: int) -> None:
+def test_aborted_s3_upload_leaves_nothing(store: S3Store, root: str, server: S3Server, num_bytes: int) -> None:
     with store.create(store.join(root, "gone")) as stream:
         stream.write(b"x" * num_bytes)
     assert list(store.list(root)) == []
@@ -127,19 +127,19 @@ def test_an_aborted_object_leaves_nothing(store: S3Store, root: str, server: S3S
         stream.commit()
 
 
-def test_another_bucket_is_refused(store: S3Store) -> None:
+def test_s3_store_refuses_a_path_in_another_bucket(store: S3Store) -> None:
     with pytest.raises(StorageError, match="not in bucket"):
         store.get("elsewhere/key")
 
 
-def test_stores_of_equal_settings_share_their_connections(server: S3Server) -> None:
+def test_s3_stores_with_equal_settings_share_a_client(server: S3Server) -> None:
     one, two = (resolve(server.uri("a"), server.options())[0] for _ in range(2))
     other, _ = resolve(server.uri("a"), server.options(client_max_retries="1"))
     assert one.client is two.client
     assert other.client is not one.client
 
 
-def test_an_endpoint_that_names_the_bucket(server: S3Server) -> None:
+def test_s3_endpoint_that_includes_the_bucket_is_reduced_to_its_host(server: S3Server) -> None:
     options = server.options(aws_endpoint="http://b.host:9000", virtual_hosted_style_request="true")
     assert open_s3_store("b", options).client.settings.endpoint == "http://host:9000"
 
@@ -153,7 +153,7 @@ def test_an_endpoint_that_names_the_bucket(server: S3Server) -> None:
         ("s3://", {}, lance_core.InvalidInputError, "bucket"),
     ],
 )
-def test_errors_of_opening(
+def test_opening_an_unreachable_s3_dataset_raises_a_typed_error(
     server: S3Server, uri: str, more: dict[str, str], expected: type[Exception], message: str
 ) -> None:
     options = server.options(**{"client_max_retries": "0", **more})
@@ -161,7 +161,7 @@ def test_errors_of_opening(
         lance_core.dataset(uri.format(bucket=server.bucket), storage_options=options)
 
 
-def test_credentials_are_shown_nowhere(server: S3Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_s3_credentials_are_never_shown_or_logged(server: S3Server, caplog: pytest.LogCaptureFixture) -> None:
     options = server.options(**SECRETS)
     uri = server.uri()
     caplog.set_level(logging.DEBUG, logger="lance_core")

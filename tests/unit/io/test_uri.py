@@ -23,18 +23,18 @@ from lance_core.io.uri import register_store, resolve, unregister_store
         ("a:b", os.path.abspath("a:b")),
     ],
 )
-def test_local_uris(uri: str, path: str) -> None:
+def test_local_uris_resolve_to_paths(uri: str, path: str) -> None:
     store, found = resolve(uri)
     assert isinstance(store, LocalStore)
     assert found == path
 
 
-def test_memory_uris_of_one_name_share_a_store() -> None:
+def test_memory_uris_with_the_same_name_share_a_store() -> None:
     assert resolve("memory://one/a")[0] is resolve("memory://one/b")[0]
     assert resolve("memory://one/a")[0] is not resolve("memory://two/a")[0]
 
 
-def test_registered_store_serves_its_name_until_it_is_unregistered() -> None:
+def test_registered_store_serves_its_name_until_unregistered() -> None:
     first, second = LocalStore(), MemoryStore()
     try:
         register_store("registered", first)
@@ -62,12 +62,12 @@ def test_malformed_uris_are_refused(uri: str) -> None:
 
 @pytest.mark.parametrize("uri", ["/a/t", "memory://x/t", "s3://b/t", "gs://b/t", "s3+ddb://b/t?ddbTableName=n"])
 @pytest.mark.parametrize("options", ["x", [("a", "b")], 1, [], {"a": None}, {1: "x"}])
-def test_settings_that_are_no_mapping_of_text_are_refused_everywhere(uri: str, options: object) -> None:
+def test_malformed_storage_options_are_refused_by_every_store(uri: str, options: object) -> None:
     with pytest.raises(InvalidTypeError, match=r"storage.option") as refused:
         resolve(uri, options)  # type: ignore[arg-type]  # that is the point
     assert isinstance(refused.value, TypeError)
 
 
-def test_an_unknown_scheme_is_named() -> None:
+def test_unknown_uri_scheme_is_named_in_the_error() -> None:
     with pytest.raises(NotSupportedError, match="ftp"):
         resolve("ftp://host/t.lance")

@@ -25,7 +25,7 @@ def digest(uri: str, version: int | None = None) -> str:
     return content_digest(lance_core.dataset(uri, version=version).manifest)
 
 
-def test_every_change_of_rows_or_columns_changes_it(uri) -> None:
+def test_content_digest_changes_with_rows_and_columns(uri) -> None:
     reference = lance.dataset(uri)
     reference.delete("id = 11")
     reference.add_columns({"twice": "id * 2"})
@@ -35,14 +35,14 @@ def test_every_change_of_rows_or_columns_changes_it(uri) -> None:
     assert len(set(digests)) == latest
 
 
-def test_what_changes_neither_keeps_it(uri) -> None:
+def test_content_digest_ignores_config_and_index_changes(uri) -> None:
     before = digest(uri)
     lance.dataset(uri).update_config({"owner": "me"})
     lance.dataset(uri).create_scalar_index("id", "BTREE")
     assert digest(uri) == before
 
 
-def test_a_rewrite_is_undone_on_paper(uri) -> None:
+def test_content_digest_before_a_rewrite_is_computed_from_the_rewrite(uri) -> None:
     """The versions before the compaction may be gone by the time somebody asks."""
     before = digest(uri)
     lance.dataset(uri).optimize.compact_files()
@@ -52,7 +52,7 @@ def test_a_rewrite_is_undone_on_paper(uri) -> None:
     assert content_digest_before(dataset.manifest, rewrite.groups) == before
 
 
-def test_a_rewrite_over_an_append_shows_the_append(uri) -> None:
+def test_content_digest_before_a_rewrite_includes_a_concurrent_append(uri) -> None:
     before = digest(uri)
     stale = lance.dataset(uri)
     plan = Compaction.plan(stale, {})
@@ -65,7 +65,7 @@ def test_a_rewrite_over_an_append_shows_the_append(uri) -> None:
     assert content_digest_before(dataset.manifest, rewrite.groups) == appended != before
 
 
-def test_overlay_of_a_fragment_changes_the_digest(uri) -> None:
+def test_content_digest_changes_with_an_overlay(uri) -> None:
     manifest = lance_core.dataset(uri).manifest
     before = content_digest(manifest)
     manifest.message.fragments[0].overlays.add().data_file.path = "newer.lance"

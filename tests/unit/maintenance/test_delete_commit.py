@@ -48,13 +48,13 @@ def table_of(found: DeleteForecast) -> dict[str, list[str]]:
     return {line[:25].strip(): line[25:].split()[:2] for line in lines}
 
 
-def test_the_message_survives_its_journey(uri) -> None:
+def test_planned_delete_round_trips_through_json(uri) -> None:
     write_fragments(uri, 1)
     planned = plan(uri, "id = 'it''s'")
     assert PlannedDelete.from_json(planned.to_json()) == planned
 
 
-def test_rows_are_deleted_and_reported(uri) -> None:
+def test_committed_delete_removes_and_reports_its_rows(uri) -> None:
     write_fragments(uri, 3)
     report = commit_delete(plan(uri, "id < 12"), POLICY)
     assert ids(uri) == list(range(12, 30))
@@ -68,7 +68,7 @@ def test_rows_are_deleted_and_reported(uri) -> None:
     assert (properties["dagster.run_id"], properties["dagster.step_key"]) == ("run", "step")
 
 
-def test_a_repeated_delete_spares_what_was_written_meanwhile(uri) -> None:
+def test_repeated_delete_keeps_rows_written_since_the_first(uri) -> None:
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")
     first = commit_delete(planned, POLICY)
@@ -79,7 +79,7 @@ def test_a_repeated_delete_spares_what_was_written_meanwhile(uri) -> None:
     assert lance_core.dataset(uri).version == 5
 
 
-def test_rows_that_somebody_else_deleted_meanwhile_make_no_version(uri) -> None:
+def test_delete_of_rows_already_deleted_makes_no_version(uri) -> None:
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")
     lance.dataset(uri).delete("id < 15")
@@ -89,7 +89,7 @@ def test_rows_that_somebody_else_deleted_meanwhile_make_no_version(uri) -> None:
     assert lance_core.dataset(uri).version == 4
 
 
-def test_a_race_for_the_same_rows_makes_one_version(uri, monkeypatch) -> None:
+def test_concurrent_deletes_of_the_same_rows_make_one_version(uri, monkeypatch) -> None:
     """The other one wins between plan and commit: the conflict leads to a plan that finds nothing."""
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")
@@ -108,7 +108,7 @@ def test_a_race_for_the_same_rows_makes_one_version(uri, monkeypatch) -> None:
     assert len(list(Path(uri, "_deletions").iterdir())) == 1
 
 
-def test_a_history_with_a_gap_leaves_the_question_open(uri) -> None:
+def test_delete_with_removed_intermediate_versions_has_an_unknown_outcome(uri) -> None:
     write_fragments(uri, 3)
     planned = plan(uri, "id < 12")
     for number in range(3):
@@ -119,7 +119,7 @@ def test_a_history_with_a_gap_leaves_the_question_open(uri) -> None:
     assert 5 in ids(uri)
 
 
-def test_a_forecast_says_what_the_delete_then_does(uri) -> None:
+def test_delete_forecast_matches_the_committed_delete(uri) -> None:
     write_fragments(uri, 3)
     lance_core.dataset(uri).delete("id IN (1, 15)")
     found = forecast(uri, "id < 12")
@@ -142,7 +142,7 @@ def test_forecast_of_a_delete_that_matches_nothing_has_no_work(uri) -> None:
     assert found.headline() == f"{uri} version 1: nothing to do (none of 10 rows matches id > 100)"
 
 
-def test_a_predicate_that_does_not_fit_is_refused(uri) -> None:
+def test_delete_forecast_with_an_unknown_column_is_refused(uri) -> None:
     write_fragments(uri, 1)
     with pytest.raises(InvalidInputError, match="nowhere"):
         forecast(uri, "nowhere = 1")

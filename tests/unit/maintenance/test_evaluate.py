@@ -32,28 +32,28 @@ HEALTH = TableHealth(
 OLD = OldVersions(versions=25, removable=(), named=0, too_recent=0, next_at=None)
 
 
-def test_few_small_fragments_are_left() -> None:
+def test_compaction_is_not_due_for_few_small_fragments() -> None:
     verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=16), HEALTH)
     assert verdict == NotDue("9 small fragments < 16")
 
 
-def test_many_small_fragments_are_due() -> None:
+def test_compaction_is_due_for_many_small_fragments() -> None:
     verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=9), HEALTH)
     assert verdict == Due("9 small fragments >= 9")
 
 
-def test_small_fragments_without_small_neighbors_do_not_count() -> None:
+def test_compaction_does_not_count_small_fragments_without_small_neighbors() -> None:
     scattered = replace(HEALTH, mergeable_fragments=2)
     verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=4), scattered)
     assert verdict == NotDue("9 small fragments, 2 with small neighbors < 4")
 
 
-def test_deletions_below_the_allowed_part_are_left() -> None:
+def test_materializing_deletions_is_not_due_below_the_allowed_fraction() -> None:
     verdict = evaluate_deletions(DeletionPolicy(max_deleted_fraction=0.25), HEALTH)
     assert verdict == NotDue("no fragment has more than 0.25 of its rows deleted, 0.1 overall")
 
 
-def test_one_worn_fragment_is_due_unless_too_few_rows_would_go() -> None:
+def test_one_fragment_with_many_deletions_is_due_unless_below_the_minimum() -> None:
     worn = replace(HEALTH, worn_fragments=1, worn_rows=60)
     assert evaluate_deletions(DeletionPolicy(), worn) == Due(
         "1 fragment with more than 0.1 of the rows deleted, 60 deleted rows >= 1"
@@ -63,18 +63,18 @@ def test_one_worn_fragment_is_due_unless_too_few_rows_would_go() -> None:
     )
 
 
-def test_what_is_switched_off_is_never_due() -> None:
+def test_disabled_maintenance_is_never_due() -> None:
     worn = replace(HEALTH, worn_fragments=1, worn_rows=60)
     assert evaluate_compaction(None, HEALTH) == NotDue("compaction is disabled")
     assert evaluate_deletions(None, worn) == NotDue("materializing deletions is disabled")
 
 
-def test_removable_versions_are_due() -> None:
+def test_cleanup_is_due_for_removable_versions() -> None:
     verdict = evaluate_cleanup(CleanupPolicy(), replace(OLD, removable=(1, 2, 7)))
     assert verdict == Due("25 versions, 3 removable >= 1", subject="up to 7")
 
 
-def test_why_no_version_may_go() -> None:
+def test_cleanup_that_is_not_due_explains_why_versions_are_kept() -> None:
     old = replace(OLD, named=2, too_recent=13, next_at=1_700_000_000.0)
     verdict = evaluate_cleanup(CleanupPolicy(older_than=timedelta(days=2)), old)
     assert verdict == NotDue(
@@ -83,6 +83,6 @@ def test_why_no_version_may_go() -> None:
     )
 
 
-def test_the_ratio_of_a_table_without_rows_is_zero() -> None:
+def test_deletion_ratio_of_a_table_without_rows_is_zero() -> None:
     assert replace(HEALTH, rows=0, deleted_rows=0).deletion_ratio == 0.0
     assert HEALTH.deletion_ratio == 0.1

@@ -33,7 +33,7 @@ def with_target(rows: int, **more) -> MaintenancePolicy:
     return MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=rows, **more))
 
 
-def test_figures_of_a_fresh_table(uri) -> None:
+def test_health_of_a_fresh_table_counts_versions_fragments_and_bytes(uri) -> None:
     found = health(uri)
     files = list(Path(uri, "data").iterdir())
     assert found == TableHealth(
@@ -54,7 +54,7 @@ def test_figures_of_a_fresh_table(uri) -> None:
     assert 0 < found.manifest_bytes < max(file.stat().st_size for file in Path(uri, "_versions").iterdir())
 
 
-def test_deleted_rows_are_counted_from_the_manifest(uri) -> None:
+def test_health_counts_deleted_rows_from_the_manifest(uri) -> None:
     lance.dataset(uri).delete("id < 12")
     found = health(uri)
     assert (found.fragments, found.rows, found.deleted_rows, found.deletion_files) == (4, 38, 2, 1)
@@ -63,14 +63,14 @@ def test_deleted_rows_are_counted_from_the_manifest(uri) -> None:
 
 
 @pytest.mark.parametrize(("fraction", "worn"), [(0.1, 2), (0.2, 1), (0.3, 0), (0.0, 2)])
-def test_a_fragment_is_worn_above_the_fraction_not_at_it(uri, fraction, worn) -> None:
+def test_fragment_needs_rewriting_only_above_the_deleted_fraction(uri, fraction, worn) -> None:
     lance.dataset(uri).delete("id IN (1, 2, 3, 11, 12)")
     policy = MaintenancePolicy(deletion=DeletionPolicy(max_deleted_fraction=fraction))
     assert health(uri, policy).worn_fragments == worn
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.2, 0.3, 0.7])
-def test_the_reference_agrees_on_what_is_worn(tmp_path, fraction) -> None:
+def test_pylance_selects_the_same_fragments_for_materializing_deletions(tmp_path, fraction) -> None:
     """At the very fraction, where single and double precision may differ."""
     uri = str(tmp_path / "t.lance")
     for part in range(2):
@@ -84,7 +84,7 @@ def test_the_reference_agrees_on_what_is_worn(tmp_path, fraction) -> None:
     assert health(uri, policy).worn_fragments == sum(len(task.fragments) for task in plan.tasks) == 1
 
 
-def test_small_is_below_both_targets(uri) -> None:
+def test_fragment_is_small_only_below_both_targets(uri) -> None:
     assert health(uri, with_target(ROWS)).small_fragments == 0
     assert health(uri, with_target(ROWS + 1)).small_fragments == 5
     size = next(Path(uri, "data").iterdir()).stat().st_size
@@ -92,7 +92,7 @@ def test_small_is_below_both_targets(uri) -> None:
     assert health(uri, with_target(ROWS + 1, target_bytes_per_fragment=None)).small_fragments == 5
 
 
-def test_only_neighbors_can_be_merged(tmp_path) -> None:
+def test_health_counts_only_neighboring_small_fragments_as_mergeable(tmp_path) -> None:
     uri = str(tmp_path / "t.lance")
     for num_rows in (1, 50, 2, 2, 2, 50, 1):
         lance_core.write_dataset(pa.table({"id": range(num_rows)}), uri, mode="append")
@@ -100,13 +100,13 @@ def test_only_neighbors_can_be_merged(tmp_path) -> None:
     assert (found.small_fragments, found.mergeable_fragments) == (5, 3)
 
 
-def test_a_size_that_was_not_recorded_makes_the_total_unknown(uri) -> None:
+def test_health_with_an_unrecorded_file_size_has_unknown_total_bytes(uri) -> None:
     dataset = lance_core.dataset(uri)
     dataset.manifest.message.fragments[2].files[0].file_size_bytes = 0
     assert TableHealth.of(dataset, MaintenancePolicy()).bytes_total is None
 
 
-def test_no_file_but_the_manifest_is_needed(uri) -> None:
+def test_health_reads_no_file_except_the_manifest(uri) -> None:
     lance.dataset(uri).delete("id = 1")
     before = health(uri)
     for name in ("data", "_deletions", "_transactions"):
@@ -115,6 +115,6 @@ def test_no_file_but_the_manifest_is_needed(uri) -> None:
     assert health(uri) == before
 
 
-def test_known_versions_are_not_listed_again(uri) -> None:
+def test_health_does_not_list_known_versions_again(uri) -> None:
     dataset = lance_core.dataset(uri)
     assert TableHealth.of(dataset, MaintenancePolicy(), versions=99) == replace(health(uri), versions=99)

@@ -12,7 +12,7 @@ from lance_pipelines.ops.maintenance_config import declared_values, duration_tex
 
 
 @pytest.mark.parametrize("operation", ["compact", "materialize_deletions"])
-def test_declared_values_are_those_of_the_policy_and_else_the_defaults(operation: str) -> None:
+def test_declared_values_come_from_the_policy_or_the_defaults(operation: str) -> None:
     own = MaintenancePolicy(
         compaction=CompactionPolicy(target_rows_per_fragment=7), deletion=DeletionPolicy(max_deleted_fraction=0.5)
     )
@@ -36,12 +36,12 @@ def test_declared_values_are_those_of_the_policy_and_else_the_defaults(operation
         ("1209600s", timedelta(days=14)),
     ],
 )
-def test_texts_and_what_they_mean(text, expected) -> None:
+def test_duration_text_is_parsed(text, expected) -> None:
     assert parse_duration(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-3d", "14 fortnights", "1h30m", "nan", "1e999", "999999999999y"])
-def test_other_texts_are_refused_by_name(text) -> None:
+def test_malformed_duration_text_is_named_in_the_error(text) -> None:
     with pytest.raises(InvalidInputError, match="is not a duration; expected a number and a unit") as raised:
         parse_duration(text)
     assert repr(text) in str(raised.value)
@@ -57,6 +57,6 @@ def test_other_texts_are_refused_by_name(text) -> None:
         (timedelta(days=400, microseconds=10), "34560000.00001s"),
     ],
 )
-def test_the_text_of_a_duration_is_read_as_the_same(duration, text) -> None:
+def test_duration_text_round_trips(duration, text) -> None:
     assert duration_text(duration) == text
     assert parse_duration(text) == duration

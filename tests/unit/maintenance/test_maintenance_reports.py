@@ -36,7 +36,7 @@ def table_of(text: str) -> dict[str, list[str]]:
     return {line[:27].strip(): line[27:].split()[:2] for line in lines}
 
 
-def test_a_rewrite_is_forecast_with_its_figures(uri) -> None:
+def test_rewrite_forecast_lists_fragments_rows_and_tasks(uri) -> None:
     write_fragments(uri, 6)
     lance_core.dataset(uri).delete("id = 0")
     forecast = rewrite_forecast(uri, RewriteOperation.COMPACT)
@@ -54,7 +54,7 @@ def test_a_rewrite_is_forecast_with_its_figures(uri) -> None:
     assert len(lance_core.dataset(uri).get_fragments()) == 2
 
 
-def test_nothing_to_rewrite_says_why(uri) -> None:
+def test_rewrite_forecast_without_work_explains_why(uri) -> None:
     write_fragments(uri, 1)
     forecast = rewrite_forecast(uri, RewriteOperation.COMPACT)
     assert not forecast.has_work
@@ -65,7 +65,7 @@ def test_nothing_to_rewrite_says_why(uri) -> None:
     assert forecast.table().endswith("Dry run: nothing was changed.\n")
 
 
-def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
+def test_cleanup_forecast_matches_the_executed_cleanup(uri) -> None:
     dataset = write_fragments(uri, 5)
     dataset.delete("id = 0")
     dataset.tags.create("keep", 2)
@@ -96,7 +96,7 @@ def test_a_cleanup_is_forecast_and_then_does_just_that(uri) -> None:
     assert (ids(uri), ids(uri, version=2)) == (list(range(1, 50)), list(range(20)))
 
 
-def test_nothing_to_clean_up_says_why(uri) -> None:
+def test_cleanup_forecast_without_work_explains_why(uri) -> None:
     write_fragments(uri, 2)
     assert cleanup_forecast(uri).headline() == f"{uri} version 2: nothing to do (2 versions; keeping the newest 2)"
     young = cleanup_forecast(uri, CleanupPolicy(retain_versions=1))
@@ -107,7 +107,7 @@ def test_nothing_to_clean_up_says_why(uri) -> None:
     assert report.summary() == f"{uri} version 2: nothing to do (2 versions)"
 
 
-def test_the_message_of_a_cleanup_survives_its_journey() -> None:
+def test_planned_cleanup_round_trips_through_json() -> None:
     policy = CleanupPolicy(retain_versions=3, older_than=timedelta(hours=1.5), delete_unverified=True)
     planned = PlannedCleanup(uri="/t.lance", policy=policy, data_version="3-0123abcd")
     assert PlannedCleanup.from_json(planned.to_json()) == planned

@@ -37,7 +37,7 @@ def old_versions(uri: str, **policy) -> OldVersions:
     return OldVersions.of(log, log.newer_than(0), CleanupPolicy(**policy), now=NOW)
 
 
-def test_versions_of_the_last_minutes_stay_however_short_the_retention_is(uri) -> None:
+def test_versions_of_the_last_minutes_are_kept_despite_a_short_retention(uri) -> None:
     log = lance_core.dataset(uri).log
     names = log.newer_than(0)
     for name, age in zip(names, range(9 * 60, -60, -60), strict=True):
@@ -50,25 +50,25 @@ def test_versions_of_the_last_minutes_stay_however_short_the_retention_is(uri) -
     assert OldVersions.of(log, names, told, now=NOW).removable == tuple(range(1, 10))
 
 
-def test_both_terms_must_let_a_version_go(uri) -> None:
+def test_version_is_removable_only_when_both_retention_terms_allow_it(uri) -> None:
     by_age = old_versions(uri, retain_versions=1, older_than=timedelta(days=6, hours=1))
     assert (by_age.removable, by_age.too_recent) == ((1, 2, 3), 6)
     by_number = old_versions(uri, retain_versions=8, older_than=timedelta(0))
     assert (by_number.removable, by_number.too_recent, by_number.next_at) == ((1, 2), 0, None)
 
 
-def test_when_the_next_version_is_old_enough(uri) -> None:
+def test_old_versions_report_when_the_next_becomes_eligible(uri) -> None:
     found = old_versions(uri, retain_versions=2, older_than=timedelta(days=5, hours=12))
     assert found.removable == (1, 2, 3, 4)
     assert found.next_at == pytest.approx(NOW + DAY / 2)
 
 
-def test_fewer_versions_than_are_kept(uri) -> None:
+def test_old_versions_are_none_when_fewer_exist_than_are_kept(uri) -> None:
     found = old_versions(uri, retain_versions=10, older_than=timedelta(0))
     assert found == OldVersions(versions=10, removable=(), named=0, too_recent=0, next_at=None)
 
 
-def test_tagged_and_branched_versions_stay(uri) -> None:
+def test_old_versions_exclude_tagged_and_branched_versions(uri) -> None:
     reference = lance.dataset(uri)
     reference.tags.create("gold", 2)
     reference.create_branch("try", 4)
@@ -77,7 +77,7 @@ def test_tagged_and_branched_versions_stay(uri) -> None:
 
 
 @pytest.mark.parametrize("retain_versions", [1, 3, 8, 10, 11])
-def test_a_cleanup_removes_just_these(uri, retain_versions) -> None:
+def test_cleanup_removes_exactly_the_removable_old_versions(uri, retain_versions) -> None:
     """No run is asked for that would find nothing, and none is left out."""
     reference = lance.dataset(uri)
     reference.tags.create("gold", 2)
@@ -88,7 +88,7 @@ def test_a_cleanup_removes_just_these(uri, retain_versions) -> None:
     assert found.removable == tuple(sorted(name.version for name in plan.removed_versions))
 
 
-def test_tags_are_read_only_when_a_version_could_go(uri) -> None:
+def test_tags_are_read_only_when_a_version_could_be_removed(uri) -> None:
     tags = Path(uri, "_refs", "tags")
     tags.mkdir(parents=True)
     (tags / "broken.json").write_text("{")
@@ -97,7 +97,7 @@ def test_tags_are_read_only_when_a_version_could_go(uri) -> None:
         old_versions(uri, retain_versions=5, older_than=timedelta(0))
 
 
-def test_a_version_removed_meanwhile_counts_as_old(uri) -> None:
+def test_version_removed_concurrently_counts_as_old(uri) -> None:
     log = lance_core.dataset(uri).log
     names = log.newer_than(0)
     os.unlink(log.path(names[0]))
@@ -105,7 +105,7 @@ def test_a_version_removed_meanwhile_counts_as_old(uri) -> None:
     assert found.removable == (1,)
 
 
-def test_a_few_ages_are_asked_for_however_many_versions_there_are(uri, monkeypatch) -> None:
+def test_old_versions_reads_few_timestamps_for_many_versions(uri, monkeypatch) -> None:
     log = lance_core.dataset(uri).log
     asked = []
     store_type = type(log.store)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from lance_pipelines.maintenance.plan_table import PlanLine, format_duration, render_plan
 
 
-def test_before_after_and_the_change() -> None:
+def test_rendered_plan_shows_before_after_and_change() -> None:
     text = render_plan(
         "compact /lake/t.lance",
         [
@@ -31,7 +31,7 @@ def test_before_after_and_the_change() -> None:
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_rendered_plan_shows_unknown_values() -> None:
     (row,) = [
         line
         for line in render_plan("t", [PlanLine("bytes", None, None, is_bytes=True)]).splitlines()
@@ -40,9 +40,9 @@ def test_what_is_not_known_is_said() -> None:
     assert row.split() == ["bytes", "unknown", "unknown"]
 
 
-def test_text_in_brackets_is_text() -> None:
+def test_rendered_plan_does_not_interpret_markup() -> None:
     assert "[bold] :smile:" in render_plan("t", [PlanLine("[bold] :smile:", 1, 1)])
 
 
-def test_a_duration_in_words() -> None:
+def test_duration_is_formatted_in_words() -> None:
     assert format_duration(timedelta(days=14)) == "2 weeks"

@@ -21,12 +21,12 @@ OTHER_POLICIES = [
 ]
 
 
-def test_equal_policies_have_one_digest_and_others_another() -> None:
+def test_equal_maintenance_policies_have_equal_digests() -> None:
     digests = {policy.digest() for policy in [MaintenancePolicy(), MaintenancePolicy(), *OTHER_POLICIES]}
     assert len(digests) == 1 + len(OTHER_POLICIES)
 
 
-def test_the_digest_is_the_same_in_another_process() -> None:
+def test_policy_digest_is_the_same_in_another_process() -> None:
     code = "from lance_pipelines.maintenance.policy import MaintenancePolicy; print(MaintenancePolicy().digest())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == MaintenancePolicy().digest()
@@ -49,11 +49,11 @@ def test_the_digest_is_the_same_in_another_process() -> None:
         (CleanupPolicy(), {"min_age": timedelta(seconds=-1)}, "min_age must not be negative"),
     ],
 )
-def test_senseless_numbers_are_refused(policy, values, message) -> None:
+def test_policy_with_values_out_of_range_is_refused(policy, values, message) -> None:
     with pytest.raises(InvalidInputError, match=message):
         replace(policy, **values)
 
 
-def test_a_declaration_has_a_policy() -> None:
+def test_dataset_declaration_has_a_default_maintenance_policy() -> None:
     declaration = DatasetDeclaration(name="events", uri="/e", source=SourceSpec(format=SourceFormat.ENVIRONMENT))
     assert declaration.maintenance == MaintenancePolicy()

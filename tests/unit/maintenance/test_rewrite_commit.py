@@ -71,7 +71,7 @@ def check(uri: str, rows: list[int]) -> None:
     assert sorted(reference.to_table()["id"].to_pylist()) == rows
 
 
-def test_messages_survive_their_journey(uri) -> None:
+def test_planned_and_staged_rewrites_round_trip_through_json(uri) -> None:
     write_fragments(uri, 4)
     planned = plan(uri)
     assert PlannedRewrite.from_json(planned.to_json()) == planned
@@ -80,7 +80,7 @@ def test_messages_survive_their_journey(uri) -> None:
     assert staged.plan.tasks == ()
 
 
-def test_every_group_becomes_part_of_one_version(uri) -> None:
+def test_rewrite_commits_every_group_in_one_version(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(plan(uri))
     assert len(staged.results) == 2
@@ -95,7 +95,7 @@ def test_every_group_becomes_part_of_one_version(uri) -> None:
     check(uri, list(range(40)))
 
 
-def test_a_repeated_commit_finds_the_first_and_removes_nothing(uri) -> None:
+def test_repeated_rewrite_commit_finds_the_first_and_removes_nothing(uri) -> None:
     write_fragments(uri, 4)
     planned = plan(uri)
     staged = stage(planned)
@@ -108,7 +108,7 @@ def test_a_repeated_commit_finds_the_first_and_removes_nothing(uri) -> None:
     check(uri, list(range(40)))
 
 
-def test_a_repeated_commit_after_further_compaction_removes_nothing(uri) -> None:
+def test_repeated_rewrite_commit_after_further_compaction_removes_nothing(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(plan(uri))
     commit(staged)
@@ -119,7 +119,7 @@ def test_a_repeated_commit_after_further_compaction_removes_nothing(uri) -> None
     assert ids(uri, version=6) == list(range(40))
 
 
-def test_only_the_group_that_lost_its_race_is_written_again(uri) -> None:
+def test_only_the_rewrite_group_with_a_conflict_is_written_again(uri) -> None:
     write_fragments(uri, 4)
     planned = plan(uri)
     staged = stage(planned)
@@ -142,7 +142,7 @@ def test_only_the_group_that_lost_its_race_is_written_again(uri) -> None:
     assert f"{uri} version {outcome.version}: 4 fragments" in report.summary()
 
 
-def test_rows_appended_meanwhile_stay(uri) -> None:
+def test_rewrite_keeps_concurrently_appended_rows(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(plan(uri))
     lance.write_dataset(pa.table({"id": [100]}), uri, mode="append")
@@ -150,7 +150,7 @@ def test_rows_appended_meanwhile_stay(uri) -> None:
     check(uri, [*range(40), 100])
 
 
-def test_a_table_overwritten_meanwhile_leaves_nothing_to_do(uri) -> None:
+def test_rewrite_of_a_table_overwritten_concurrently_commits_nothing(uri) -> None:
     write_fragments(uri, 4)
     planned = plan(uri)
     staged = stage(planned)
@@ -176,7 +176,7 @@ def interfere_each_time(first_id: int):
     return rewrite
 
 
-def test_against_a_writer_that_never_pauses_the_rest_is_left(uri, monkeypatch) -> None:
+def test_rewrite_group_that_keeps_conflicting_is_left_unfinished(uri, monkeypatch) -> None:
     monkeypatch.setattr(module, "_MAX_ROUNDS", 3)
     write_fragments(uri, 4)
     planned = plan(uri)
@@ -189,7 +189,7 @@ def test_against_a_writer_that_never_pauses_the_rest_is_left(uri, monkeypatch) -
     assert unused(uri) == set()
 
 
-def test_if_nothing_at_all_could_be_committed_that_is_an_error(uri, monkeypatch) -> None:
+def test_rewrite_that_commits_nothing_raises_too_much_contention(uri, monkeypatch) -> None:
     monkeypatch.setattr(module, "_MAX_ROUNDS", 2)
     write_fragments(uri, 2)
     staged = stage(plan(uri))
@@ -199,7 +199,7 @@ def test_if_nothing_at_all_could_be_committed_that_is_an_error(uri, monkeypatch)
     assert unused(uri) == set()
 
 
-def test_a_failure_of_the_second_round_keeps_the_first(uri) -> None:
+def test_failed_second_rewrite_round_keeps_the_first(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(plan(uri))
     lance_core.dataset(uri).delete("id = 35")
@@ -217,7 +217,7 @@ def test_a_failure_of_the_second_round_keeps_the_first(uri) -> None:
     assert unused(uri) == set()
 
 
-def test_a_result_with_too_few_rows_is_refused_and_its_files_go(uri) -> None:
+def test_rewrite_result_with_too_few_rows_is_refused_and_its_files_removed(uri) -> None:
     write_fragments(uri, 4)
     staged = stage(plan(uri))
     before = lance_core.dataset(uri).version
@@ -231,7 +231,7 @@ def test_a_result_with_too_few_rows_is_refused_and_its_files_go(uri) -> None:
     check(uri, list(range(40)))
 
 
-def test_a_dataset_that_is_gone_is_named(uri, tmp_path) -> None:
+def test_rewrite_commit_of_a_missing_dataset_raises_dataset_not_found(uri, tmp_path) -> None:
     write_fragments(uri, 2)
     staged = stage(plan(uri))
     Path(uri).rename(tmp_path / "elsewhere")
@@ -249,7 +249,7 @@ def write_fragments_whose_large_rows_are_deleted(uri: str, count: int) -> int:
     return lance_core.dataset(uri).get_fragments()[0].metadata.files[0].file_size_bytes
 
 
-def test_byte_target_with_outputs_far_below_it_joins_them_in_a_second_round(uri) -> None:
+def test_rewrite_outputs_far_below_the_byte_target_are_joined_in_round_two(uri) -> None:
     """The planner takes the bytes of new files from the old ones; here that is far too much."""
     target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
     options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": target}
@@ -285,7 +285,7 @@ def test_repeated_commit_without_a_byte_target_plans_nothing_more(uri) -> None:
     check(uri, list(range(10, 40)))
 
 
-def test_second_round_leaves_what_others_appended_to_the_next_run(uri) -> None:
+def test_second_rewrite_round_leaves_concurrently_appended_fragments_alone(uri) -> None:
     target = 2 * write_fragments_whose_large_rows_are_deleted(uri, 30)
     options = {"target_rows_per_fragment": 10_000, "target_bytes_per_fragment": target}
     staged = stage(plan(uri, **options))

@@ -9,7 +9,9 @@ from lance_core.scan.matching import RowCut, gathered
 @pytest.mark.parametrize("offset", [None, 0, 1, 3, 5, 9, 10, 20])
 @pytest.mark.parametrize("limit", [None, 0, 1, 4, 10, 100])
 @pytest.mark.parametrize("sizes", [[10], [3, 3, 4], [1] * 10, [0, 5, 0, 5]], ids=str)
-def test_a_cut_is_a_slice_of_the_whole(offset: int | None, limit: int | None, sizes: list[int]) -> None:
+def test_gathered_rows_with_limit_and_offset_are_a_slice(
+    offset: int | None, limit: int | None, sizes: list[int]
+) -> None:
     rows = np.arange(10)
     pieces = np.split(rows, np.cumsum(sizes)[:-1])
     start = offset or 0
@@ -19,7 +21,7 @@ def test_a_cut_is_a_slice_of_the_whole(offset: int | None, limit: int | None, si
     assert all(piece.size for piece in found)
 
 
-def test_nothing_is_asked_for_after_the_last_row() -> None:
+def test_gathering_rows_stops_at_the_limit() -> None:
     def pieces():
         yield np.arange(5)
         raise AssertionError("one piece was enough")

@@ -112,7 +112,7 @@ def _rows(condition: object) -> list[int]:
         ("i is distinct from null", [0, 1, 3]),
     ],
 )
-def test_condition_matches_its_rows(condition: str, rows: list[int]) -> None:
+def test_sql_predicate_matches_its_rows(condition: str, rows: list[int]) -> None:
     assert _rows(condition) == rows
 
 
@@ -139,7 +139,7 @@ def test_condition_matches_its_rows(condition: str, rows: list[int]) -> None:
     ],
     ids=str,
 )
-def test_arrow_expressions(condition: pc.Expression, rows: list[int]) -> None:
+def test_arrow_expression_matches_its_rows(condition: pc.Expression, rows: list[int]) -> None:
     assert _rows(condition) == rows
 
 
@@ -153,11 +153,11 @@ def test_arrow_expressions(condition: pc.Expression, rows: list[int]) -> None:
         ("UPPER = 1 and f > 0", ["Upper", "f"]),
     ],
 )
-def test_only_the_named_columns_are_wanted(condition: str, names: list[str]) -> None:
+def test_predicate_reads_only_the_columns_it_names(condition: str, names: list[str]) -> None:
     assert list(Predicate.plan(SCHEMA, condition).wanted.names) == names
 
 
-def test_members_are_wanted_without_their_siblings() -> None:
+def test_predicate_reads_struct_members_without_their_siblings() -> None:
     [struct] = Predicate.plan(SCHEMA, "s.x = 1").wanted.fields
     assert [child.name for child in struct.children] == ["x"]
 
@@ -165,7 +165,7 @@ def test_members_are_wanted_without_their_siblings() -> None:
 @pytest.mark.parametrize(
     ("condition", "constant"), [("true", True), ("1 > 2", False), ("null = 1", False), ("b", None)]
 )
-def test_condition_without_columns_is_constant(condition: str, constant: bool | None) -> None:
+def test_predicate_without_columns_is_constant(condition: str, constant: bool | None) -> None:
     assert Predicate.plan(SCHEMA, condition).constant is constant
 
 
@@ -226,7 +226,7 @@ def test_condition_without_columns_is_constant(condition: str, constant: bool | 
     ],
     ids=str,
 )
-def test_what_is_no_predicate_is_refused(condition: object, error: type[LanceError], message: str) -> None:
+def test_invalid_predicate_is_refused(condition: object, error: type[LanceError], message: str) -> None:
     with pytest.raises(error, match=message) as raised:
         Predicate.plan(SCHEMA, condition)
     assert type(raised.value) is error
@@ -235,7 +235,7 @@ def test_what_is_no_predicate_is_refused(condition: object, error: type[LanceErr
 @pytest.mark.parametrize(
     "condition", ["1 / (i - 1) = 1", "cast(i as tinyint unsigned) = 1", "u64 = 1 and cast(i as bigint unsigned) = 1"]
 )
-def test_a_row_without_a_value_is_an_error(condition: str) -> None:
+def test_predicate_that_cannot_be_evaluated_for_a_row_raises_invalid_input(condition: str) -> None:
     predicate = Predicate.plan(SCHEMA, condition)
     with pytest.raises(InvalidInputError, match="cannot be evaluated for a row"):
         predicate.matches(BATCH)
@@ -253,18 +253,18 @@ def test_deep_arrow_expressions_are_refused() -> None:
         _rows(_nested(lambda below: ~below))
 
 
-def test_long_arrow_chains_are_read() -> None:
+def test_long_arrow_expression_chains_are_accepted() -> None:
     expression = pc.field("i") == 1
     for number in range(3000):
         expression = expression | (pc.field("i") == number + 10)
     assert _rows(expression) == [0]
 
 
-def test_a_batch_without_rows_has_no_matches() -> None:
+def test_predicate_on_a_batch_without_rows_has_no_matches() -> None:
     assert Predicate.plan(SCHEMA, "i = 1 and t like 'a%' and f % 2.0 = 0").matches(BATCH.slice(0, 0)).tolist() == []
 
 
 @pytest.mark.parametrize("test", [" between b and true", " in (b, true)", " = b", " is distinct from b"])
-def test_nesting_does_not_multiply_the_work(test: str) -> None:
+def test_deeply_nested_predicate_is_evaluated_in_linear_time(test: str) -> None:
     depth = 40
     assert len(_rows("(" * depth + "b" + f"{test})" * depth)) <= BATCH.num_rows

@@ -152,7 +152,7 @@ def test_number_literal_has_the_type_of_its_size(text: str, dtype: pa.DataType, 
         ("a::", 4),
     ],
 )
-def test_text_that_cannot_be_read_is_refused_with_its_place(text: str, place: int) -> None:
+def test_malformed_predicate_is_refused_with_its_position(text: str, place: int) -> None:
     with pytest.raises(InvalidInputError, match=f"cannot be parsed at character {place}: expected"):
         parse(text)
 
@@ -171,7 +171,7 @@ def test_text_that_cannot_be_read_is_refused_with_its_place(text: str, place: in
         "a[1] = 2",
     ],
 )
-def test_other_parts_of_sql_are_refused_by_name(text: str) -> None:
+def test_unsupported_sql_syntax_raises_not_supported(text: str) -> None:
     with pytest.raises(NotSupportedError):
         parse(text)
 
@@ -193,19 +193,21 @@ def test_other_parts_of_sql_are_refused_by_name(text: str) -> None:
     ],
 )
 @pytest.mark.sampled(4)
-def test_deep_nesting_is_refused(text: str) -> None:
+def test_deeply_nested_predicate_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="nested more than"):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["a[" * 20_000, "a" + "['x']" * 20_000, "int(" * 20_000, "a[date(1)[" * 20_000])
 @pytest.mark.sampled(2)
-def test_what_only_the_stack_bounds_is_refused(text: str) -> None:
+def test_predicate_nesting_bounded_only_by_the_stack_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="nested"):
         parse(text)
 
 
-def test_nothing_is_logged_or_printed(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+def test_parsing_a_predicate_logs_and_prints_nothing(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     with caplog.at_level(0):
         for text in ("a['x'] = 1 /* sqlglot.anonymous */", "copy", "show tables", "a[1] = 2", "cast(a as x)", "a :: 5"):
             with contextlib.suppress(LanceError):
@@ -214,7 +216,7 @@ def test_nothing_is_logged_or_printed(caplog: pytest.LogCaptureFixture, capfd: p
     assert capfd.readouterr() == ("", "")
 
 
-def test_pieces_of_text_are_kept() -> None:
+def test_parsed_predicate_keeps_the_text_of_its_parts() -> None:
     node = parse("( a ) + 1 = date '2020-01-01' and not (b IN (c, - 2))")
     assert isinstance(node, syntax.Logical)
     comparison, inversion = node.operands
@@ -227,11 +229,11 @@ def test_pieces_of_text_are_kept() -> None:
     ]
 
 
-def test_nesting_up_to_the_limit_is_read() -> None:
+def test_predicate_nesting_up_to_the_limit_is_accepted() -> None:
     assert _shape(parse("(" * 50 + "a" + ")" * 50)) == "a"
 
 
-def test_long_chains_and_lists_are_read() -> None:
+def test_long_predicate_chains_and_lists_are_accepted() -> None:
     chain = parse(" or ".join(f"a = {number}" for number in range(5_000)))
     assert isinstance(chain, syntax.Logical)
     assert len(chain.operands) == 5_000

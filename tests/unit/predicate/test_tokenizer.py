@@ -11,7 +11,7 @@ def _words(text: str) -> list[tuple[TokenType, str]]:
     return [(token.token_type, token.text) for token in tokenize(text)]
 
 
-def test_text_is_cut_into_tokens_of_every_kind() -> None:
+def test_predicate_text_is_split_into_tokens_of_every_kind() -> None:
     assert _words("a.b >= 1.5e-3 -- the rest\n/* and\nmore */ || X'6162'") == [
         (TokenType.VAR, "a"),
         (TokenType.DOT, "."),
@@ -43,17 +43,17 @@ def test_text_is_cut_into_tokens_of_every_kind() -> None:
         ("1.e5", TokenType.NUMBER, "1.e5"),
     ],
 )
-def test_quotes_and_names(text: str, kind: TokenType, value: str) -> None:
+def test_quoted_strings_and_names_are_tokenized(text: str, kind: TokenType, value: str) -> None:
     assert _words(text) == [(kind, value)]
 
 
-def test_positions_are_kept() -> None:
+def test_tokens_keep_their_positions() -> None:
     tokens = tokenize("ab  = 'c' --d")
     assert [(token.start, token.end) for token in tokens] == [(0, 1), (4, 4), (6, 8)]
 
 
 @pytest.mark.parametrize("text", ["a /**/ = --x\r y\n 1", "a\x0b=\xa01 -- end", "--x\na=1/* /* */", "a=1 /*'*/"])
-def test_comments_are_space(text: str) -> None:
+def test_comments_are_treated_as_whitespace(text: str) -> None:
     assert [word for _, word in _words(text)] == ["a", "=", "1"]
 
 
@@ -81,7 +81,7 @@ def test_comments_are_space(text: str) -> None:
         *("a /* open", "a /* /* */ */ /*", "a {# x #} = 1", "{# x #} a"),
     ],
 )
-def test_what_is_no_word_is_refused_with_its_place(text: str) -> None:
+def test_unknown_token_is_refused_with_its_position(text: str) -> None:
     with pytest.raises(InvalidInputError, match=r"cannot be parsed at character \d+"):
         tokenize(text)
 
@@ -93,6 +93,6 @@ def test_what_is_no_word_is_refused_with_its_place(text: str) -> None:
         *(("a = 'x\\'y'", 10), ("a /* open", 3)),
     ],
 )
-def test_what_is_not_closed_is_refused_with_its_place(text: str, place: int) -> None:
+def test_unclosed_quote_or_comment_is_refused_with_its_position(text: str, place: int) -> None:
     with pytest.raises(InvalidInputError, match=f"at character {place}: a quote or comment is not closed"):
         tokenize(text)

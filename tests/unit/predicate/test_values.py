@@ -26,7 +26,7 @@ def test_order_keys_ascend_with_the_values(dtype: pa.DataType) -> None:
     assert order_keys(values[-1], joins_zeros=True).as_py() == keys[-1]
 
 
-def test_order_of_nulls_and_slices() -> None:
+def test_order_keys_keep_nulls_and_slices() -> None:
     values = pa.array([5.0, None, 1.0, 2.0]).slice(1)
     keys = order_keys(values, joins_zeros=False)
     assert keys.null_count == 1
@@ -53,12 +53,12 @@ def test_order_of_nulls_and_slices() -> None:
         ("a", "a\n", False),
     ],
 )
-def test_like_matches_by_its_pattern(pattern: str, text: str, matches: bool) -> None:
+def test_like_matches_text_by_its_pattern(pattern: str, text: str, matches: bool) -> None:
     values = pa.array([text, None])
     assert like(pattern, ignores_case=False)(values).to_pylist() == [matches, None]
 
 
-def test_ilike_and_null_patterns() -> None:
+def test_ilike_ignores_case_and_null_patterns_match_null() -> None:
     assert like("sTRASSe%", ignores_case=True)(pa.array(["Strasse 1", "street"])).to_pylist() == [True, False]
     assert like(None, ignores_case=False)(pa.array(["a", None])).to_pylist() == [None, None]
 
@@ -96,11 +96,13 @@ def test_ilike_and_null_patterns() -> None:
     ],
     ids=str,
 )
-def test_common_types(left: pa.DataType, right: pa.DataType, common: pa.DataType | None) -> None:
+def test_common_type_of_two_types_is_symmetric(
+    left: pa.DataType, right: pa.DataType, common: pa.DataType | None
+) -> None:
     assert common_type(left, right) == common_type(right, left) == common
 
 
-def test_arithmetic_is_between_numbers() -> None:
+def test_arithmetic_type_exists_only_between_numbers() -> None:
     assert arithmetic_type(pa.int8(), pa.int64()) == pa.int64()
     assert arithmetic_type(pa.int64(), pa.uint64()) is None
     assert arithmetic_type(pa.date32(), pa.int64()) is None
@@ -134,15 +136,15 @@ def test_literal_is_adapted_to_the_type_of_its_column(literal: pa.Scalar, dtype:
     assert (None if found is None else found.as_py()) == expected
 
 
-def test_a_null_literal_is_of_every_type() -> None:
+def test_null_literal_adapts_to_every_type() -> None:
     assert adapt(pa.scalar(None), pa.date32()).equals(pa.scalar(None, pa.date32()))
 
 
-def test_finer_times_are_cut_off() -> None:
+def test_timestamps_are_truncated_to_the_coarser_unit() -> None:
     assert convert(pa.array([-1, 1500], pa.timestamp("ms")), pa.timestamp("s")).cast(pa.int64()).to_pylist() == [0, 1]
 
 
-def test_three_valued_logic() -> None:
+def test_logical_operators_use_three_valued_logic() -> None:
     left = pa.array([True, True, True, False, False, None])
     right = pa.array([True, False, None, False, None, None])
     assert all_of(left, right).to_pylist() == [True, False, None, False, False, None]
@@ -158,16 +160,16 @@ def test_three_valued_logic() -> None:
         ([None], True, [None, None, None]),
     ],
 )
-def test_list_membership_knows_nulls(items: list, negated: bool, expected: list) -> None:
+def test_list_membership_with_nulls_is_three_valued(items: list, negated: bool, expected: list) -> None:
     assert is_member(pa.array(items, pa.int64()), negated=negated)(pa.array([1, 5, None])).to_pylist() == expected
 
 
-def test_nan_is_found_in_lists() -> None:
+def test_nan_is_a_member_of_a_list_with_nan() -> None:
     test = is_member(pa.array([math.nan, 0.0]), negated=False)
     assert test(pa.array([math.nan, -0.0, 1.0])).to_pylist() == [True, True, False]
 
 
-def test_remainders_have_the_sign_of_the_first() -> None:
+def test_remainder_has_the_sign_of_the_dividend() -> None:
     remainder = ARITHMETIC["%"]
     assert remainder(pa.array([7, -7, None]), pa.scalar(3)).to_pylist() == [1, -1, None]
     assert remainder(pa.array([7.5, -7.5, None]), pa.scalar(2.0)).to_pylist() == [1.5, -1.5, None]
@@ -175,7 +177,7 @@ def test_remainders_have_the_sign_of_the_first() -> None:
     assert remainder(pa.scalar(7.0), pa.array([4.0, None])).to_pylist() == [3.0, None]
 
 
-def test_letters_outside_ascii() -> None:
+def test_upper_and_lower_convert_letters_outside_ascii() -> None:
     values = pa.array(["straße", "É", None, "a"])
     assert FUNCTIONS["upper"].kernel(values).to_pylist() == ["STRASSE", "É", None, "A"]
     assert FUNCTIONS["lower"].kernel(values).to_pylist() == ["straße", "é", None, "a"]

@@ -34,7 +34,7 @@ def dataset(uri: str) -> lance_core.LanceDataset:
 
 
 @pytest.mark.parametrize("columns", ["a", b"a", [1], ["a", None], 5], ids=repr)
-def test_columns_must_be_names(dataset: lance_core.LanceDataset, columns: object) -> None:
+def test_columns_that_are_not_names_raise_invalid_type(dataset: lance_core.LanceDataset, columns: object) -> None:
     for read in (dataset.to_table, dataset.scanner, lambda columns: dataset.take([0], columns)):
         found = re.escape(repr(columns))
         with pytest.raises(InvalidTypeError, match=f"columns must be a list of names, found {found}"):
@@ -65,40 +65,44 @@ def test_take_keeps_the_shape_of_structs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["limit", "offset", "batch_size"])
 @pytest.mark.parametrize("value", [1.5, 2.0, "2", [1]], ids=repr)
-def test_row_numbers_of_a_scan_are_whole(dataset: lance_core.LanceDataset, name: str, value: object) -> None:
+def test_scan_numbers_that_are_not_integers_raise_invalid_type(
+    dataset: lance_core.LanceDataset, name: str, value: object
+) -> None:
     with pytest.raises(InvalidTypeError, match=name) as caught:
         dataset.to_table(**{name: value})
     assert isinstance(caught.value, TypeError)
 
 
-def test_numpy_numbers_are_whole(dataset: lance_core.LanceDataset) -> None:
+def test_numpy_integers_are_accepted_as_integers(dataset: lance_core.LanceDataset) -> None:
     rows = dataset.to_table(limit=np.int64(1), offset=np.uint8(1), batch_size=np.int32(7))
     assert rows["a"].to_pylist() == [2]
     assert dataset.checkout_version(np.int64(1)).version == 1
 
 
 @pytest.mark.parametrize("indices", [[1.5], ["a"], [None]], ids=repr)
-def test_row_positions_are_whole(dataset: lance_core.LanceDataset, indices: list[object]) -> None:
+def test_row_positions_that_are_not_integers_raise_invalid_type(
+    dataset: lance_core.LanceDataset, indices: list[object]
+) -> None:
     with pytest.raises(InvalidTypeError):
         dataset.take(indices)
 
 
 @pytest.mark.parametrize("index", [3, -1])
-def test_row_positions_are_in_range(dataset: lance_core.LanceDataset, index: int) -> None:
+def test_row_position_out_of_range_is_an_os_error(dataset: lance_core.LanceDataset, index: int) -> None:
     with pytest.raises(RowOutOfRangeError, match=f"row {index} ") as caught:
         dataset.take([0, index])
     assert isinstance(caught.value, OSError)
 
 
 @pytest.mark.parametrize("name", ["max_rows_per_file", "max_bytes_per_file", "data_cache_bytes", "max_page_bytes"])
-def test_sizes_are_whole_and_none_is_the_default(uri: str, name: str) -> None:
+def test_write_sizes_must_be_integers_and_none_is_the_default(uri: str, name: str) -> None:
     for write in (lance_core.write_dataset, lance_core.write_fragments):
         with pytest.raises(InvalidTypeError, match=name):
             write(ROWS, uri, **{name: 1.5})
     assert lance_core.write_dataset(ROWS, uri, **{name: None}).count_rows() == 3
 
 
-def test_retries_and_read_versions_are_whole(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_retries_and_read_versions_must_be_integers(dataset: lance_core.LanceDataset, uri: str) -> None:
     append = lance_core.LanceOperation.Append(lance_core.write_fragments(ROWS, uri))
     with pytest.raises(InvalidTypeError, match="max_retries"):
         lance_core.LanceDataset.commit(uri, append, read_version=1, max_retries=1.5)
@@ -110,19 +114,21 @@ def test_retries_and_read_versions_are_whole(dataset: lance_core.LanceDataset, u
 
 
 @pytest.mark.parametrize("version", [1.9, 1.0, (1,), (), (None, 1, 2), (None, 1.5), [1]], ids=repr)
-def test_a_version_is_a_number_a_tag_or_a_pair(dataset: lance_core.LanceDataset, uri: str, version: object) -> None:
+def test_version_that_is_not_a_number_tag_or_pair_raises_invalid_type(
+    dataset: lance_core.LanceDataset, uri: str, version: object
+) -> None:
     for find in (dataset.checkout_version, lambda version: lance_core.dataset(uri, version=version)):
         with pytest.raises(InvalidTypeError, match="version"):
             find(version)
 
 
-def test_checking_out_none_is_refused(dataset: lance_core.LanceDataset) -> None:
+def test_checkout_of_version_none_raises_invalid_type(dataset: lance_core.LanceDataset) -> None:
     with pytest.raises(InvalidTypeError, match="version"):
         dataset.checkout_version(None)
     assert dataset.checkout_version((None, None)).version == 1
 
 
-def test_a_moment_is_a_date(dataset: lance_core.LanceDataset, uri: str) -> None:
+def test_asof_that_is_not_a_date_is_refused(dataset: lance_core.LanceDataset, uri: str) -> None:
     with pytest.raises(InvalidInputError, match="asof 'garbage'"):
         lance_core.dataset(uri, asof="garbage")
     with pytest.raises(InvalidTypeError, match="asof"):
@@ -130,7 +136,7 @@ def test_a_moment_is_a_date(dataset: lance_core.LanceDataset, uri: str) -> None:
 
 
 @pytest.mark.parametrize("argument", ["data_storage_version", "mode"])
-def test_words_are_strings(uri: str, argument: str) -> None:
+def test_mode_and_storage_version_must_be_strings(uri: str, argument: str) -> None:
     for write in (lance_core.write_dataset, lance_core.write_fragments):
         with pytest.raises(InvalidTypeError, match=argument):
             write(ROWS, uri, **{argument: 2.1})
@@ -139,7 +145,7 @@ def test_words_are_strings(uri: str, argument: str) -> None:
 # ── Places and data ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_no_place_and_no_data(uri: str) -> None:
+def test_arguments_that_are_not_uris_or_data_raise_invalid_type(uri: str) -> None:
     with pytest.raises(InvalidTypeError, match="URI"):
         lance_core.dataset(5)
     with pytest.raises(InvalidTypeError, match="int"):
@@ -152,7 +158,7 @@ def test_what_is_no_place_and_no_data(uri: str) -> None:
         lance_core.LanceOperation.Append(5)
 
 
-def test_a_scheme_without_a_store(tmp_path: Path) -> None:
+def test_uri_scheme_without_a_store_raises_unsupported_scheme(tmp_path: Path) -> None:
     for call in (lambda: lance_core.dataset("zz://a/b"), lambda: lance_core.write_dataset(ROWS, "zz://a/b")):
         with pytest.raises(UnsupportedSchemeError) as caught:
             call()
@@ -160,7 +166,7 @@ def test_a_scheme_without_a_store(tmp_path: Path) -> None:
         assert isinstance(caught.value, OSError)
 
 
-def test_a_file_in_the_place_of_a_dataset(tmp_path: Path) -> None:
+def test_file_at_the_location_of_a_dataset_is_refused_unchanged(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_text("no dataset")
     for version in (None, 1, "tag"):
@@ -191,7 +197,7 @@ NO_COLUMNS = pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.str
     ],
     ids=["other columns", "nulls", "append no columns", "create no columns", "repeated", "dotted", "type"],
 )
-def test_a_refused_write_is_an_os_error_as_in_the_reference(
+def test_refused_write_raises_os_error_as_in_pylance(
     tmp_path: Path, first: pa.Table | None, rows: pa.Table, expected: type[LanceError]
 ) -> None:
     for number, library in enumerate((lance, lance_core)):

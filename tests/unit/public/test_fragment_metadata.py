@@ -39,14 +39,14 @@ DOCUMENT = {
 
 
 @pytest.mark.parametrize("form", [DOCUMENT, json.dumps(DOCUMENT)], ids=["dictionary", "text"])
-def test_the_reference_document_is_read_and_written(form: object) -> None:
+def test_fragment_metadata_document_of_pylance_round_trips(form: object) -> None:
     metadata = FragmentMetadata.from_json(form)
     assert metadata.to_json() == DOCUMENT
     assert (metadata.num_rows, metadata.num_deletions) == (9, 1)
     assert metadata.deletion_file.path(1) == "_deletions/1-2-18255615447496438931.arrow"
 
 
-def test_records_keep_everything() -> None:
+def test_fragment_metadata_round_trips_through_records() -> None:
     metadata = FragmentMetadata.from_json(DOCUMENT)
     record = fragment_to_record(metadata)
     assert record.message.inline_row_ids == bytes([10, 6, 10, 4, 8, 10, 16, 20])
@@ -54,7 +54,7 @@ def test_records_keep_everything() -> None:
     assert fragment_from_record(record) == metadata
 
 
-def test_unknown_sizes_and_base_zero() -> None:
+def test_fragment_with_unknown_file_size_and_base_zero_round_trips() -> None:
     file = DataFile("x.lance", [0], [0], 2, 2, None, 0)
     record = fragment_to_record(FragmentMetadata(0, [file], 1))
     assert record.files[0].num_bytes == 0
@@ -66,7 +66,7 @@ def test_unknown_sizes_and_base_zero() -> None:
     "document",
     ["", "{", "[]", "1", "{}", {}, {"id": 0, "files": [{"nope": 1}], "physical_rows": 1}, {"id": 0, "files": 3}],
 )
-def test_other_documents_are_refused(document: object) -> None:
+def test_malformed_fragment_metadata_document_is_refused(document: object) -> None:
     with pytest.raises(InvalidInputError):
         FragmentMetadata.from_json(document)
 
@@ -91,12 +91,12 @@ def _metadata(**changes: object) -> FragmentMetadata:
         {"row_id_meta": {"Inline": [256]}},
     ],
 )
-def test_values_out_of_range_are_refused(changes: dict[str, object]) -> None:
+def test_fragment_metadata_with_values_out_of_range_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
         fragment_to_record(_metadata(**changes))
 
 
-def test_what_cannot_be_carried_is_refused() -> None:
+def test_fragment_metadata_with_unsupported_parts_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="overlays"):
         FragmentMetadata.from_json({**_metadata().to_json(), "overlays": [{"offsets": ["x"]}]})
     with pytest.raises(NotSupportedError, match="inline or in a column"):
@@ -105,7 +105,7 @@ def test_what_cannot_be_carried_is_refused() -> None:
         fragment_to_record(_metadata(file_major_version=3))
 
 
-def test_sequences_in_hidden_columns_are_carried() -> None:
+def test_fragment_metadata_keeps_sequences_in_hidden_columns() -> None:
     """As the reference spells them."""
     versions = {"column": {}}
     spilled = _metadata(row_id_meta="Column", created_at_version_meta=versions, last_updated_at_version_meta=versions)
@@ -116,18 +116,18 @@ def test_sequences_in_hidden_columns_are_carried() -> None:
     assert fragment_from_record(record) == spilled
 
 
-def test_a_list_of_row_ids_is_never_a_size() -> None:
+def test_inline_row_ids_given_as_a_number_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="Inline: expected a list of bytes"):
         fragment_to_record(_metadata(row_id_meta={"Inline": 3_000_000_000}))
 
 
 @pytest.mark.parametrize("document", ["", "[]", "{}", '{"read_version": 1, "id": 2, "file_type": [], "num": 1}'])
-def test_other_documents_are_no_deletion_files(document: str) -> None:
+def test_malformed_deletion_file_document_is_refused(document: str) -> None:
     with pytest.raises(InvalidInputError, match="deletion file"):
         DeletionFile.from_json(document)
 
 
-def test_deletion_files() -> None:
+def test_deletion_file_round_trips_through_json() -> None:
     deletion = DeletionFile(read_version=1, id=2, file_type="bitmap", num_deleted_rows=3)
     assert DeletionFile.from_json(json=deletion.json()) == deletion
     assert deletion.path(9) == "_deletions/9-1-2.bin"

@@ -15,7 +15,7 @@ from lance_core.public.json_document import (
 )
 
 
-def test_the_place_what_was_expected_and_what_was_found() -> None:
+def test_document_errors_name_position_expected_and_found_value() -> None:
     document = parse_document("thing", '{"a": [{"b": 1}, {"b": "x"}]}')
     with pytest.raises(
         InvalidInputError, match=r"^thing at \$\.a\[1\]\.b: expected a whole number from 0 to 9, found 'x'"
@@ -27,7 +27,7 @@ def test_the_place_what_was_expected_and_what_was_found() -> None:
         document.refuse_others({"b"})
 
 
-def test_defaults_are_for_missing_entries() -> None:
+def test_document_default_applies_only_to_missing_entries() -> None:
     document = parse_document("thing", '{"a": null}')
     assert document.take("b", nullable(text), None) is None
     assert document.take("a", nullable(text)) is None
@@ -43,7 +43,7 @@ def test_whole_number_outside_its_range_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [3_000_000_000, 10**30, -1, "x", None, [256], [-1], [1.0], [True], ["x"], {"0": 1}])
-def test_bytes_are_listed_and_never_a_size(value: object) -> None:
+def test_bytes_that_are_not_a_list_are_refused(value: object) -> None:
     assert byte_string([0, 255], "here") == b"\x00\xff"
     with pytest.raises(InvalidInputError, match="expected a list of bytes"):
         byte_string(value, "here")
@@ -67,7 +67,7 @@ def test_document_that_is_not_an_object_is_refused(document: str) -> None:
         parse_document("thing", document)
 
 
-def test_only_text_is_parsed() -> None:
+def test_parsing_a_document_that_is_not_text_is_refused() -> None:
     with pytest.raises(InvalidTypeError, match="must be a string, found bytes"):
         parse_document("thing", b"{}")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="expected an object"):

@@ -28,7 +28,7 @@ def _remove_while_set(store: CountingStore, version: int) -> None:
     store.fault = fault
 
 
-def test_a_tag_on_a_version_that_goes_meanwhile_is_taken_back(
+def test_tag_on_a_version_removed_during_its_creation_is_withdrawn(
     dataset: lance_core.LanceDataset, store: CountingStore
 ) -> None:
     _remove_while_set(store, 2)
@@ -37,7 +37,9 @@ def test_a_tag_on_a_version_that_goes_meanwhile_is_taken_back(
     assert dataset.tags.list() == {}
 
 
-def test_a_tag_that_was_moved_to_it_is_moved_back(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_tag_moved_to_a_concurrently_removed_version_is_moved_back(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
     dataset.tags.create("x", 1)
     dataset.tags.replace_metadata("x", {"key": "value"})
     before = dataset.tags.list()
@@ -48,7 +50,7 @@ def test_a_tag_that_was_moved_to_it_is_moved_back(dataset: lance_core.LanceDatas
 
 
 @pytest.mark.parametrize("moved_to", [3, None])
-def test_a_tag_that_somebody_else_has_changed_stays(
+def test_tag_changed_by_another_process_is_not_withdrawn(
     dataset: lance_core.LanceDataset, store: CountingStore, moved_to: int | None
 ) -> None:
     manifest = f"table/_versions/{manifest_name(2)}"
@@ -70,7 +72,7 @@ def test_a_tag_that_somebody_else_has_changed_stays(
     )
 
 
-def test_a_tag_stays_when_it_cannot_be_told(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
+def test_tag_stays_when_its_version_cannot_be_checked(dataset: lance_core.LanceDataset, store: CountingStore) -> None:
     heads: list[str] = []
 
     def fault(call: Call) -> When | None:

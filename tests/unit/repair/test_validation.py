@@ -24,7 +24,7 @@ FILE = {"path": "x.lance", "fields": [0], "column_indices": [0], "file_major_ver
         ({"fragments": [{"files": [{**FILE, "column_indices": []}]}]}, r"number of field ids \(1\) differs"),
     ],
 )
-def test_broken_rules_are_named(values: dict[str, object], words: str) -> None:
+def test_validation_names_the_broken_rule(values: dict[str, object], words: str) -> None:
     message = pb_table.Manifest(version=1, data_format={"file_format": "lance", "version": "2.2"}, **values)
     manifest = Manifest(message=message, naming=ManifestNaming.V2)
     with pytest.raises(CorruptDataError, match=words):

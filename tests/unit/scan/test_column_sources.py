@@ -72,14 +72,14 @@ def test_structs_split_over_files_are_joined(uri: str, store: CountingStore, fil
     assert dataset.to_table(columns=["s.t.z"])["s.t.z"].to_pylist() == [i / 2 if i % 3 else None for i in range(6)]
 
 
-def test_only_the_files_that_are_needed_are_opened(uri: str, store: CountingStore) -> None:
+def test_scan_opens_only_the_needed_data_files(uri: str, store: CountingStore) -> None:
     dataset = _dataset(uri, store, ["s.t.z"], ["s.x"], ["a"])
     store.reset()
     dataset.to_table(columns=["s.x"])
     assert {call.path for call in store.calls} == {"table/data/file1.lance"}
 
 
-def test_members_in_no_file_are_null(uri: str, store: CountingStore) -> None:
+def test_struct_members_in_no_data_file_are_null(uri: str, store: CountingStore) -> None:
     dataset = _dataset(uri, store, ["a", "s.t.y"])
     rows = dataset.to_table(columns=["s", "l"]).to_pylist()
     assert [row["s"] for row in rows] == [
@@ -89,45 +89,45 @@ def test_members_in_no_file_are_null(uri: str, store: CountingStore) -> None:
     assert dataset.to_table(columns=["l"]).schema.equals(ROWS.select(["l"]).schema)
 
 
-def test_lists_split_over_files_are_refused() -> None:
+def test_list_split_over_data_files_is_refused() -> None:
     part = project_by_ids(SCHEMA, {IDS["l.item.p"]}).fields[0]
     other = project_by_ids(SCHEMA, {IDS["l.item.q"]}).fields[0]
     with pytest.raises(NotSupportedError, match=r"'l' .* split across several data files or partly missing"):
         assemble_column(SCHEMA.field("l"), [(part, pa.array([[{"p": 1}]])), (other, pa.array([[{"q": 1}]]))], 1)
 
 
-def test_a_list_that_is_partly_missing_is_filled(uri: str, store: CountingStore) -> None:
+def test_list_members_in_no_data_file_are_null(uri: str, store: CountingStore) -> None:
     dataset = _dataset(uri, store, ["l.item.q"])
     assert dataset.to_table(columns=["l"])["l"].to_pylist() == [[{"p": None, "q": i}] * (i % 2) for i in range(6)]
 
 
-def test_a_field_in_two_files_is_corrupt() -> None:
+def test_field_in_two_data_files_raises_corrupt_data() -> None:
     files = [data_file(field_ids=(0,), column_indices=(0,)), data_file(field_ids=(0, 2), column_indices=(0, 1))]
     with pytest.raises(CorruptDataError, match="field 0 is stored in two data files"):
         ColumnSources.plan(SCHEMA, files)
 
 
-def test_a_required_field_in_no_file_is_corrupt() -> None:
+def test_required_field_in_no_data_file_raises_corrupt_data() -> None:
     required = schema_from_arrow(pa.schema([pa.field("a", pa.int64(), nullable=False)]))
     with pytest.raises(CorruptDataError, match=r"no data file has the non-nullable field 'a' "):
         ColumnSources.plan(required, [])
 
 
 @pytest.mark.parametrize("path", ["s", "s.t", "l", "l.item"])
-def test_a_column_that_the_schema_does_not_expect_is_never_read_as_nulls(path: str) -> None:
+def test_column_for_a_container_field_raises_not_supported(path: str) -> None:
     field = SCHEMA.field(path)
     with pytest.raises(NotSupportedError, match=f"stores field '{field.name}'"):
         ColumnSources.plan(SCHEMA, [data_file(field_ids=(field.id,), column_indices=(0,))])
 
 
-def test_containers_without_a_column_may_be_listed() -> None:
+def test_data_file_may_list_containers_without_a_column() -> None:
     s, x = SCHEMA.field("s"), SCHEMA.field("s.x")
     file = data_file(field_ids=(s.id, x.id), column_indices=(-1, 0))
     [(_, here)] = ColumnSources.plan(SCHEMA, [file]).files
     assert [leaf.id for leaf in here.leaves()] == [x.id]
 
 
-def test_blobs_own_one_column() -> None:
+def test_blob_field_owns_one_column() -> None:
     member = Field(id=1, name="data", logical_type="large_binary")
     blob = Field(id=0, name="b", logical_type="struct", extension_name="lance.blob.v2", children=(member,))
     schema = Schema(fields=(blob,))

@@ -69,7 +69,7 @@ def _fragment(store: MemoryStore, version: str, parts: tuple[set[str], ...] = PA
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
-def test_members_in_three_files_make_one_struct(version: str) -> None:
+def test_struct_members_in_three_data_files_make_one_struct(version: str) -> None:
     store = MemoryStore()
     fragment = _fragment(store, version)
     locator = FileLocator(store, "t")
@@ -92,7 +92,7 @@ def test_members_in_three_files_make_one_struct(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
-def test_members_in_no_file_are_null(version: str) -> None:
+def test_fragment_members_in_no_data_file_are_null(version: str) -> None:
     store = MemoryStore()
     reader = FragmentReader(_fragment(store, version, PARTS[:1]), FileLocator(store, "t"))
     [batch] = reader.batches(SCHEMA, 0, 20, ReadConfig(batch_rows=100))
@@ -100,7 +100,7 @@ def test_members_in_no_file_are_null(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
-def test_a_value_in_two_files_is_damage(version: str) -> None:
+def test_column_in_two_data_files_raises_corrupt_data(version: str) -> None:
     store = MemoryStore()
     fragment = _fragment(store, version, ({"n"}, {"s.a", "n"}))
     with pytest.raises(CorruptDataError, match="stored in two data files"):
@@ -108,7 +108,7 @@ def test_a_value_in_two_files_is_damage(version: str) -> None:
 
 
 @pytest.mark.parametrize(("stored", "recorded"), [("2.0", "2.1"), ("0.1", "2.0"), ("2.2", "2.0"), ("2.1", "0.1")])
-def test_a_file_of_another_version_than_recorded_is_damage(stored: str, recorded: str) -> None:
+def test_data_file_of_another_version_than_recorded_raises_corrupt_data(stored: str, recorded: str) -> None:
     store = MemoryStore()
     fragment = _fragment(store, stored, (set(ROWS.column_names),))
     [file] = fragment.files
@@ -118,7 +118,7 @@ def test_a_file_of_another_version_than_recorded_is_damage(stored: str, recorded
         reader.check()
 
 
-def test_a_projection_of_fragments_whose_files_differ() -> None:
+def test_fragments_with_different_file_layouts_are_read_alike() -> None:
     store = MemoryStore()
     locator = FileLocator(store, "t")
     layouts = [PARTS, (set().union(*PARTS),), PARTS[::-1], PARTS]
@@ -128,7 +128,7 @@ def test_a_projection_of_fragments_whose_files_differ() -> None:
         assert pa.Table.from_batches([batch]).equals(ROWS)
 
 
-def test_a_type_that_is_registered_between_two_reads() -> None:
+def test_extension_type_registered_between_two_reads_is_applied() -> None:
     class Marked(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types
         def __init__(self) -> None:
             super().__init__(pa.int64(), "tests.marked_between_reads")
@@ -156,7 +156,7 @@ def test_a_type_that_is_registered_between_two_reads() -> None:
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.2"])
-def test_open_files_go_with_their_reader(version: str) -> None:
+def test_open_files_are_released_with_their_reader(version: str) -> None:
     store = MemoryStore()
     reader = FragmentReader(_fragment(store, version, (set(ROWS.column_names),)), FileLocator(store, "t"))
     gc.collect()

@@ -41,7 +41,7 @@ def _read(root: Path, change: Change) -> dict[str, list[object]]:
     return pa.Table.from_batches(reader.batches(dataset.lance_schema, 0, 3, ReadConfig(batch_rows=100))).to_pydict()
 
 
-def test_values_come_from_the_newest(tmp_path: Path) -> None:
+def test_overlaid_values_come_from_the_newest_overlay(tmp_path: Path) -> None:
     def change(fragment: pb_table.DataFragment, file: pb_table.DataFile) -> None:
         _lay(fragment, _column(file, 0, 0), 0, 1)
         _lay(fragment, _column(file, 0, 0), 1, 2, version=3)
@@ -50,12 +50,12 @@ def test_values_come_from_the_newest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "s3://b/x", "a\\b"])
-def test_a_path_that_leaves_its_base(tmp_path: Path, path: str) -> None:
+def test_overlay_path_that_leaves_its_base_raises_corrupt_data(tmp_path: Path, path: str) -> None:
     with pytest.raises(CorruptDataError):
         _read(tmp_path, lambda fragment, file: _lay(fragment, _column(file, 0, 0, path=path), 0))
 
 
-def test_an_order_that_is_not_that_of_the_versions(tmp_path: Path) -> None:
+def test_overlays_out_of_version_order_raise_corrupt_data(tmp_path: Path) -> None:
     def change(fragment: pb_table.DataFragment, file: pb_table.DataFile) -> None:
         _lay(fragment, _column(file, 0, 0), 0, version=5)
         _lay(fragment, _column(file, 0, 0), 0, version=3)
@@ -64,19 +64,19 @@ def test_an_order_that_is_not_that_of_the_versions(tmp_path: Path) -> None:
         _read(tmp_path, change)
 
 
-def test_values_of_another_type(tmp_path: Path) -> None:
+def test_overlay_with_values_of_another_type_raises_corrupt_data(tmp_path: Path) -> None:
     with pytest.raises(CorruptDataError, match="stores field 'a' as string, expected int64"):
         _read(tmp_path / "1", lambda fragment, file: _lay(fragment, _column(file, 0, 1), 0))
     with pytest.raises(CorruptDataError, match="columns"):
         _read(tmp_path / "2", lambda fragment, file: _lay(fragment, _column(file, 0, 9), 0))
 
 
-def test_fewer_values_than_rows(tmp_path: Path) -> None:
+def test_overlay_with_fewer_values_than_rows_raises_corrupt_data(tmp_path: Path) -> None:
     with pytest.raises(CorruptDataError, match="has 2 values"):
         _read(tmp_path, lambda fragment, file: _lay(fragment, _column(file, 0, 0), 0, 1, 2))
 
 
-def test_a_part_of_a_list_of_structs(tmp_path: Path) -> None:
+def test_overlay_of_a_part_of_a_list_raises_not_supported(tmp_path: Path) -> None:
     def change(fragment: pb_table.DataFragment, file: pb_table.DataFile) -> None:
         part = file.fields[2]
         _lay(fragment, _column(file, part, file.column_indices[2]), 0)
@@ -85,7 +85,7 @@ def test_a_part_of_a_list_of_structs(tmp_path: Path) -> None:
         _read(tmp_path, change)
 
 
-def test_a_coverage_of_everything_costs_nothing(tmp_path: Path) -> None:
+def test_overlay_coverage_of_all_offsets_is_not_expanded(tmp_path: Path) -> None:
     """The bitmap of all offsets has a few bytes in run containers, and four thousand million entries."""
 
     def change(fragment: pb_table.DataFragment, file: pb_table.DataFile) -> None:

@@ -55,7 +55,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_scan_of_fragments_alike_is_planned_once(version: str, planned: list[object]) -> None:
+def test_scan_of_equal_fragments_is_planned_once(version: str, planned: list[object]) -> None:
     store = CountingStore(MemoryStore())
     source = ScanSource(SCHEMA, _fragments(store, version), FileLocator(store, "t"))
     assert LanceScanner(source).to_table().equals(ROWS)
@@ -63,7 +63,7 @@ def test_scan_of_fragments_alike_is_planned_once(version: str, planned: list[obj
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_take_from_fragments_alike_is_planned_once(version: str, planned: list[object]) -> None:
+def test_take_from_equal_fragments_is_planned_once(version: str, planned: list[object]) -> None:
     store = CountingStore(MemoryStore())
     source = ScanSource(SCHEMA, _fragments(store, version), FileLocator(store, "t"))
     rows = np.arange(0, 600, 50)
@@ -87,7 +87,7 @@ def test_scans_of_one_session_open_files_once(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_scans_without_a_session_open_files_anew(version: str) -> None:
+def test_scans_without_a_session_open_files_again(version: str) -> None:
     store = CountingStore(MemoryStore())
     source = ScanSource(SCHEMA, _fragments(store, version), FileLocator(store, "t"))
     store.reset()

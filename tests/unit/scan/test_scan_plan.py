@@ -14,7 +14,7 @@ from lance_core.scan.scan_plan import LiveRange, live_to_physical, plan_ranges
     offset=st.none() | st.integers(0, 20),
     limit=st.none() | st.integers(0, 20),
 )
-def test_ranges_are_a_slice_of_all_rows(counts: list[int], offset: int | None, limit: int | None) -> None:
+def test_planned_scan_ranges_are_a_slice_of_all_rows(counts: list[int], offset: int | None, limit: int | None) -> None:
     rows = [(index, row) for index, count in enumerate(counts) for row in range(count)]
     start = offset or 0
     expected = rows[start : None if limit is None else start + limit]
@@ -26,7 +26,7 @@ def test_ranges_are_a_slice_of_all_rows(counts: list[int], offset: int | None, l
     assert found == expected
 
 
-def test_counts_beyond_the_limit_are_not_looked_at() -> None:
+def test_scan_plan_does_not_count_fragments_beyond_the_limit() -> None:
     def counts():
         yield 5
         raise AssertionError
@@ -35,13 +35,13 @@ def test_counts_beyond_the_limit_are_not_looked_at() -> None:
 
 
 @pytest.mark.parametrize("name", ["offset", "limit"])
-def test_negative_numbers_are_refused(name: str) -> None:
+def test_negative_limit_or_offset_raises_invalid_input(name: str) -> None:
     with pytest.raises(InvalidInputError, match=f"{name} must be non-negative, found -1"):
         plan_ranges([1], **{"offset": None, "limit": None, name: -1})
 
 
 @given(st.integers(1, 60), st.data())
-def test_live_rows_stand_where_nothing_is_deleted(physical_rows: int, data: st.DataObject) -> None:
+def test_live_row_positions_skip_deleted_rows(physical_rows: int, data: st.DataObject) -> None:
     deleted = sorted(data.draw(st.sets(st.integers(0, physical_rows - 1))))
     positions = [position for position in range(physical_rows) if position not in deleted]
     found = live_to_physical(np.array(deleted, np.uint32), np.arange(len(positions), dtype=np.int64))

@@ -21,7 +21,7 @@ SCHEMA = schema_from_arrow(
 PLAIN = schema_from_arrow(pa.schema([("a", pa.int32())]))
 
 
-def test_stored_shapes_keep_the_id_of_the_blob() -> None:
+def test_stored_blob_fields_keep_their_ids() -> None:
     stored = stored_schema(SCHEMA)
     assert [leaf.id for leaf in stored.leaves()] == [leaf.id for leaf in SCHEMA.leaves()]
     one, two, inner = stored.field("one"), stored.field("two"), stored.field("s.in")
@@ -33,7 +33,7 @@ def test_stored_shapes_keep_the_id_of_the_blob() -> None:
     assert stored_schema(stored) == stored
 
 
-def test_files_describe_the_second_generation_only() -> None:
+def test_file_schema_describes_only_second_generation_blobs() -> None:
     schema = file_schema(SCHEMA)
     assert schema.field("one") == SCHEMA.field("one")
     assert is_described(schema.field("two"))
@@ -43,21 +43,21 @@ def test_files_describe_the_second_generation_only() -> None:
     assert {message.parent_id for message in members} == {-1}
 
 
-def test_values_are_large_binary() -> None:
+def test_blob_values_read_as_large_binary() -> None:
     shown = bytes_schema(SCHEMA)
     assert [arrow_type(shown.field(name)) for name in ("one", "two", "s.in")] == [pa.large_binary()] * 3
     assert shown.field("two").extension_name == ""
     assert shown.field("one") == SCHEMA.field("one")
 
 
-def test_declared_members_may_be_two() -> None:
+def test_blob_type_may_declare_only_data_and_uri() -> None:
     storage = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
     short = pa.field("b", storage, metadata={"ARROW:extension:name": "lance.blob.v2"})
     complete = complete_schema(schema_from_arrow(pa.schema([short])))
     assert [child.name for child in complete.field("b").children] == ["data", "uri", "position", "size"]
 
 
-def test_schemas_without_blobs_stay_as_they_are() -> None:
+def test_schemas_without_blobs_stay_unchanged() -> None:
     assert not has_blobs(PLAIN)
     for change in (stored_schema, file_schema, bytes_schema, complete_schema):
         assert change(PLAIN) is PLAIN

@@ -22,14 +22,14 @@ from lance_core.schema.blob_types import Blob, BlobType, blob_array, blob_field
         {"uri": "file:///a", "position": 1, "size": 0},
     ],
 )
-def test_blobs_have_one_representation(arguments: dict) -> None:
+def test_blob_with_conflicting_representations_is_refused(arguments: dict) -> None:
     with pytest.raises(InvalidInputError):
         Blob(**arguments)
     with pytest.raises(ValueError, match="lob"):
         lance.Blob(**arguments)
 
 
-def test_blob_is_bytes_or_a_place_and_not_malformed() -> None:
+def test_blob_is_made_of_bytes_or_a_valid_uri() -> None:
     assert Blob.from_bytes(bytearray(b"ab")).data == b"ab"
     assert Blob.empty().data == b""
     assert Blob.from_uri("file:///a", 1, 2) == Blob(uri="file:///a", position=1, size=2)
@@ -37,7 +37,7 @@ def test_blob_is_bytes_or_a_place_and_not_malformed() -> None:
         Blob.from_uri("file:///a", -1, 2)
 
 
-def test_arrays_equal_those_of_pylance() -> None:
+def test_blob_arrays_equal_those_of_pylance() -> None:
     values = [b"x", bytearray(b"y"), memoryview(b"z"), "file:///a", None]
     ours = blob_array([*values, Blob.empty(), Blob.from_uri("file:///a", 1, 2)])
     theirs = lance.blob_array([*values, lance.Blob.empty(), lance.Blob.from_uri("file:///a", 1, 2)])
@@ -58,7 +58,7 @@ def test_arrays_equal_those_of_pylance() -> None:
         {"inline_size_threshold": 5, "dedicated_size_threshold": 6, "pack_file_size_threshold": 7},
     ],
 )
-def test_fields_equal_those_of_pylance(thresholds: dict) -> None:
+def test_blob_fields_equal_those_of_pylance(thresholds: dict) -> None:
     ours, theirs = blob_field("b", nullable=False, **thresholds), lance.blob_field("b", nullable=False, **thresholds)
     assert (ours.name, ours.nullable, ours.metadata) == (theirs.name, theirs.nullable, theirs.metadata)
     assert ours.type.storage_type == theirs.type.storage_type
@@ -80,7 +80,7 @@ def test_malformed_blob_threshold_is_refused(name: str, value: object, error: ty
         blob_field("b", **{name: value})
 
 
-def test_types_pickle_and_check_their_storage() -> None:
+def test_blob_types_pickle_and_check_their_storage() -> None:
     assert pickle.loads(pickle.dumps(BlobType())).storage_type == BlobType().storage_type
     short = pa.struct([("data", pa.large_binary()), ("uri", pa.utf8())])
     assert BlobType.__arrow_ext_deserialize__(short, b"").storage_type == short

@@ -30,14 +30,14 @@ NESTED = pa.schema(
 )
 
 
-def test_one_field_has_exactly_the_bytes_of_the_reference() -> None:
+def test_schema_of_one_field_has_the_bytes_of_pylance() -> None:
     # The schema in the descriptor of pa.table({"x": pa.array([1, 2, 3], pa.int32())}), pylance 14.0.2.
     expected = "0a19 1201 78 20ffffffffffffffffff01 2a05 696e743332 3001 3801"
     message = schema_to_proto(schema_from_arrow(pa.schema([("x", pa.int32())])))
     assert message.SerializeToString() == bytes.fromhex(expected)
 
 
-def test_encoding_hints() -> None:
+def test_schema_messages_have_encoding_hints_by_type() -> None:
     schema = pa.schema(
         [
             ("struct", pa.struct([])),
@@ -52,7 +52,7 @@ def test_encoding_hints() -> None:
     assert hints == {"struct": 0, "null": 0, "binary": 2, "dictionary": 3, "list": 1, "item": 1, "fsl": 1}
 
 
-def test_arrow_and_proto_round_trips() -> None:
+def test_schema_round_trips_through_arrow_and_proto() -> None:
     schema = schema_from_arrow(NESTED)
     assert schema_to_arrow(schema).equals(NESTED, check_metadata=True)
     assert schema_from_proto(schema_to_proto(schema)) == schema
@@ -65,7 +65,7 @@ def test_top_level_parent_is_minus_one_and_parents_come_first() -> None:
     assert all(message.type == 0 for message in messages)
 
 
-def test_keys_are_mirrored_from_metadata() -> None:
+def test_schema_messages_mirror_keys_from_metadata() -> None:
     key = "lance-schema:unenforced-primary-key"
     schema = pa.schema(
         [
@@ -95,20 +95,20 @@ def test_extension_types_keep_name_and_parameters() -> None:
     assert schema_to_arrow(schema).field("u").type == pa.uuid()
 
 
-def test_extension_name_alone_is_enough() -> None:
+def test_extension_type_is_restored_from_its_name_alone() -> None:
     message = pb_file.Field(
         name="u", id=0, parent_id=-1, logical_type="fixed_size_binary:16", extension_name="arrow.uuid"
     )
     assert schema_to_arrow(fields_from_proto([message])).field("u").type == pa.uuid()
 
 
-def test_an_extension_with_parameters_that_do_not_fit_reads_as_its_storage() -> None:
+def test_extension_on_an_incompatible_type_reads_as_its_storage() -> None:
     message = pb_file.Field(name="u", id=0, parent_id=-1, logical_type="int32", extension_name="arrow.uuid")
     assert schema_to_arrow(fields_from_proto([message])).field("u").type == pa.int32()
 
 
 @pytest.mark.parametrize("name", ["a.b", "a"])
-def test_names_that_the_format_does_not_allow(name: str) -> None:
+def test_column_names_with_dots_or_duplicates_are_refused(name: str) -> None:
     with pytest.raises(InvalidInputError):
         schema_from_arrow(pa.schema([("a", pa.int8()), (name, pa.int8())]))
 
@@ -122,7 +122,7 @@ def test_json_text_is_stored_as_binary_json() -> None:
         assert dict(field.metadata) == expected
 
 
-def test_parameters_of_arrows_own_extension_types_are_kept() -> None:
+def test_parameters_of_builtin_arrow_extension_types_are_kept() -> None:
     tensor = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[1, 0])
     schema = schema_from_arrow(pa.schema([("t", tensor)]))
     assert schema.field("t").extension_name == "arrow.fixed_shape_tensor"
@@ -143,7 +143,7 @@ def _message(name: str, field_id: int, parent_id: int) -> pb_file.Field:
     ],
     ids=["parent after child", "own parent", "same id", "negative id"],
 )
-def test_lists_that_are_not_a_tree_are_corrupt_data(messages: list[pb_file.Field]) -> None:
+def test_field_messages_that_are_not_a_tree_raise_corrupt_data(messages: list[pb_file.Field]) -> None:
     with pytest.raises(CorruptDataError):
         fields_from_proto(messages)
 
@@ -174,7 +174,7 @@ def test_members_of_a_blob_descriptor_follow_their_blob_without_ids() -> None:
 
 
 @pytest.mark.parametrize("parent_id", [-1, 0])
-def test_other_fields_without_an_id_are_not_supported(parent_id: int) -> None:
+def test_fields_without_an_id_outside_blobs_are_not_supported(parent_id: int) -> None:
     plain = pb_file.Field(name="i", id=0, parent_id=-1, logical_type="int64")
     orphan = pb_file.Field(name="kind", id=-1, parent_id=parent_id, logical_type="uint8")
     with pytest.raises(NotSupportedError, match="no id"):
@@ -189,6 +189,6 @@ def test_reserved_names_are_refused_at_top_level_only(name: str) -> None:
     assert member.find(f"s.{name}") is not None
 
 
-def test_tables_that_have_a_reserved_name_stay_readable() -> None:
+def test_tables_with_a_reserved_column_name_stay_readable() -> None:
     message = pb_file.Field(name="_rowid", id=0, parent_id=-1, logical_type="int64")
     assert fields_from_proto([message]).names == ["_rowid"]

@@ -24,7 +24,7 @@ NESTED = pa.schema(
 )
 
 
-def test_ids_are_given_depth_first_from_zero() -> None:
+def test_field_ids_are_assigned_depth_first_from_zero() -> None:
     schema = schema_from_arrow(NESTED)
     ids = {node.name: node.id for node in schema.walk()}
     assert schema.field_ids() == list(range(len(schema.field_ids())))
@@ -53,7 +53,7 @@ def test_a_packed_struct_is_one_column() -> None:
 
 @pytest.mark.parametrize("key", ["lance-encoding:packed", "packed"])
 @pytest.mark.parametrize("value", [b"true", b"TRUE", b"True", b"1", b"yes", b"on", b"y"])
-def test_either_key_packs_a_struct(key: str, value: bytes) -> None:
+def test_either_metadata_key_packs_a_struct(key: str, value: bytes) -> None:
     other = "packed" if key != "packed" else "lance-encoding:packed"
     assert Field(name="s", logical_type="struct", metadata={key: value}).is_packed
     assert Field(name="s", logical_type="struct", metadata={key: value, other: b"false"}).is_packed
@@ -63,11 +63,11 @@ def test_either_key_packs_a_struct(key: str, value: bytes) -> None:
     "metadata",
     [{"packed": b"false"}, {"packed": b""}, {"packed": b"t"}, {"packed": b" true"}, {"Packed": b"true"}, {}],
 )
-def test_other_keys_and_values_do_not(metadata: dict[str, bytes]) -> None:
+def test_other_metadata_keys_and_values_do_not_pack_a_struct(metadata: dict[str, bytes]) -> None:
     assert not Field(name="s", logical_type="struct", metadata=metadata).is_packed
 
 
-def test_blobs_are_known_by_their_key_or_their_extension_type() -> None:
+def test_blob_field_is_recognized_by_metadata_or_extension_type() -> None:
     for value in (b"true", b"false", b""):
         assert Field(name="b", logical_type="large_binary", metadata={"lance-encoding:blob": value}).is_blob
     members = (Field(name="data", logical_type="large_binary"), Field(name="uri", logical_type="string"))
@@ -78,7 +78,7 @@ def test_blobs_are_known_by_their_key_or_their_extension_type() -> None:
     assert not Field(name="b", logical_type="large_binary").is_blob
 
 
-def test_find_by_id_and_by_path() -> None:
+def test_schema_find_works_by_id_and_by_path() -> None:
     schema = schema_from_arrow(NESTED)
     assert schema.find("s.b.c") is schema.find(4)
     assert schema.find("l.item.p") is not None
@@ -95,7 +95,7 @@ def test_find_tries_the_exact_name_before_the_path() -> None:
     assert schema.field("s.a.b").name == "a.b"
 
 
-def test_records_are_frozen_and_their_metadata_is_read_only() -> None:
+def test_fields_are_frozen_and_their_metadata_is_read_only() -> None:
     source = {"k": b"v"}
     field = Field(name="a", logical_type="int32", metadata=source)
     source["k"] = b"other"
@@ -106,7 +106,7 @@ def test_records_are_frozen_and_their_metadata_is_read_only() -> None:
         field.name = "b"  # type: ignore[misc]
 
 
-def test_records_survive_pickle_and_can_be_hashed() -> None:
+def test_schemas_can_be_pickled_and_hashed() -> None:
     schema = schema_from_arrow(NESTED.with_metadata({"k": "v"}))
     again = pickle.loads(pickle.dumps(schema))
     assert again == schema

@@ -8,7 +8,7 @@ from lance_core.schema import json_columns
 from lance_core.schema.json_columns import decode_json, encode_json
 
 
-def test_rows_keep_their_place_and_nulls() -> None:
+def test_json_columns_keep_row_order_and_nulls() -> None:
     texts = pa.array(["{}", None, "[1]", "{}", None, '"x"'])
     binary = encode_json(texts, "j")
     assert binary.type == pa.large_binary()
@@ -18,14 +18,14 @@ def test_rows_keep_their_place_and_nulls() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_null_of_the_dictionary_is_a_null(place: int) -> None:
+def test_json_dictionary_nulls_stay_null(place: int) -> None:
     values = ["[1]", "{}"]
     values.insert(place, None)
     texts = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, place], pa.int8()), pa.array(values))
     assert decode_json(encode_json(texts, "j"), "j").to_pylist() == [*values, None, None]
 
 
-def test_equal_documents_are_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_json_documents_are_converted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bytes] = []
     convert = json_columns.jsonb_from_text
     monkeypatch.setattr(json_columns, "jsonb_from_text", lambda text: seen.append(text) or convert(text))
@@ -33,6 +33,6 @@ def test_equal_documents_are_converted_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert seen == [b"[1]", b"{}"]
 
 
-def test_what_is_no_json_is_refused() -> None:
+def test_column_with_invalid_json_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="column 'j': a value is not valid JSON"):
         encode_json(pa.array(["{}", "{"]), "j")

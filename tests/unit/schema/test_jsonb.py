@@ -47,7 +47,7 @@ DOCUMENTS = [
 
 
 @pytest.mark.parametrize(("text", "binary", "shown"), DOCUMENTS, ids=[case[0] for case in DOCUMENTS])
-def test_json_text_becomes_jsonb_and_text_again(text: str, binary: str, shown: str) -> None:
+def test_json_text_round_trips_through_jsonb(text: str, binary: str, shown: str) -> None:
     assert jsonb_from_text(text.encode()).hex() == binary
     assert text_from_jsonb(bytes.fromhex(binary)) == shown
 
@@ -65,7 +65,7 @@ def test_json_text_becomes_jsonb_and_text_again(text: str, binary: str, shown: s
         ("1.7976931348623157e308", "1.7976931348623157e+308"),
     ],
 )
-def test_doubles_are_written_as_the_reference_writes_them(number: str, shown: str) -> None:
+def test_jsonb_doubles_are_formatted_as_in_pylance(number: str, shown: str) -> None:
     assert text_from_jsonb(jsonb_from_text(number.encode())) == shown
 
 
@@ -89,17 +89,17 @@ def test_doubles_are_written_as_the_reference_writes_them(number: str, shown: st
         "\ufeff1",
     ],
 )
-def test_what_is_no_json(text: str) -> None:
+def test_invalid_json_text_raises_invalid_input(text: str) -> None:
     with pytest.raises(InvalidInputError):
         jsonb_from_text(text.encode())
 
 
-def test_a_key_must_not_occur_twice() -> None:
+def test_json_object_with_a_duplicate_key_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="'a' occurs more than once"):
         jsonb_from_text(b'{"a":1,"b":2,"a":2}')
 
 
-def test_depth_is_bounded_both_ways() -> None:
+def test_json_nesting_depth_is_limited_in_both_directions() -> None:
     assert text_from_jsonb(jsonb_from_text(b"[" * 200 + b"]" * 200)) == "[" * 200 + "]" * 200
     for depth in (257, 100_000):
         with pytest.raises(InvalidInputError):
@@ -112,7 +112,7 @@ def test_depth_is_bounded_both_ways() -> None:
 
 
 @pytest.mark.parametrize("binary", [case[1] for case in DOCUMENTS], ids=[case[0] for case in DOCUMENTS])
-def test_damaged_documents_are_refused_or_read(binary: str) -> None:
+def test_damaged_jsonb_is_read_or_raises_corrupt_data(binary: str) -> None:
     data = bytes.fromhex(binary)
     damaged = [data[:length] for length in range(1, len(data))]
     for bit in range(len(data) * 8):
@@ -126,5 +126,5 @@ def test_damaged_documents_are_refused_or_read(binary: str) -> None:
             continue
 
 
-def test_no_bytes_are_null() -> None:
+def test_empty_jsonb_reads_as_null() -> None:
     assert text_from_jsonb(b"") == "null"

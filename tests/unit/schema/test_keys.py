@@ -23,7 +23,7 @@ from lance_core.schema.keys import PRIMARY_KEY, PRIMARY_POSITION, check_primary_
         ("١".encode(), None),
     ],
 )
-def test_positions_are_plain_numbers(text: bytes, number: int | None) -> None:
+def test_key_positions_are_parsed_as_unsigned_numbers(text: bytes, number: int | None) -> None:
     assert position({PRIMARY_POSITION: text}, PRIMARY_POSITION) == number
     assert is_primary_key({PRIMARY_POSITION: text}) is (number is not None)
     assert is_primary_key({PRIMARY_POSITION: text, PRIMARY_KEY: b"true"})
@@ -37,7 +37,7 @@ def _around(child: Field, logical_type: str = "struct", *, nullable: bool = Fals
     return Field(name="outer", logical_type=logical_type, nullable=nullable, children=(child,))
 
 
-def test_a_key_has_one_value_in_every_row() -> None:
+def test_primary_key_field_that_is_nullable_or_repeated_is_refused() -> None:
     check_primary_keys([_key(), _around(_key()), _around(_around(_key()))])
     for field, match in (
         (_key(nullable=True), "'k' and its ancestors must not be nullable"),

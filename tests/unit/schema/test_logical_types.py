@@ -39,7 +39,7 @@ BOTH_WAYS = [
 
 
 @pytest.mark.parametrize(("text", "dtype"), BOTH_WAYS, ids=[text for text, _ in BOTH_WAYS])
-def test_string_and_type_name_each_other(text: str, dtype: pa.DataType) -> None:
+def test_logical_type_strings_round_trip(text: str, dtype: pa.DataType) -> None:
     assert logical_type_of(dtype, "c") == text
     assert leaf_type(text) == dtype
 
@@ -61,7 +61,7 @@ def test_string_and_type_name_each_other(text: str, dtype: pa.DataType) -> None:
     ],
     ids=str,
 )
-def test_containers_and_replaced_types(dtype: pa.DataType, text: str) -> None:
+def test_containers_and_converted_types_have_logical_type_strings(dtype: pa.DataType, text: str) -> None:
     assert logical_type_of(dtype, "c") == text
 
 
@@ -91,7 +91,7 @@ def test_bfloat16_items_keep_their_extension() -> None:
     ],
     ids=str,
 )
-def test_types_without_a_place_in_the_format_are_refused_by_name(dtype: pa.DataType) -> None:
+def test_arrow_types_that_the_format_lacks_are_refused_by_name(dtype: pa.DataType) -> None:
     with pytest.raises(NotSupportedError, match="column 'c' of type"):
         logical_type_of(dtype, "c")
 
@@ -114,13 +114,13 @@ def test_types_without_a_place_in_the_format_are_refused_by_name(dtype: pa.DataT
         "dict:string:float:false",
     ],
 )
-def test_malformed_parameters_are_corrupt_data(text: str) -> None:
+def test_malformed_logical_type_parameters_raise_corrupt_data(text: str) -> None:
     with pytest.raises(CorruptDataError):
         leaf_type(text)
 
 
 @pytest.mark.parametrize("text", ["", "int128", "list", "fixed_size_list:blob:2"])
-def test_unknown_strings_are_not_supported(text: str) -> None:
+def test_unknown_logical_types_raise_not_supported(text: str) -> None:
     with pytest.raises(NotSupportedError, match="unknown logical type"):
         leaf_type(text)
 
@@ -140,7 +140,7 @@ def test_unknown_strings_are_not_supported(text: str) -> None:
     ],
     ids=lambda field: field.logical_type,
 )
-def test_children_that_do_not_fit_the_type_are_corrupt_data(field: Field) -> None:
+def test_children_that_contradict_their_logical_type_raise_corrupt_data(field: Field) -> None:
     with pytest.raises(CorruptDataError):
         arrow_type(field)
 
@@ -164,7 +164,7 @@ def test_fixed_size_lists_nest_64_deep_and_no_deeper() -> None:
 
 @pytest.mark.parametrize("depth", [65, 100_000])
 @pytest.mark.parametrize("dimensions", [0, 1, 2])
-def test_long_strings_are_refused_with_short_messages(depth: int, dimensions: int) -> None:
+def test_deeply_nested_logical_type_is_refused_with_a_short_message(depth: int, dimensions: int) -> None:
     text = "fixed_size_list:" * depth + "int64" + ":2" * depth * dimensions
     for fault in (lambda: leaf_type(text), lambda: arrow_type(Field(name="a", logical_type=text))):
         with pytest.raises(NotSupportedError, match="nested more than 64 levels deep") as caught:
@@ -173,7 +173,7 @@ def test_long_strings_are_refused_with_short_messages(depth: int, dimensions: in
 
 
 @pytest.mark.parametrize("prefix", ["timestamp:", "decimal:", "dict:", "fixed_size_binary:", "fixed_size_list:"])
-def test_other_long_strings_are_quoted_in_part(prefix: str) -> None:
+def test_long_malformed_logical_type_is_quoted_in_part(prefix: str) -> None:
     with pytest.raises((CorruptDataError, NotSupportedError)) as caught:
         leaf_type(prefix + "x:" * 100_000)
     assert len(str(caught.value)) < 600

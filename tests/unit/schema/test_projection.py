@@ -28,7 +28,7 @@ def test_projection_keeps_ids_order_and_metadata() -> None:
     assert chosen.metadata == {"k": b"v"}
 
 
-def test_paths_prune_structs_and_lists_of_structs() -> None:
+def test_projection_paths_prune_structs_and_lists_of_structs() -> None:
     chosen = project(SCHEMA, ["person.age", "orders.item.sku", "person.name"])
     assert schema_to_arrow(chosen) == pa.schema(
         [
@@ -43,11 +43,11 @@ def test_paths_prune_structs_and_lists_of_structs() -> None:
     ]
 
 
-def test_a_map_is_never_pruned() -> None:
+def test_projection_never_prunes_a_map() -> None:
     assert project(SCHEMA, ["scores.entries.key"]).fields == (SCHEMA.field("scores"),)
 
 
-def test_unknown_names_are_refused_with_suggestions() -> None:
+def test_projection_refuses_unknown_names_with_suggestions() -> None:
     with pytest.raises(InvalidInputError, match=r"'persn' does not exist; did you mean 'person'"):
         project(SCHEMA, ["persn"])
     with pytest.raises(InvalidInputError, match=r"person\.nam.*did you mean 'person\.name'"):
@@ -93,7 +93,7 @@ def test_projection_by_ids_keeps_ancestors() -> None:
     ],
     ids=["same", "reordered", "nullable columns missing", "other item name and a view", "members"],
 )
-def test_data_that_may_be_appended(found: pa.Schema) -> None:
+def test_compatible_data_may_be_appended(found: pa.Schema) -> None:
     check_compatible(SCHEMA, found)
 
 
@@ -111,6 +111,6 @@ def test_data_that_may_be_appended(found: pa.Schema) -> None:
         ),
     ],
 )
-def test_data_that_does_not_fit_is_refused_by_field(found: pa.Schema, message: str) -> None:
+def test_incompatible_data_is_refused_by_field(found: pa.Schema, message: str) -> None:
     with pytest.raises(SchemaMismatchError, match=message):
         check_compatible(SCHEMA, found)

@@ -65,7 +65,7 @@ FIELDS = {
 @pytest.mark.parametrize("version", WRITTEN)
 @pytest.mark.parametrize("what", FIELDS)
 @pytest.mark.parametrize("nested", [False, True])
-def test_field_is_stored_by_the_versions_that_know_it(what: str, version: LanceFileVersion, nested: bool) -> None:
+def test_field_is_storable_only_in_versions_that_support_it(what: str, version: LanceFileVersion, nested: bool) -> None:
     field, versions = FIELDS[what]
     column = pa.field("top", pa.struct([field])) if nested else field
     schema = schema_from_arrow(pa.schema([pa.field("i", pa.int32()), column]))
@@ -117,7 +117,7 @@ NO_BLOBS = {
 @pytest.mark.parametrize("version", WRITTEN)
 @pytest.mark.parametrize("name", NO_BLOBS)
 @pytest.mark.parametrize("nested", [False, True])
-def test_other_types_are_no_blobs(name: str, version: LanceFileVersion, nested: bool) -> None:
+def test_blob_metadata_on_another_type_raises_not_supported(name: str, version: LanceFileVersion, nested: bool) -> None:
     field = NO_BLOBS[name]
     schema = schema_from_arrow(pa.schema([pa.field("top", pa.struct([field])) if nested else field]))
     with pytest.raises(NotSupportedError, match=f"'{'top.' if nested else ''}b'.*blob") as caught:
@@ -126,19 +126,19 @@ def test_other_types_are_no_blobs(name: str, version: LanceFileVersion, nested: 
 
 
 @pytest.mark.parametrize("value", ["true", "false", "0", "", "other"])
-def test_the_value_of_the_key_does_not_matter(value: str) -> None:
+def test_blob_metadata_key_counts_with_any_value(value: str) -> None:
     schema = schema_from_arrow(pa.schema([blob(pa.large_binary(), value)]))
     check_storable(schema, LanceFileVersion.V2_1)
     with pytest.raises(UnsupportedVersionError, match="outside the pages"):
         check_storable(schema, LanceFileVersion.V0_1)
 
 
-def test_every_rule_has_a_case() -> None:
+def test_every_storability_rule_has_a_test_case() -> None:
     assert len(FIELDS) == len(RULES)
     for rule in RULES:
         assert any(rule.what.startswith(what) for what in FIELDS)
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_the_newest_version_holds_every_kind(name: str) -> None:
+def test_newest_format_version_stores_every_type(name: str) -> None:
     check_storable(schema_from_arrow(TYPES[name]().schema), LanceFileVersion.V2_2)

@@ -10,7 +10,7 @@ def _grid(*sizes: int) -> dict[str, dict[str, int]]:
     return {str(place): {f"p{number}": value for number, value in enumerate(place)} for place in places}
 
 
-def test_samples_hold_every_value_of_every_parameter_when_they_can() -> None:
+def test_samples_hold_every_value_of_every_parameter_when_possible() -> None:
     cases = _grid(7, 5, 3)
     chosen = samples(cases, 7)
     assert len(chosen) == 7
@@ -23,5 +23,5 @@ def test_samples_do_not_depend_on_the_order_of_the_cases() -> None:
     assert samples(cases, 8) == samples(dict(reversed(cases.items())), 8)
 
 
-def test_samples_of_few_cases_are_all_of_them() -> None:
+def test_samples_of_few_cases_contain_all_of_them() -> None:
     assert samples(_grid(2, 2), 9) == set(_grid(2, 2))

@@ -8,13 +8,13 @@ from lance_core.errors import InvalidTypeError
 from lance_core.table.base_options import StorageOptions, inherited_options, options_of_base, with_base_params
 
 
-def test_what_is_given_for_a_path_is_all_that_its_store_gets() -> None:
+def test_options_given_for_a_base_path_replace_all_others() -> None:
     options = with_base_params({"region": "here", "base_1.region": "there"}, {"s3://b/cold/": {"region": "cold"}})
     assert options_of_base(options, 1, "s3://b/cold") == {"region": "cold"}
     assert options_of_base(options, 2, "s3://b/other") is options
 
 
-def test_entries_for_an_id_are_put_over_the_others() -> None:
+def test_options_given_for_a_base_id_override_the_others() -> None:
     options = {"Region": "here", "key": "k", "base_1.region": "there", "base_12.region": "far"}
     assert options_of_base(options, 1, "p") == {
         "key": "k",
@@ -26,7 +26,7 @@ def test_entries_for_an_id_are_put_over_the_others() -> None:
     assert options_of_base(None, 3, "p") is None
 
 
-def test_options_travel_and_hide_their_values() -> None:
+def test_storage_options_can_be_pickled_and_hide_their_values() -> None:
     options = with_base_params({"secret": "abc"}, {"p": {"secret": "xyz"}})
     assert isinstance(options, StorageOptions)
     again = pickle.loads(pickle.dumps(options))
@@ -36,7 +36,7 @@ def test_options_travel_and_hide_their_values() -> None:
     assert dict(options) == {"secret": "abc"}
 
 
-def test_a_call_inherits_from_its_handle() -> None:
+def test_calls_inherit_storage_options_from_their_handle() -> None:
     handle = with_base_params({"a": "1"}, {"p": {"b": "2"}})
     for arguments in ((None, None), ({"a": "1"}, None)):
         found = inherited_options(handle, *arguments)
@@ -47,6 +47,6 @@ def test_a_call_inherits_from_its_handle() -> None:
 
 
 @pytest.mark.parametrize("given", [["x"], {"p": "x"}, {1: {}}])
-def test_malformed_options(given: object) -> None:
+def test_malformed_base_store_params_raise_invalid_type(given: object) -> None:
     with pytest.raises(InvalidTypeError, match="base_store_params"):
         with_base_params(None, given)

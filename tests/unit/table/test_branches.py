@@ -27,19 +27,19 @@ from lance_core.table.branches import (
         ('{"parentVersion": 3, "identifier": 7}', 3),
     ],
 )
-def test_where_a_branch_goes_back_to(document: str, forked_from: int | None) -> None:
+def test_branch_records_the_version_it_forked_from(document: str, forked_from: int | None) -> None:
     store = MemoryStore()
     store.put("t/_refs/branches/x%2Fy.json", document.encode())
     found = list_branches(store, "t")
     assert {name: record.forked_from for name, record in found.items()} == {"x/y": forked_from}
 
 
-def test_a_damaged_branch_is_named() -> None:
+def test_damaged_branch_file_is_named_in_the_error() -> None:
     with pytest.raises(CorruptDataError, match=r"b\.json: parentVersion must be a whole number, found None"):
         BranchRecord.parse("b", b"{}", "b.json")
 
 
-def test_t22_the_file_of_a_branch_has_percent_signs_and_its_root_directories() -> None:
+def test_t22_branch_file_is_percent_encoded_and_branch_root_has_directories() -> None:
     store = MemoryStore()
     assert branch_path(store, "t", "a/b/c") == "t/_refs/branches/a%2Fb%2Fc.json"
     assert branch_root(store, "t", "a/b/c") == "t/tree/a/b/c"
@@ -48,7 +48,7 @@ def test_t22_the_file_of_a_branch_has_percent_signs_and_its_root_directories() -
     assert main_root("elsewhere/copy", "a/b/c") == "elsewhere/copy"
 
 
-def test_t23_the_keys_of_a_branch() -> None:
+def test_t23_branch_file_has_the_keys_of_pylance() -> None:
     record = BranchRecord(
         name="b", parent="a", parent_version=5, forks=(Fork(3, "x"), Fork(5, "y")), created_at=7, manifest_size=9
     )
@@ -69,7 +69,7 @@ def test_valid_branch_name_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["é", "名/前", "a/data", "a/b/_versions", "a/_mem_wal/b", "a/tree"])
-def test_names_that_only_others_give(name: str) -> None:
+def test_branch_name_that_only_pylance_accepts_cannot_be_created(name: str) -> None:
     check_branch_name(name)
     with pytest.raises(InvalidRefError):
         check_new_branch_name(name)
@@ -89,7 +89,7 @@ def test_names_that_only_others_give(name: str) -> None:
         ("a/x.lance", ("a",), None),
     ],
 )
-def test_the_branch_of_a_file(path: str, known: tuple[str, ...], branch: str | None) -> None:
+def test_branch_of_a_file_is_derived_from_its_path(path: str, known: tuple[str, ...], branch: str | None) -> None:
     assert branch_of_file(path, known) == branch
 
 
@@ -97,11 +97,11 @@ def test_the_branch_of_a_file(path: str, known: tuple[str, ...], branch: str | N
     "name",
     ["", "main", "/a", "a/", "a//b", "a/../b", "..", "a..b", "a/./b", ".", "a b", "a\\b", "a.lock", "a\0", "a\n"],
 )
-def test_names_that_no_branch_has(name: str) -> None:
+def test_malformed_branch_name_raises_invalid_ref(name: str) -> None:
     with pytest.raises(InvalidRefError):
         check_branch_name(name)
 
 
-def test_names_that_are_no_texts() -> None:
+def test_branch_name_that_is_not_text_raises_invalid_type() -> None:
     with pytest.raises(InvalidTypeError, match="a branch name must be a string"):
         check_branch_name(5)  # type: ignore[arg-type]  # that is the point

@@ -73,7 +73,7 @@ def test_a_store_without_atomic_creates_is_refused() -> None:
         VersionLog(Careless(), "t").create(NAME, b"x")
 
 
-def test_a_lock_makes_such_a_store_usable() -> None:
+def test_commit_lock_makes_a_store_without_atomic_creates_usable() -> None:
     lock, store = Lock(), Careless()
     log = VersionLog(store, "t", LockedCreate(lock))
     assert log.create(NAME, b"one") is PutOutcome.CREATED
@@ -83,18 +83,18 @@ def test_a_lock_makes_such_a_store_usable() -> None:
     assert lock.calls == [1, None, 1, CommitConflictError]
 
 
-def test_a_lock_that_is_held_elsewhere_is_a_lost_race() -> None:
+def test_commit_lock_held_by_another_writer_counts_as_a_lost_race() -> None:
     log = VersionLog(MemoryStore(), "t", LockedCreate(Lock(CommitConflictError("held"))))
     assert log.create(NAME, b"x") is PutOutcome.EXISTS
 
 
-def test_a_lock_that_fails_is_reported() -> None:
+def test_failing_commit_lock_raises_storage_error() -> None:
     log = VersionLog(MemoryStore(), "t", LockedCreate(Lock(RuntimeError("no lock server"))))
     with pytest.raises(StorageError, match="no lock server"):
         log.create(NAME, b"x")
 
 
-def test_a_lock_that_swallows_errors_changes_nothing() -> None:
+def test_commit_lock_that_swallows_errors_changes_nothing() -> None:
     @contextlib.contextmanager
     def swallowing(version: int) -> Iterator[None]:
         with contextlib.suppress(Exception):
@@ -104,7 +104,7 @@ def test_a_lock_that_swallows_errors_changes_nothing() -> None:
     assert [log.create(NAME, b"x") for _ in range(2)] == [PutOutcome.CREATED, PutOutcome.EXISTS]
 
 
-def test_a_release_that_fails_after_the_commit_does_not_undo_it(tmp_path: Path) -> None:
+def test_failed_lock_release_after_the_commit_does_not_undo_it(tmp_path: Path) -> None:
     @contextlib.contextmanager
     def failing(version: int) -> Iterator[None]:
         yield
@@ -114,7 +114,7 @@ def test_a_release_that_fails_after_the_commit_does_not_undo_it(tmp_path: Path) 
     assert dataset.version == 1
 
 
-def test_every_verb_takes_the_lock(tmp_path: Path) -> None:
+def test_every_writing_method_takes_the_commit_lock(tmp_path: Path) -> None:
     lock, uri = Lock(), tmp_path / "t"
     lance_core.write_dataset(ROWS, uri, commit_lock=lock)
     lance_core.dataset(uri, commit_lock=lock).delete("a = 1")
@@ -126,13 +126,13 @@ def test_every_verb_takes_the_lock(tmp_path: Path) -> None:
     assert set(lock.calls[1::2]) == {None}
 
 
-def test_what_cannot_be_called_is_no_lock(tmp_path: Path) -> None:
+def test_commit_lock_that_is_not_callable_raises_invalid_type(tmp_path: Path) -> None:
     for lock in ("a lock", 7):
         with pytest.raises(InvalidTypeError, match="commit_lock must be a function"):
             lance_core.write_dataset(ROWS, tmp_path / "t", commit_lock=lock)
 
 
-def test_threads_under_one_lock_lose_nothing() -> None:
+def test_threads_with_one_commit_lock_lose_no_version() -> None:
     lock, store, barrier = Lock(), Careless(), threading.Barrier(4)
     log = VersionLog(store, "t", LockedCreate(lock))
     won: list[int] = []
@@ -151,7 +151,7 @@ def test_threads_under_one_lock_lose_nothing() -> None:
     assert sorted(won) == list(range(1, 21))
 
 
-def test_a_lock_and_an_external_store_exclude_each_other(tmp_path: Path) -> None:
+def test_commit_lock_with_an_external_manifest_store_is_refused(tmp_path: Path) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
     with pytest.raises(InvalidInputError, match="commit_lock"):
         lance_core.dataset(f"file+sql://{tmp_path}/t", storage_options=options, commit_lock=Lock())
@@ -165,7 +165,7 @@ def test_uris_without_a_suffix_have_no_manifest_store() -> None:
         assert open_manifest_store(uri, None) is None
 
 
-def test_a_database_has_to_be_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_external_manifest_store_without_a_database_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("LANCE_SQL_URL", raising=False)
     with pytest.raises(InvalidInputError, match="LANCE_SQL_URL"):
         open_log("file+sql:///t", None)
@@ -187,13 +187,13 @@ def test_a_database_has_to_be_given(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         ("postgresql+psycopg://user:hidden@127.0.0.1:1/db", StorageError),
     ],
 )
-def test_databases_that_cannot_serve(url: str, error: type[Exception]) -> None:
+def test_unusable_manifest_databases_are_refused_without_showing_secrets(url: str, error: type[Exception]) -> None:
     with pytest.raises(error) as raised:
         lance_core.dataset("file+sql:///nowhere/t", storage_options={"sql_url": url})
     assert "hidden" not in f"{raised.value} {raised.value.__cause__} {raised.value.context}"
 
 
-def test_the_table_of_a_database_can_be_chosen(tmp_path: Path) -> None:
+def test_sql_manifest_table_name_can_be_chosen(tmp_path: Path) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
     uri = f"file+sql://{tmp_path}/t"
     lance_core.write_dataset(ROWS, f"{uri}?sqlTableName=mine", storage_options=options)
@@ -205,12 +205,12 @@ def test_the_table_of_a_database_can_be_chosen(tmp_path: Path) -> None:
             lance_core.dataset(uri + query, storage_options=options)
 
 
-def test_dynamodb_serves_s3_only() -> None:
+def test_dynamodb_manifest_store_supports_only_s3() -> None:
     with pytest.raises(UnsupportedSchemeError):
         open_log("gs+ddb://bucket/t?ddbTableName=x", None)
 
 
-def test_rows_of_a_database(tmp_path: Path) -> None:
+def test_sql_manifests_reserve_and_finish_rows(tmp_path: Path) -> None:
     rows = SqlManifests(f"sqlite:///{tmp_path}/m.db", "t", "s3")
     assert rows.latest("b/x") is None
     assert rows.reserve("b/x", ManifestRow(1, "_versions/1.manifest-a", 7))
@@ -224,7 +224,7 @@ def test_rows_of_a_database(tmp_path: Path) -> None:
     assert "m.db" in repr(rows)
 
 
-def test_faults_of_the_objects_of_an_external_store(tmp_path: Path) -> None:
+def test_append_with_object_store_faults_makes_at_most_one_version(tmp_path: Path) -> None:
     """Every call of an append fails once, before and after it takes effect: one version, or none, or it says so."""
     options = {"sql_url": f"sqlite:///{tmp_path}/m.db"}
 
@@ -277,12 +277,12 @@ def _race_for_rows(url: str, num_threads: int) -> None:
     assert sorted(won) == list(range(1, 11))
 
 
-def test_one_of_many_inserts_a_row(tmp_path: Path) -> None:
+def test_only_one_of_many_writers_inserts_a_manifest_row(tmp_path: Path) -> None:
     _race_for_rows(f"sqlite:///{tmp_path}/m.db", 4)
 
 
 @pytest.mark.slow
-def test_one_of_many_inserts_a_row_in_postgresql() -> None:
+def test_only_one_of_many_writers_inserts_a_row_in_postgresql() -> None:
     with postgres_server() as url:
         _race_for_rows(url, 8)
         with pytest.raises(AccessDeniedError) as raised:

@@ -37,12 +37,12 @@ def _parse(buffer: pa.Buffer, file_type: DeletionFileType, physical_rows: int = 
 
 
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
-def test_arrow_files_are_read_in_any_order_and_compression(compression: str | None) -> None:
+def test_arrow_deletion_files_are_read_in_any_order_and_compression(compression: str | None) -> None:
     assert _parse(_arrow([7, 3, 99, 0], compression=compression), DeletionFileType.ARROW) == [0, 3, 7, 99]
 
 
 @pytest.mark.parametrize("runs", [False, True])
-def test_bitmaps_are_read_with_and_without_runs(runs: bool) -> None:
+def test_deletion_bitmaps_are_read_with_and_without_runs(runs: bool) -> None:
     bitmap = BitMap([*range(1000, 3000), 70_000])
     if runs:
         bitmap.run_optimize()
@@ -50,7 +50,7 @@ def test_bitmaps_are_read_with_and_without_runs(runs: bool) -> None:
     assert parsed == [*range(1000, 3000), 70_000]
 
 
-def test_the_reference_bitmap_of_two_and_three() -> None:
+def test_deletion_bitmap_of_pylance_is_read() -> None:
     data = bytes.fromhex("3a300000010000000000010010000000" + "02000300")
     assert _parse(pa.py_buffer(data), DeletionFileType.BITMAP) == [2, 3]
 
@@ -64,13 +64,13 @@ def test_the_reference_bitmap_of_two_and_three() -> None:
         pa.field("row_id", pa.uint64(), nullable=False),
     ],
 )
-def test_other_arrow_schemas_are_corrupt(field: pa.Field) -> None:
+def test_arrow_deletion_file_with_another_schema_raises_corrupt_data(field: pa.Field) -> None:
     with pytest.raises(CorruptDataError, match="expected the schema"):
         _parse(_arrow([1], field), DeletionFileType.ARROW)
 
 
 @pytest.mark.parametrize("file_type", list(DeletionFileType))
-def test_offsets_outside_the_fragment_are_corrupt(file_type: DeletionFileType) -> None:
+def test_deleted_offset_outside_the_fragment_raises_corrupt_data(file_type: DeletionFileType) -> None:
     buffer = _arrow([5, 10]) if file_type is DeletionFileType.ARROW else pa.py_buffer(BitMap([5, 10]).serialize())
     with pytest.raises(CorruptDataError, match="row offset 10 is listed, but the fragment has only 10 rows"):
         _parse(buffer, file_type, physical_rows=10)
@@ -78,13 +78,13 @@ def test_offsets_outside_the_fragment_are_corrupt(file_type: DeletionFileType) -
 
 @pytest.mark.parametrize("file_type", list(DeletionFileType))
 @pytest.mark.parametrize("data", [b"", b"\x00", b"ARROW1\x00\x00", bytes(range(200))])
-def test_garbage_is_corrupt(file_type: DeletionFileType, data: bytes) -> None:
+def test_malformed_deletion_file_raises_corrupt_data(file_type: DeletionFileType, data: bytes) -> None:
     with pytest.raises(CorruptDataError):
         _parse(pa.py_buffer(data), file_type)
 
 
 @pytest.mark.parametrize("file_type", list(DeletionFileType))
-def test_bit_flips_give_offsets_or_corruption(file_type: DeletionFileType) -> None:
+def test_deletion_file_with_flipped_bits_is_read_or_raises_corrupt_data(file_type: DeletionFileType) -> None:
     whole = bytes(_arrow([1, 2, 90]) if file_type is DeletionFileType.ARROW else BitMap([1, 2, 90]).serialize())
     for bit in range(len(whole) * 8):
         data = bytearray(whole)
@@ -97,7 +97,7 @@ def test_bit_flips_give_offsets_or_corruption(file_type: DeletionFileType) -> No
         assert all(left < right for left, right in pairwise(parsed))
 
 
-def test_names_and_messages() -> None:
+def test_deletion_file_record_has_its_name_and_round_trips() -> None:
     record = DeletionFile(
         file_type=DeletionFileType.BITMAP, read_version=3, id=2**63 + 1, num_deleted_rows=5, base_id=0
     )
@@ -106,7 +106,7 @@ def test_names_and_messages() -> None:
     assert record.to_proto().HasField("base_id")
 
 
-def test_an_unknown_file_type_is_corrupt() -> None:
+def test_unknown_deletion_file_type_raises_corrupt_data() -> None:
     message = pb_table.DeletionFile()
     message.MergeFromString(b"\x08\x07")
     with pytest.raises(CorruptDataError, match="type 7"):
@@ -133,7 +133,9 @@ def _written(
         (1, True, DeletionFileType.BITMAP),
     ],
 )
-def test_the_type_follows_the_number_of_rows(num_rows: int, as_bitmap: bool | None, expected: DeletionFileType) -> None:
+def test_deletion_file_type_depends_on_the_number_of_rows(
+    num_rows: int, as_bitmap: bool | None, expected: DeletionFileType
+) -> None:
     offsets = BitMap(range(0, 3 * num_rows, 3))
     store, fragment, locator = _written(offsets, as_bitmap)
     deletion = fragment.deletion_file
@@ -142,7 +144,7 @@ def test_the_type_follows_the_number_of_rows(num_rows: int, as_bitmap: bool | No
     assert read_deletion_offsets(fragment, locator).tolist() == list(offsets)
 
 
-def test_bitmaps_have_no_run_containers_whatever_set_is_given() -> None:
+def test_deletion_bitmaps_are_written_without_run_containers() -> None:
     offsets = BitMap(range(140_000))
     assert offsets.serialize()[:2] == b"\x3b\x30"
     # Two full containers and a third of 8928 values; the cookie and layout that the reference writes.
@@ -150,7 +152,7 @@ def test_bitmaps_have_no_run_containers_whatever_set_is_given() -> None:
     assert (data[:4], len(data)) == (bytes.fromhex("3a300000"), 4 + 4 + 3 * 8 + 3 * 8192)
 
 
-def test_arrow_files_are_compressed_and_have_the_one_schema() -> None:
+def test_arrow_deletion_files_are_compressed_and_readable() -> None:
     data = serialize_deletion_file(BitMap(range(0, 9000, 2)), DeletionFileType.ARROW)
     assert data[:6] == b"ARROW1"
     assert len(data) < 4 * 4500
@@ -159,21 +161,21 @@ def test_arrow_files_are_compressed_and_have_the_one_schema() -> None:
     ).tolist() == list(range(0, 9000, 2))
 
 
-def test_every_file_has_its_own_name() -> None:
+def test_every_deletion_file_has_a_unique_name() -> None:
     store = MemoryStore()
     for _ in range(20):
         write_deletion_file(store, "t", fragment_id=0, read_version=1, offsets=BitMap([1]))
     assert len(list(store.list("t/_deletions"))) == 20
 
 
-def test_a_file_without_rows_is_not_written() -> None:
+def test_deletion_file_without_rows_is_not_written() -> None:
     store = MemoryStore()
     with pytest.raises(InvalidInputError, match="at least one row"):
         write_deletion_file(store, "t", fragment_id=0, read_version=1, offsets=BitMap())
     assert not list(store.list("t/_deletions"))
 
 
-def test_reading_compares_with_what_is_recorded() -> None:
+def test_deletion_file_with_another_row_count_than_recorded_raises_corrupt_data() -> None:
     store, fragment, locator = _written(BitMap([1, 2, 3]))
     wrong = fragment.deletion_file.to_proto()
     wrong.num_deleted_rows = 4

@@ -16,26 +16,26 @@ def _manifest(reader: int, writer: int, **values: object) -> pb_table.Manifest:
 
 
 @pytest.mark.parametrize("flag", READ_AND_WRITE)
-def test_known_flags_are_accepted(flag: int) -> None:
+def test_known_feature_flags_are_accepted(flag: int) -> None:
     require_readable(_manifest(flag, flag))
     require_writable(_manifest(flag, flag))
 
 
 @pytest.mark.parametrize("flag", READ_ONLY)
-def test_some_are_only_read(flag: int) -> None:
+def test_read_only_feature_flags_refuse_writing(flag: int) -> None:
     require_readable(_manifest(flag, flag))
     with pytest.raises(UnsupportedFeatureFlagError, match=f"cannot write the table: .*: {flag} "):
         require_writable(_manifest(flag, flag))
 
 
 @pytest.mark.parametrize("flag", REFUSED)
-def test_the_others_are_refused_by_name(flag: int) -> None:
+def test_unknown_feature_flags_are_refused_by_name(flag: int) -> None:
     with pytest.raises(UnsupportedFeatureFlagError, match=f"version 5: cannot .*: unsupported feature flags: {flag} "):
         require_readable(_manifest(flag, flag))
 
 
 @pytest.mark.parametrize("flag", [64, 512, 4096, 8192, 1 << 17])
-def test_a_writer_flag_alone_does_not_keep_readers_out(flag: int) -> None:
+def test_writer_feature_flag_alone_does_not_prevent_reading(flag: int) -> None:
     require_readable(_manifest(0, flag))
     with pytest.raises(UnsupportedFeatureFlagError, match="cannot write"):
         require_writable(_manifest(0, flag))
@@ -43,12 +43,12 @@ def test_a_writer_flag_alone_does_not_keep_readers_out(flag: int) -> None:
 
 @pytest.mark.parametrize("flag", [256, 1024, 16384, 65536])
 @pytest.mark.parametrize("words", [(1, 0), (0, 1)])
-def test_pair_flags_set_in_one_word_are_corrupt(flag: int, words: tuple[int, int]) -> None:
+def test_paired_feature_flag_set_in_one_word_raises_corrupt_data(flag: int, words: tuple[int, int]) -> None:
     with pytest.raises(CorruptDataError, match="set for only one"):
         require_readable(_manifest(flag * words[0], flag * words[1]))
 
 
-def test_unique_field_ids_go_with_their_high_water_mark() -> None:
+def test_unique_field_ids_flag_without_its_high_water_mark_is_corrupt() -> None:
     require_writable(_manifest(0, 32768, max_allocated_field_id=9))
     for broken in (
         _manifest(0, 32768),
@@ -83,18 +83,18 @@ NOTHING = pb_table.Manifest()
         ),
     ],
 )
-def test_flags_follow_from_the_content(
+def test_feature_flags_are_derived_from_the_manifest_content(
     message: pb_table.Manifest, changes: dict[str, object], expected: tuple[int, int]
 ) -> None:
     assert _derive(message, NOTHING, **changes) == expected
 
 
-def test_sticky_bits_survive_and_the_others_do_not() -> None:
+def test_sticky_feature_flags_are_kept_and_others_are_not() -> None:
     previous = _manifest(0xFFFF, 0xFFFF)
     assert _derive(pb_table.Manifest(), previous) == (256 | 1024 | 16384,) * 2
 
 
-def test_spilled_lineage_is_found_in_the_fragments() -> None:
+def test_feature_flags_mark_row_lineage_in_hidden_columns() -> None:
     previous = _manifest(2048, 2048)
     spilled = pb_table.Manifest(fragments=[pb_table.DataFragment(column_row_ids={})])
     for before in (previous, NOTHING):
@@ -113,7 +113,7 @@ def test_spilled_lineage_is_found_in_the_fragments() -> None:
         ("2.2", [], False),
     ],
 )
-def test_files_of_another_version_than_the_tables_are_marked(
+def test_feature_flags_mark_files_of_another_version_than_the_table(
     own: str, pairs: list[tuple[int, int]], marked: bool
 ) -> None:
     message = _manifest(0, 0)

@@ -15,7 +15,7 @@ FIELDS = [
     ("field_ids", "expected"),
     [({0}, {0}), ({3}, {1, 2, 3}), ({1}, {1, 2, 3, 4}), ({2, 5}, {1, 2, 3, 4, 5}), (set(), set()), ({-3}, {-3})],
 )
-def test_parents_and_children_but_no_siblings(field_ids: set[int], expected: set[int]) -> None:
+def test_field_relatives_are_parents_and_children_but_no_siblings(field_ids: set[int], expected: set[int]) -> None:
     assert with_relatives(FIELDS, field_ids) == expected
 
 
@@ -23,7 +23,7 @@ def test_parents_and_children_but_no_siblings(field_ids: set[int], expected: set
     ("fields", "stored", "overlaid", "highest"),
     [([], [], [], -1), ([0, 1], [0, 1], [], 1), ([0], [0, 3], [2], 3), ([0], [0, -2], [2, -2], 2), ([], [-2], [], -1)],
 )
-def test_an_id_is_in_use_while_a_file_or_an_overlay_lists_it(
+def test_field_id_is_in_use_while_a_file_or_overlay_lists_it(
     fields: list[int], stored: list[int], overlaid: list[int], highest: int
 ) -> None:
     fragment = pb_table.DataFragment(

@@ -9,7 +9,7 @@ from tests.support.manifests import column_file, part, table, with_files
 BEFORE = with_files(part(0), column_file("one", 0, 1), column_file("two", 2)).message
 
 
-def test_the_file_that_lists_a_field_holds_it() -> None:
+def test_field_belongs_to_the_data_file_that_lists_it() -> None:
     after = with_files(part(0), column_file("one", 0, -2), column_file("two", 2), column_file("new", 1)).message
     assert field_files(BEFORE) == {0: (None, "one"), 1: (None, "one"), 2: (None, "two")}
     assert rewritten_fields(BEFORE, after) == {1}
@@ -17,7 +17,7 @@ def test_the_file_that_lists_a_field_holds_it() -> None:
     assert len(new_files(None, after)) == 3
 
 
-def test_t47_dead_fields_keep_their_place_beside_the_columns() -> None:
+def test_t47_dead_fields_keep_their_column_positions() -> None:
     dead = with_dead_fields(column_file("one", 4, 5, 6), {5})
     assert (list(dead.fields), list(dead.column_indices)) == ([4, -2, 6], [0, 1, 2])
 
@@ -34,13 +34,15 @@ def test_t47_dead_fields_keep_their_place_beside_the_columns() -> None:
         ((column_file("a", 1), column_file("b", 2)), {0}, ["b"]),
     ],
 )
-def test_files_without_a_live_field_go(files: tuple[object, ...], field_ids: set[int] | None, kept: list[str]) -> None:
+def test_data_files_without_a_live_field_are_dropped(
+    files: tuple[object, ...], field_ids: set[int] | None, kept: list[str]
+) -> None:
     fragment = with_files(part(0), *files).message
     assert drop_dead_files(fragment, field_ids) is (len(kept) < len(files))
     assert [file.path for file in fragment.files] == kept
 
 
-def test_t46_field_ids_come_back_with_their_last_file_unless_they_are_counted() -> None:
+def test_t46_field_ids_are_reused_after_their_last_file_unless_counted() -> None:
     current = table(with_files(part(0), column_file("a", 0, 7)))
     assert next_field_id(current.message) == 8
     assert next_field_id(table(part(0)).message) == 2

@@ -45,7 +45,7 @@ fragments = st.builds(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(fragments, max_size=6))
-def test_totals_are_what_each_fragment_adds(drawn: list[pb_table.DataFragment]) -> None:
+def test_fragment_totals_are_the_sum_over_all_fragments(drawn: list[pb_table.DataFragment]) -> None:
     message = pb_table.Manifest(version=1, fragments=drawn)
     totals = FragmentTotals.of(message)
     held = [file for fragment in drawn for file in fragment.files]
@@ -82,7 +82,7 @@ def test_manifest_without_fragments_has_empty_totals() -> None:
     ("rows", "deleted", "live"),
     [((10, 10), (3, 4), 13), ((10, 0), (3, 4), None), ((10, 10), (3, 0), None), ((10, 10), (), 20)],
 )
-def test_live_rows_are_told_only_when_all_is_recorded(
+def test_live_row_total_is_known_only_when_every_count_is_recorded(
     rows: tuple[int, ...], deleted: tuple[int, ...], live: int | None
 ) -> None:
     message = pb_table.Manifest(fragments=[{"physical_rows": each} for each in rows])
@@ -108,7 +108,7 @@ def _nested(number: int, data: bytes) -> bytes:
         [_field(4, 2) * 3, _field(5, 2), b""],
     ],
 )
-def test_values_that_stand_twice_end_in_a_typed_error(contents: list[bytes]) -> None:
+def test_manifest_with_repeated_scalar_fields_raises_a_typed_error(contents: list[bytes]) -> None:
     parts = [_nested(2, _field(4, 1) + _nested(2, _nested(1, b"x") + each)) for each in contents]
     message = pb_table.Manifest.FromString(b"".join(parts))
     message.data_format.file_format, message.data_format.version = "lance", "2.1"
@@ -116,7 +116,7 @@ def test_values_that_stand_twice_end_in_a_typed_error(contents: list[bytes]) -> 
         Manifest(message=message, naming=ManifestNaming.V2).check_readable()
 
 
-def test_a_pair_that_no_file_has_is_corrupt() -> None:
+def test_unknown_file_version_pair_in_a_manifest_raises_corrupt_data() -> None:
     parts = [_field(4, 2) * 2, _field(5, 1) * 2]
     data = b"".join(_nested(2, _field(4, 1) + _nested(2, _nested(1, b"x") + each)) for each in parts)
     message = pb_table.Manifest.FromString(data)

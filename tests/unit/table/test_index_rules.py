@@ -44,7 +44,7 @@ def reuse(*groups: tuple[list[int], list[int]], external: bool = False, tagged: 
 BOTH = section(index("a", (0,), {0, 1, 9}), index("b", (1,), {0, 1}), reuse())
 
 
-def test_values_that_change_in_place_leave_the_indices_on_their_fields() -> None:
+def test_fragments_with_changed_values_leave_indices_on_their_fields() -> None:
     assert coverage(without_fragments(BOTH, [1], [0])) == {"a": [0, 9], "b": [0, 1], "__lance_frag_reuse": [5]}
     assert coverage(without_fragments(BOTH, [0, 1], [0, 1])) == {"a": [9], "b": [], "__lance_frag_reuse": [5]}
 
@@ -61,7 +61,7 @@ def test_values_that_change_in_place_leave_the_indices_on_their_fields() -> None
         ([([0, 8], [3])], [0, 1]),
     ],
 )
-def test_an_index_that_was_not_remapped_is_brought_up_to_date_first(
+def test_index_that_was_not_remapped_is_updated_first(
     groups: list[tuple[list[int], list[int]]], left: list[int]
 ) -> None:
     before = section(index("a", (0,), {0, 1}), index("b", (1,), {0, 1}), reuse(*groups))
@@ -71,7 +71,7 @@ def test_an_index_that_was_not_remapped_is_brought_up_to_date_first(
 
 
 @pytest.mark.parametrize("kind", ["external", "tagged", "damaged"])
-def test_an_index_answers_for_nothing_when_it_is_unknown_where_rows_went(kind: str) -> None:
+def test_index_covers_nothing_when_moved_rows_are_unknown(kind: str) -> None:
     entry = reuse(([0, 1], [3]), external=kind == "external", tagged=kind == "tagged")
     if kind == "damaged":
         entry.index_details.value = b"\x0a\xff"
@@ -80,17 +80,19 @@ def test_an_index_answers_for_nothing_when_it_is_unknown_where_rows_went(kind: s
 
 
 @pytest.mark.parametrize(("fragment_ids", "field_ids"), [([7], [0]), ([], [0]), ([0], []), ([0], [5])])
-def test_what_concerns_no_index_leaves_the_section_byte_for_byte(fragment_ids: list[int], field_ids: list[int]) -> None:
+def test_change_that_affects_no_index_keeps_the_index_section_unchanged(
+    fragment_ids: list[int], field_ids: list[int]
+) -> None:
     assert without_fragments(BOTH, fragment_ids, field_ids) is BOTH
     assert without_fragments(None, fragment_ids, field_ids) is None
 
 
-def test_covering_fields_count() -> None:
+def test_index_loses_fragments_with_changed_covering_fields() -> None:
     covering = section(index("a", (0, 1), {0}, covering_fields=[1]))
     assert coverage(without_fragments(covering, [0], [1])) == {"a": []}
 
 
-def test_an_index_that_does_not_say_what_it_covers_stays_silent() -> None:
+def test_index_without_recorded_coverage_stays_unchanged() -> None:
     silent = section(index("a", (0,), None))
     assert without_fragments(silent, [0], [0]) is silent
     assert without_empty_indices(silent) is silent
@@ -106,18 +108,18 @@ def test_moved_rows_stay_indexed_where_the_index_holds_row_ids(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["BTree", "ZoneMap", "BloomFilter", "Unheard", ""])
-def test_t12_moved_rows_are_not_claimed_by_an_index_of_row_addresses(kind: str) -> None:
+def test_t12_index_of_row_addresses_does_not_cover_moved_rows(kind: str) -> None:
     before = section(index("a", (0,), {0, 1}, kind))
     assert with_moved_fragments(before, new_ids=[4], source_ids={0}, field_ids=[1]) is before
 
 
-def test_indices_go_with_their_fields() -> None:
+def test_indices_are_dropped_with_their_fields() -> None:
     assert coverage(without_dropped_fields(BOTH, {1})) == {"b": [0, 1], "__lance_frag_reuse": [5]}
     assert without_dropped_fields(BOTH, {0, 1, 2}) is BOTH
     assert without_dropped_fields(section(index("a", (0,), {0})), {1}) is None
 
 
-def test_of_empty_segments_the_oldest_keeps_the_name() -> None:
+def test_oldest_of_several_empty_index_segments_is_kept() -> None:
     old, new = index("a", (0,), (), dataset_version=1), index("a", (0,), (), dataset_version=5)
     filled = index("a", (0,), {3}, dataset_version=7)
     assert decode_index_section(without_empty_indices(section(new, old))) == [old]
@@ -140,7 +142,7 @@ def test_indices_are_matched_by_uuid() -> None:
     assert with_indices(same, new=[], removed={second.uuid.uuid}) is same
 
 
-def test_t14_fields_in_another_file_are_not_indexed_any_more() -> None:
+def test_t14_fields_moved_to_another_file_leave_their_index() -> None:
     before = part(1).message
     after = with_files(part(1), column_file("f1.lance", 0, -2), column_file("new.lance", 1)).message
     assert coverage(without_rewritten_fields(BOTH, [(before, after)]))["b"] == [0]
@@ -148,6 +150,6 @@ def test_t14_fields_in_another_file_are_not_indexed_any_more() -> None:
 
 
 @pytest.mark.parametrize("damage", [b"\xff\xff", section(pb_table.IndexMetadata(name="a", fragment_bitmap=b"\x01"))])
-def test_damage_is_named(damage: bytes) -> None:
+def test_damaged_index_section_raises_corrupt_data(damage: bytes) -> None:
     with pytest.raises(CorruptDataError):
         without_empty_indices(damage)

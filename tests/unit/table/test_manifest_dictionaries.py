@@ -29,7 +29,7 @@ def written(message: pb_table.Manifest, *dictionaries: pa.Array, transaction: by
     )
 
 
-def test_values_stand_in_front_and_say_where() -> None:
+def test_manifest_dictionaries_precede_the_manifest_with_their_positions() -> None:
     data = written(
         manifest("dict:string:int32:false", "dict:int16:int8:false"),
         pa.array(["ab", None, "c"]),
@@ -55,7 +55,7 @@ def test_values_stand_in_front_and_say_where() -> None:
         ("uint8", pa.array([255, 0], pa.uint8())),
     ],
 )
-def test_values_are_read_back_and_carried_on(name: str, values: pa.Array) -> None:
+def test_manifest_dictionaries_are_read_and_written_again(name: str, values: pa.Array) -> None:
     # An offset array, as it comes from a slice.
     sliced = pa.concat_arrays([values, values]).slice(len(values))
     data = written(manifest("int32", f"dict:{name}:int32:false"), pa.array([1]), sliced)
@@ -67,7 +67,7 @@ def test_values_are_read_back_and_carried_on(name: str, values: pa.Array) -> Non
     assert parse_manifest_file(again, "m").dictionaries[1].equals(values)
 
 
-def test_other_formats_have_none_and_keep_what_they_say() -> None:
+def test_manifests_of_other_formats_have_no_dictionaries() -> None:
     message = manifest("dict:string:int32:false", version="2.0")
     message.fields[0].dictionary.SetInParent()
     parsed = parse_manifest_file(written(message), "m")
@@ -75,7 +75,7 @@ def test_other_formats_have_none_and_keep_what_they_say() -> None:
     assert parsed.message.fields[0].HasField("dictionary")
 
 
-def test_positions_of_another_file_are_forgotten() -> None:
+def test_dictionary_positions_of_an_earlier_manifest_are_cleared() -> None:
     message = parse_manifest_file(written(manifest("dict:string:int32:false"), pa.array(["a"])), "m").message
     parsed = parse_manifest_file(written(message), "m")
     assert (parsed.dictionaries, parsed.message.fields[0].HasField("dictionary")) == ({}, False)
@@ -84,7 +84,7 @@ def test_positions_of_another_file_are_forgotten() -> None:
 @pytest.mark.parametrize(
     ("offset", "length"), [(-1, 1), (0, -1), (0, 1 << 40), (1 << 62, 1), (10**6, 1), (0, 3), (2, 3), (2, 100)]
 )
-def test_positions_outside_are_damage(offset: int, length: int) -> None:
+def test_dictionary_position_outside_the_manifest_raises_corrupt_data(offset: int, length: int) -> None:
     message = manifest("dict:string:int32:false")
     data = written(message, pa.array(["ab"]))
     position = struct.unpack_from("<q", data, len(data) - 16)[0]
@@ -95,7 +95,7 @@ def test_positions_outside_are_damage(offset: int, length: int) -> None:
         parse_manifest_file(data, "m")
 
 
-def test_values_of_other_types_are_refused() -> None:
+def test_manifest_dictionary_of_an_unsupported_type_is_refused() -> None:
     message = manifest("dict:bool:int32:false")
     message.fields[0].dictionary.length = 1
     body = message.SerializeToString()
@@ -104,7 +104,7 @@ def test_values_of_other_types_are_refused() -> None:
         parse_manifest_file(data, "m")
 
 
-def test_every_changed_byte_of_the_values_gives_values_or_a_typed_error() -> None:
+def test_damaged_manifest_dictionary_is_read_or_raises_a_typed_error() -> None:
     original = written(
         manifest("dict:string:int32:false", "dict:int32:int8:false"),
         pa.array(["ab", "ü"]),

@@ -34,18 +34,18 @@ def _appended(previous: Manifest, *num_rows: int) -> Manifest:
     return _sealed(draft)
 
 
-def test_ids_start_at_zero_where_there_never_was_a_fragment() -> None:
+def test_fragment_ids_start_at_zero_in_a_new_table() -> None:
     made = _appended(_previous(), 1, 2)
     assert [each.id for each in made.fragments] == [0, 1]
     assert made.message.max_fragment_id == 1
 
 
-def test_ids_continue_after_the_highest_ever_used() -> None:
+def test_fragment_ids_continue_after_the_highest_ever_used() -> None:
     made = _appended(_previous(max_fragment_id=7), 1)
     assert [each.id for each in made.fragments] == [8]
 
 
-def test_ids_continue_after_every_fragment_was_removed() -> None:
+def test_fragment_ids_continue_after_every_fragment_was_removed() -> None:
     draft = ManifestDraft(_previous(max_fragment_id=3, fragments=[{"id": 3, "physical_rows": 1}]))
     draft.drop_fragments()
     emptied = _sealed(draft)
@@ -53,30 +53,30 @@ def test_ids_continue_after_every_fragment_was_removed() -> None:
     assert [each.id for each in _appended(emptied, 1).fragments] == [4]
 
 
-def test_a_counter_that_is_too_low_does_not_give_an_id_twice() -> None:
+def test_fragment_ids_are_not_reused_despite_a_low_counter() -> None:
     made = _appended(_previous(max_fragment_id=1, fragments=[{"id": 5, "physical_rows": 1}]), 1)
     assert [each.id for each in made.fragments] == [5, 6]
 
 
-def test_an_empty_table_has_no_highest_id() -> None:
+def test_table_without_fragments_has_no_highest_fragment_id() -> None:
     assert not _sealed(ManifestDraft(_previous())).message.HasField("max_fragment_id")
 
 
-def test_fragments_are_sorted_and_twins_refused() -> None:
+def test_fragments_are_sorted_and_duplicate_ids_are_refused() -> None:
     unsorted = _previous(fragments=[{"id": 5, "physical_rows": 1}, {"id": 2, "physical_rows": 1}])
     assert [each.id for each in _appended(unsorted, 1).fragments] == [2, 5, 6]
     with pytest.raises(CorruptDataError, match="two fragments with id"):
         ManifestDraft(_previous(fragments=[{"id": 5}, {"id": 5}]))
 
 
-def test_the_last_id_is_the_largest_that_fits() -> None:
+def test_fragment_ids_end_at_the_largest_32_bit_number() -> None:
     draft = ManifestDraft(_previous(max_fragment_id=2**32 - 2))
     draft.append_fragments([fragment()])
     with pytest.raises(InvalidInputError, match="32 bits"):
         draft.append_fragments([fragment()])
 
 
-def test_everything_not_mentioned_is_inherited() -> None:
+def test_manifest_draft_inherits_everything_unchanged() -> None:
     values = {
         "schema_metadata": {"k": b"v"},
         "config": {"lance.auto_cleanup.interval": "20"},
@@ -103,7 +103,7 @@ def test_everything_not_mentioned_is_inherited() -> None:
     assert made.message.data_format == previous.message.data_format
 
 
-def test_every_commit_sets_its_own_marks() -> None:
+def test_manifest_draft_sets_its_own_version_tag_and_transaction() -> None:
     previous = _previous(
         tag="old",
         version_aux_data=9,
@@ -121,7 +121,7 @@ def test_every_commit_sets_its_own_marks() -> None:
     assert (made.reader_feature_flags, made.writer_feature_flags) == (0, 0)
 
 
-def test_the_previous_version_is_never_changed() -> None:
+def test_manifest_draft_never_changes_the_previous_version() -> None:
     previous = _previous(config={"a": "1"})
     before = previous.message.SerializeToString(deterministic=True)
     draft = ManifestDraft(previous)
@@ -132,13 +132,13 @@ def test_the_previous_version_is_never_changed() -> None:
     assert previous.message.SerializeToString(deterministic=True) == before
 
 
-def test_long_transactions_are_not_kept_inline() -> None:
+def test_long_transactions_are_not_stored_inline() -> None:
     transaction = bytes(20 * 1024 * 1024 + 1)
     assert _sealed(ManifestDraft(_previous()), transaction).transaction is None
     assert _sealed(ManifestDraft(_previous()), transaction[:-1]).transaction == transaction[:-1]
 
 
-def test_rows_get_stable_ids_where_the_table_has_them() -> None:
+def test_appended_rows_get_stable_ids_in_a_table_with_them() -> None:
     made = _appended(_previous(reader_feature_flags=2, writer_feature_flags=2, next_row_id=10), 10, 5)
     first, second = made.message.fragments
     # The bytes that pylance 14.0.2 writes for rows 10 to 19 of version 2, with our version number.
@@ -164,7 +164,7 @@ def _with_fragments(*ids: int, **values: object) -> Manifest:
     [(None, 3, 2), (0, 1, 1), (7, 5, 12)],
     ids=["never a fragment", "one", "several"],
 )
-def test_reserving_ids_only_counts(highest: int | None, reserved: int, expected: int) -> None:
+def test_reserving_fragment_ids_only_advances_the_counter(highest: int | None, reserved: int, expected: int) -> None:
     draft = ManifestDraft(_previous() if highest is None else _previous(max_fragment_id=highest))
     draft.reserve_fragment_ids(reserved)
     made = _sealed(draft)
@@ -172,14 +172,14 @@ def test_reserving_ids_only_counts(highest: int | None, reserved: int, expected:
     assert [each.id for each in _appended(made, 1).fragments] == [expected + 1]
 
 
-def test_ids_that_do_not_fit_are_not_reserved() -> None:
+def test_fragment_ids_beyond_32_bits_cannot_be_reserved() -> None:
     draft = ManifestDraft(_previous(max_fragment_id=2**32 - 3))
     draft.reserve_fragment_ids(2)
     with pytest.raises(InvalidInputError, match="32 bits"):
         draft.reserve_fragment_ids(1)
 
 
-def test_rewritten_fragments_keep_reserved_ids_and_get_the_others() -> None:
+def test_rewritten_fragments_keep_reserved_ids_or_get_new_ones() -> None:
     draft = ManifestDraft(_with_fragments(0, 1, 4, max_fragment_id=9))
     draft.remove_fragments([1])
     draft.add_rewritten_fragments([_rewritten(0), _rewritten(2), _rewritten(0)])
@@ -188,7 +188,7 @@ def test_rewritten_fragments_keep_reserved_ids_and_get_the_others() -> None:
     assert made.message.max_fragment_id == 11
 
 
-def test_a_rewritten_fragment_may_push_the_counter() -> None:
+def test_rewritten_fragment_may_advance_the_fragment_id_counter() -> None:
     draft = ManifestDraft(_with_fragments(0, max_fragment_id=0))
     draft.add_rewritten_fragments([_rewritten(7), _rewritten(0)])
     made = _sealed(draft)
@@ -196,13 +196,13 @@ def test_a_rewritten_fragment_may_push_the_counter() -> None:
 
 
 @pytest.mark.parametrize("ids", [[4], [5, 5]], ids=["in use", "twice"])
-def test_no_id_is_given_twice(ids: list[int]) -> None:
+def test_rewritten_fragments_with_ids_in_use_are_refused(ids: list[int]) -> None:
     draft = ManifestDraft(_with_fragments(0, 4, max_fragment_id=9))
     with pytest.raises(InvalidInputError, match="must be unused and unique"):
         draft.add_rewritten_fragments([_rewritten(each) for each in ids])
 
 
-def test_rewritten_fragments_bring_their_row_ids_along() -> None:
+def test_rewritten_fragments_keep_their_row_ids() -> None:
     previous = _previous(reader_feature_flags=2, writer_feature_flags=2, next_row_id=10)
     draft = ManifestDraft(previous)
     fragment = _rewritten(0)
@@ -212,7 +212,7 @@ def test_rewritten_fragments_bring_their_row_ids_along() -> None:
     assert (made.message.fragments[0].inline_row_ids, made.message.next_row_id) == (b"ids", 10)
 
 
-def test_fragments_are_removed_and_ids_stay_used() -> None:
+def test_ids_of_removed_fragments_stay_used() -> None:
     draft = ManifestDraft(_with_fragments(0, 1, 2))
     draft.remove_fragments([0, 2])
     made = _sealed(draft)
@@ -225,7 +225,7 @@ def _deleted(num_rows: int, physical_rows: int = 10) -> pb_table.DataFragment:
     return pb_table.DataFragment(physical_rows=physical_rows, deletion_file={"id": 3, "num_deleted_rows": num_rows})
 
 
-def test_deletion_files_are_taken_over_and_nothing_else() -> None:
+def test_set_deletions_changes_only_deletion_files() -> None:
     previous = _with_fragments(0, 1, 2)
     previous.message.fragments[1].metadata["kept"] = "yes"
     draft = ManifestDraft(previous)
@@ -236,14 +236,14 @@ def test_deletion_files_are_taken_over_and_nothing_else() -> None:
     assert (made.message.reader_feature_flags, made.message.writer_feature_flags) == (1, 1)
 
 
-def test_a_fragment_without_live_rows_goes() -> None:
+def test_fragment_without_live_rows_is_removed() -> None:
     draft = ManifestDraft(_with_fragments(0, 1))
     draft.set_deletions({0: _deleted(10)})
     made = _sealed(draft)
     assert ([each.id for each in made.fragments], made.message.reader_feature_flags) == ([1], 0)
 
 
-def test_fragments_that_another_writer_emptied_go_with_any_commit() -> None:
+def test_fragments_without_live_rows_are_removed_by_any_commit() -> None:
     previous = _with_fragments(0, 1, 2)
     previous.message.fragments[1].deletion_file.CopyFrom(_deleted(10).deletion_file)
     # Fragments of early releases do not say how many rows they have.
@@ -259,7 +259,7 @@ def test_deletion_files_of_other_fragments_are_refused() -> None:
         ManifestDraft(_with_fragments(0)).set_deletions({0: _deleted(1, physical_rows=11)})
 
 
-def test_the_flag_of_deletion_files_goes_with_the_last_one() -> None:
+def test_deletion_file_flag_is_cleared_with_the_last_deletion_file() -> None:
     draft = ManifestDraft(_with_fragments(0, 1))
     draft.set_deletions({0: _deleted(1), 1: _deleted(1)})
     deleted = _sealed(draft)
@@ -274,7 +274,7 @@ def test_the_flag_of_deletion_files_goes_with_the_last_one() -> None:
     assert (none_left.message.reader_feature_flags, none_left.message.writer_feature_flags) == (0, 0)
 
 
-def test_older_content_under_newer_counters() -> None:
+def test_restored_content_keeps_the_newer_counters() -> None:
     older = _with_fragments(
         0, 1, version=2, max_fragment_id=1, config={"k": "old"}, index_section=b"\x0a\x00", next_row_id=5
     )
@@ -297,7 +297,7 @@ def test_older_content_under_newer_counters() -> None:
     assert [each.id for each in _appended(made, 1).fragments] == [0, 1, 10]
 
 
-def test_older_content_may_have_come_further() -> None:
+def test_restored_content_with_higher_counters_raises_them() -> None:
     older = _with_fragments(5, version=2, max_allocated_field_id=3, writer_feature_flags=32768)
     made = _sealed(ManifestDraft(_with_fragments(0, version=3), content=older))
     assert (made.message.max_fragment_id, made.message.max_allocated_field_id) == (5, 3)

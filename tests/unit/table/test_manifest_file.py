@@ -16,7 +16,7 @@ def _manifest(**values: object) -> pb_table.Manifest:
     return pb_table.Manifest(version=1, **values)
 
 
-def test_sections_stand_in_front_and_position_zero_counts() -> None:
+def test_manifest_sections_precede_the_manifest_even_at_position_zero() -> None:
     data = serialize_manifest_file(_manifest(), index_section=None, transaction=b"transaction")
     assert data[:4] == struct.pack("<I", 11)
     assert data[4:15] == b"transaction"
@@ -31,14 +31,14 @@ def test_sections_stand_in_front_and_position_zero_counts() -> None:
     assert parsed.index_section is None
 
 
-def test_the_index_section_comes_first() -> None:
+def test_index_section_is_the_first_section_of_a_manifest() -> None:
     data = serialize_manifest_file(_manifest(), index_section=b"index", transaction=b"txn")
     parsed = parse_manifest_file(data, "m")
     assert (parsed.message.index_section, parsed.message.transaction_section) == (0, 9)
     assert (parsed.index_section, parsed.transaction) == (b"index", b"txn")
 
 
-def test_sections_of_an_earlier_file_are_forgotten() -> None:
+def test_section_positions_of_an_earlier_manifest_are_cleared() -> None:
     message = parse_manifest_file(
         serialize_manifest_file(_manifest(), index_section=b"index", transaction=b"txn"), "m"
     ).message
@@ -46,7 +46,7 @@ def test_sections_of_an_earlier_file_are_forgotten() -> None:
     assert (parsed.index_section, parsed.transaction) == (None, None)
 
 
-def test_the_old_position_of_the_transaction_counts_when_the_new_one_is_absent() -> None:
+def test_deprecated_transaction_position_is_used_without_the_new_one() -> None:
     message = _manifest(transaction_section_deprecated=0)
     body = message.SerializeToString()
     section = struct.pack("<I", 3) + b"txn"
@@ -54,7 +54,7 @@ def test_the_old_position_of_the_transaction_counts_when_the_new_one_is_absent()
     assert parse_manifest_file(data, "m").transaction == b"txn"
 
 
-def test_order_gaps_and_trailing_bytes_are_tolerated_as_the_reference_does() -> None:
+def test_manifest_section_order_and_gaps_are_accepted_as_in_pylance() -> None:
     message = _manifest(index_section=200, transaction_section=100)
     body = message.SerializeToString()
     data = bytearray(b"\xff" * 300)
@@ -81,13 +81,13 @@ VALID = serialize_manifest_file(
         (VALID[:-16] + struct.pack("<qHH4s", 0, 0, 2, b"LANC"), "cannot be decoded"),
     ],
 )
-def test_damage_is_named(data: bytes, words: str) -> None:
+def test_damaged_manifest_is_named_in_the_error(data: bytes, words: str) -> None:
     with pytest.raises(CorruptDataError, match=words) as caught:
         parse_manifest_file(data, "table/_versions/1.manifest")
     assert "table/_versions/1.manifest" in str(caught.value)
 
 
-def test_truncation_and_bit_flips_never_escape_the_error_tree() -> None:
+def test_truncated_or_damaged_manifest_raises_only_typed_errors() -> None:
     name = ManifestName(1, ManifestNaming.V2)
     randomness = random.Random(20)
     damaged = [VALID[:length] for length in range(len(VALID))]

@@ -27,7 +27,7 @@ def _placed(message: pb_table.DataFragment, *, version: int = 9) -> tuple[Fragme
     return Fragment(message), end
 
 
-def test_given_ids_lead_and_fresh_ones_follow() -> None:
+def test_moved_row_ids_precede_new_row_ids() -> None:
     fragment, end = _placed(_new(4, 13, 2))
     assert (row_ids(fragment), end) == ([13, 2, 20, 21], 22)
     assert created(fragment) == [2, 1, 9, 9]
@@ -35,18 +35,18 @@ def test_given_ids_lead_and_fresh_ones_follow() -> None:
     assert len(pb_rowids.RowIdSequence.FromString(fragment.message.inline_row_ids).segments) == 1
 
 
-def test_without_given_ids_all_are_fresh() -> None:
+def test_rows_without_given_ids_get_new_row_ids() -> None:
     fragment, end = _placed(_new(3))
     assert (row_ids(fragment), created(fragment), end) == ([20, 21, 22], [9, 9, 9], 23)
 
 
-def test_ids_of_rows_that_are_nowhere_count_as_created_now() -> None:
+def test_moved_rows_with_unknown_ids_count_as_newly_created() -> None:
     message = _new(1, 5)
     assert place_moved_rows(message, [], first_row_id=20, version=9) == 20
     assert created(Fragment(message)) == [9]
 
 
-def test_fresh_ids_end_with_the_last_of_64_bits() -> None:
+def test_new_row_ids_end_at_the_largest_64_bit_number() -> None:
     last = 2**64 - 1
     assert place_moved_rows(_new(3, 7), [], first_row_id=last - 2, version=9) == last
     with pytest.raises(InvalidInputError, match="cannot assign 2 row ids starting with 18446744073709551614"):
@@ -61,12 +61,12 @@ def test_fresh_ids_end_with_the_last_of_64_bits() -> None:
         (_new(1, 20), "ids below 20"),
     ],
 )
-def test_ids_that_cannot_be_are_refused(message: pb_table.DataFragment, match: str) -> None:
+def test_invalid_moved_row_ids_are_refused(message: pb_table.DataFragment, match: str) -> None:
     with pytest.raises(InvalidInputError, match=match):
         _placed(message)
 
 
-def test_only_rows_that_changed_get_a_new_version() -> None:
+def test_only_changed_rows_get_a_new_updated_version() -> None:
     fragment = stable_table(5).message.fragments[0]
     refresh_changed_rows(fragment, np.array([1, 2], np.uint32), 7)
     assert (updated(Fragment(fragment)), created(Fragment(fragment))) == ([1, 7, 7, 1, 1], [1] * 5)
@@ -76,7 +76,7 @@ def test_only_rows_that_changed_get_a_new_version() -> None:
         refresh_changed_rows(fragment, np.array([5], np.uint32), 7)
 
 
-def test_versions_that_are_not_recorded_inline_stay_as_they_are() -> None:
+def test_row_versions_that_are_not_recorded_stay_unchanged() -> None:
     bare = part(0).message
     refresh_changed_rows(bare, np.array([0], np.uint32), 7)
     assert bare == part(0).message
@@ -96,7 +96,7 @@ def _spilled(num_rows: int) -> pb_table.DataFragment:
     return message
 
 
-def test_rows_move_out_of_fragments_with_hidden_columns() -> None:
+def test_rows_of_fragments_with_hidden_columns_can_be_moved() -> None:
     message = _new(3, 4, 3)
     assert place_moved_rows(message, [_spilled(3)], first_row_id=20, version=9, hidden=_hidden) == 21
     assert created(Fragment(message)) == [6, 6, 9]
@@ -111,14 +111,14 @@ def test_new_fragments_may_keep_their_ids_in_a_hidden_column() -> None:
     assert (row_ids(Fragment(message)), created(Fragment(message))) == ([4, 3], [6, 6])
 
 
-def test_versions_in_hidden_columns_are_renewed_inline() -> None:
+def test_row_versions_in_hidden_columns_are_updated_inline() -> None:
     message = _spilled(3)
     refresh_changed_rows(message, np.array([1], np.uint32), 9, _hidden)
     assert updated(Fragment(message)) == [7, 9, 7]
     assert message.WhichOneof("created_at_version_sequence") == "column_created_at_versions"
 
 
-def test_sequences_of_other_lengths_are_damage() -> None:
+def test_row_version_sequence_of_another_length_raises_corrupt_data() -> None:
     data = encode_version_runs(np.array([1, 1, 2], np.uint64))
     assert VersionRuns.parse(data, 3, "f").numbers().tolist() == [1, 1, 2]
     assert VersionRuns.parse(data, 3, "f").at(np.array([2, 0, 1])).tolist() == [2, 1, 1]

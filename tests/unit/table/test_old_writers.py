@@ -62,7 +62,7 @@ def listed(found: AsWritten) -> list[list[int]]:
         ("nightly", "lance", False),
     ],
 )
-def test_row_counts_without_a_writer_version_are_not_recorded(release: str | None, library: str, is_old: bool) -> None:
+def test_row_counts_of_early_releases_are_treated_as_unknown(release: str | None, library: str, is_old: bool) -> None:
     fragment = with_files(part(0, 90, deleted=10), old_file("f", 0, 1, 2, 3))
     written = AsWritten(message(release, fragment, library=library), None)
     found = corrected(written)
@@ -79,7 +79,7 @@ def test_row_counts_without_a_writer_version_are_not_recorded(release: str | Non
     ("release", "is_old"),
     [("0.8.1", True), ("0.10.5", True), ("0.10.18", True), ("0.11.0", False), ("14.0.2", False)],
 )
-def test_the_last_file_that_lists_a_field_holds_it(release: str, is_old: bool) -> None:
+def test_last_data_file_that_lists_a_field_holds_it_in_early_releases(release: str, is_old: bool) -> None:
     fragment = with_files(part(), old_file("f", 0, 2), old_file("g", 2), old_file("h", 2, 3))
     expected = [[0, -2], [-2], [2, 3]] if is_old else [[0, 2], [2], [2, 3]]
     assert listed(right(release, fragment)) == expected
@@ -101,7 +101,9 @@ def test_the_last_file_that_lists_a_field_holds_it(release: str, is_old: bool) -
         (((0, -2, -3), (1, 2, -2, -3)), ((0, -2, -3), (1, 2, -2, -3))),
     ],
 )
-def test_files_of_structs_keep_what_they_hold(files: list[list[int]], expected: list[list[int]]) -> None:
+def test_files_of_early_releases_keep_the_struct_members_they_hold(
+    files: list[list[int]], expected: list[list[int]]
+) -> None:
     fragment = with_files(part(), *(old_file(str(number), *ids) for number, ids in enumerate(files)))
     assert listed(right("0.10.5", fragment)) == list(map(list, expected))
 
@@ -119,7 +121,9 @@ def test_files_of_structs_keep_what_they_hold(files: list[list[int]], expected: 
         ("2.0", [(0, 2)], "2.0"),
     ],
 )
-def test_files_of_one_format_decide(recorded: str, pairs: list[tuple[int, int]], expected: str) -> None:
+def test_table_format_of_early_releases_is_that_of_its_files(
+    recorded: str, pairs: list[tuple[int, int]], expected: str
+) -> None:
     fragments = [
         with_files(
             part(number), pb_table.DataFile(path=f"{number}", file_major_version=major, file_minor_version=minor)
@@ -150,25 +154,25 @@ def covered(found: AsWritten) -> list[set[int]]:
         ("0.22.0", [{0, 1, 2}, {0}, {0, 1}, {0, 2}]),
     ],
 )
-def test_a_fragment_is_left_to_the_oldest_segment_of_an_index(release: str, expected: list[set[int]]) -> None:
+def test_fragment_in_several_index_segments_is_left_to_the_oldest(release: str, expected: list[set[int]]) -> None:
     """The oldest is that of the earliest version, wherever it stands."""
     indices = section(segment(5, 0, 1, 2), segment(3, 0), segment(4, 0, 1, name="other"), segment(6, 0, 2))
     assert covered(right(release, part(), indices=indices, file_version="2.0")) == expected
 
 
-def test_entries_that_serve_the_table_keep_their_fragments() -> None:
+def test_system_index_entries_keep_their_fragments() -> None:
     indices = section(index("__lance_frag_reuse", (), {5}, "FragmentReuse"), segment(1, 5))
     assert covered(right("0.8.14", part(), indices=indices, file_version="2.0")) == [{5}, set()]
 
 
-def test_indices_that_are_right_stay_byte_for_byte() -> None:
+def test_correct_index_section_stays_unchanged() -> None:
     indices = section(segment(3, 0), segment(4, 1), segment(4, 0, name="other"))
     written = AsWritten(message("0.21.0", part(), file_version="2.0"), indices)
     assert corrected(written) is written
     assert list(defects_of(written, {})) == []
 
 
-def test_a_parsed_manifest_says_what_is_right_and_what_was_written() -> None:
+def test_parsed_manifest_has_the_corrected_and_the_written_content() -> None:
     fragment = with_files(part(), old_file("f", 0, 2), old_file("g", 2))
     data = serialize_manifest_file(message("0.10.5", fragment), index_section=None, transaction=None, dictionaries={})
     name = ManifestName(1, ManifestNaming.V1)

@@ -32,14 +32,14 @@ def _sparse(*offsets: tuple[int, ...]) -> pb_table.DataOverlayFile:
 
 
 @pytest.mark.parametrize("value", ["1", "0", "", "no"])
-def test_any_value_of_the_variable_is_the_switch(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_overlays_are_enabled_by_any_value_of_the_variable(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.delenv(OVERLAYS_VARIABLE, raising=False)
     assert not overlays_enabled()
     monkeypatch.setenv(OVERLAYS_VARIABLE, value)
     assert overlays_enabled()
 
 
-def test_one_coverage_or_one_for_each_field() -> None:
+def test_overlay_coverage_is_shared_or_per_field() -> None:
     assert coverage(_shared(1, 4), {1}, "f") == BitMap([1, 4])
     assert coverage(_shared(1), {9}, "f") is None
     sparse = _sparse((1,), (2, 3))
@@ -57,12 +57,12 @@ def test_one_coverage_or_one_for_each_field() -> None:
         pb_table.DataOverlayFile(data_file=column_file("o", 0)),
     ],
 )
-def test_damaged_coverage(overlay: pb_table.DataOverlayFile) -> None:
+def test_damaged_overlay_coverage_raises_corrupt_data(overlay: pb_table.DataOverlayFile) -> None:
     with pytest.raises(CorruptDataError, match=r"fragment 7: .*overlay o"):
         coverage(overlay, {0, 1}, "fragment 7")
 
 
-def test_fields_with_newer_values_are_dead() -> None:
+def test_overlaid_fields_with_newer_values_are_retired() -> None:
     overlays = [_shared(1, version=2), _shared(2, field_ids=(0,), version=3), _shared(3, field_ids=(0,), version=5)]
     fragment = pb_table.DataFragment(overlays=overlays)
     assert overlaid_fields(fragment.overlays) == {0, 1}

@@ -24,21 +24,21 @@ from lance_core.table.paths import (
 )
 
 
-def test_manifest_names_of_both_schemes() -> None:
+def test_manifest_names_follow_both_naming_schemes() -> None:
     assert manifest_name(1) == "18446744073709551614.manifest"
     assert manifest_name(12, ManifestNaming.V2) == "18446744073709551603.manifest"
     assert manifest_name(12, ManifestNaming.V1) == "12.manifest"
 
 
 @given(st.integers(1, 2**63 - 1))
-def test_v2_names_parse_back_and_sort_newest_first(version: int) -> None:
+def test_v2_manifest_names_parse_back_and_sort_newest_first(version: int) -> None:
     assert parse_manifest_name(manifest_name(version)) == ManifestName(version, ManifestNaming.V2)
     if version > 1:
         assert manifest_name(version) < manifest_name(version - 1)
 
 
 @pytest.mark.parametrize("version", [0, -1, 2**64])
-def test_numbers_that_are_no_version_have_no_name(version: int) -> None:
+def test_manifest_name_of_an_invalid_version_is_refused(version: int) -> None:
     with pytest.raises(InvalidInputError):
         manifest_name(version)
 
@@ -66,7 +66,7 @@ def test_other_files_in_the_versions_directory_are_not_versions(name: str) -> No
     st.lists(st.sampled_from(["d9223372036854775809.manifest", "x.manifest", ".tmpabc", "9" * 19 + "x.manifest"])),
     st.randoms(use_true_random=False),
 )
-def test_the_newest_of_each_naming_is_found_in_any_order(
+def test_newest_manifest_of_each_naming_is_found_in_any_order(
     v2: list[int], v1: list[int], others: list[str], order: random.Random
 ) -> None:
     expected = {
@@ -85,7 +85,7 @@ def test_the_newest_of_each_naming_is_found_in_any_order(
     st.integers(0, 12) | st.integers(0, 2**63 - 1),
     st.randoms(use_true_random=False),
 )
-def test_newer_manifests_and_the_other_namings_are_found_in_any_order(
+def test_newer_manifest_names_of_both_namings_are_found_in_any_order(
     v2: list[int], v1: list[int], version: int, order: random.Random
 ) -> None:
     every = {ManifestName(each, ManifestNaming.V2) for each in v2} | {ManifestName(e, ManifestNaming.V1) for e in v1}
@@ -99,7 +99,7 @@ def test_newer_manifests_and_the_other_namings_are_found_in_any_order(
     assert {name.naming for name in found} == {name.naming for name in every}
 
 
-def test_detached_and_staged_manifests() -> None:
+def test_detached_and_staged_manifest_names_are_recognized() -> None:
     detached = "d9223372036854775809.manifest"
     staged = ["18446744073709551614.manifest#1", "7.manifest#12", f"{detached}#1"]
     staged += ["18446744073709551614.manifest-0b9aa9c3-1f2b-4a2f-9c53-6b7a6c9a2d11"]
@@ -108,17 +108,17 @@ def test_detached_and_staged_manifests() -> None:
     assert [name for name in [detached, *staged, *others] if is_staged_manifest_name(name)] == staged
 
 
-def test_v1_names_are_recognised_by_their_length() -> None:
+def test_v1_manifest_names_are_recognized_by_their_length() -> None:
     assert parse_manifest_name("7.manifest") == ManifestName(7, ManifestNaming.V1)
 
 
-def test_data_file_names_have_the_form_of_the_reference() -> None:
+def test_data_file_names_have_the_form_of_pylance() -> None:
     names = {data_file_name() for _ in range(100)}
     assert len(names) == 100
     assert all(re.fullmatch(r"[01]{24}[0-9a-f]{26}\.lance", name) for name in names)
 
 
-def test_a_token_ends_the_stem() -> None:
+def test_data_file_name_ends_with_its_file_token() -> None:
     token = new_file_token()
     names = {data_file_name(token) for _ in range(100)}
     assert len(names) == 100
@@ -127,12 +127,12 @@ def test_a_token_ends_the_stem() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "0123", "0123456789ABCDEF", "0123456789abcdeg", "../../etc/passwd1"])
-def test_other_tokens_are_refused(token: str) -> None:
+def test_malformed_file_tokens_are_refused(token: str) -> None:
     with pytest.raises(InvalidInputError, match="16 lowercase hexadecimal digits"):
         data_file_name(token)
 
 
-def test_transaction_file_name() -> None:
+def test_transaction_file_name_has_read_version_and_uuid() -> None:
     assert transaction_file_name(3, "93adea1b-ffcc-43bf-a62c-f078ef77475f") == (
         "3-93adea1b-ffcc-43bf-a62c-f078ef77475f.txn"
     )

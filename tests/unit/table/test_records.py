@@ -25,7 +25,7 @@ def test_data_files_round_trip_and_keep_base_zero() -> None:
         assert record.to_proto().HasField("base_id") is (base_id is not None)
 
 
-def test_columns_leave_out_dead_and_hidden_fields() -> None:
+def test_data_file_columns_omit_dead_and_hidden_fields() -> None:
     record = data_file(field_ids=(4, -2, 7, -3, 9), column_indices=(0, 1, 2, 3, -1))
     assert record.columns() == {4: 0, 7: 2}
     assert record.live_field_ids == (4, 7, 9)
@@ -38,12 +38,12 @@ def test_columns_leave_out_dead_and_hidden_fields() -> None:
         ({"field_ids": (1, 1), "column_indices": (0, 1)}, "occurs twice"),
     ],
 )
-def test_contradictory_columns_are_corrupt(changes: dict[str, object], words: str) -> None:
+def test_contradictory_column_indices_raise_corrupt_data(changes: dict[str, object], words: str) -> None:
     with pytest.raises(CorruptDataError, match=words):
         data_file(**changes).columns()
 
 
-def test_files_of_0_1_list_fields_and_no_columns() -> None:
+def test_data_files_of_0_1_list_fields_without_column_indices() -> None:
     legacy = LanceFileVersion.V0_1
     assert data_file(field_ids=(3, 5, 4), column_indices=(), file_version=legacy).columns() == {3: 0, 5: 2, 4: 1}
     # The first field was given another id since.
@@ -56,7 +56,7 @@ def test_files_of_0_1_list_fields_and_no_columns() -> None:
     ("version", "listed"),
     [("0.1", [0, 1, 2, 3, 4, 5, 6, 9]), ("2.0", [9, 0, 1, 2, 3, 4]), ("2.1", [9, 1, 3, 4]), ("2.2", [9, 1, 3, 4])],
 )
-def test_which_fields_a_file_lists(version: str, listed: list[int]) -> None:
+def test_data_file_lists_its_fields_by_format_version(version: str, listed: list[int]) -> None:
     members = (Field(id=5, name="x", logical_type="int32"), Field(id=6, name="y", logical_type="int32"))
     item = Field(id=3, name="item", logical_type="int32")
     fields = (
@@ -88,14 +88,14 @@ def test_file_versions_are_resolved_from_their_pairs() -> None:
         DataFile.from_proto(pb_table.DataFile())
 
 
-def test_paths_with_a_nul_are_corrupt() -> None:
+def test_recorded_path_with_a_nul_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="contains a NUL"):
         DataFile.from_proto(pb_table.DataFile(path="a\0b.lance", file_major_version=2, file_minor_version=2))
     with pytest.raises(CorruptDataError, match="base path 3 contains a NUL"):
         BasePath.from_proto(pb_table.BasePath(id=3, path="/a\0b"))
 
 
-def test_fragments_carry_what_is_not_interpreted() -> None:
+def test_fragment_records_keep_uninterpreted_fields() -> None:
     message = pb_table.DataFragment(id=1, physical_rows=5, inline_row_ids=b"ids", metadata={"k": "v"})
     fragment = Fragment(message)
     assert fragment.has_row_ids
@@ -104,7 +104,7 @@ def test_fragments_carry_what_is_not_interpreted() -> None:
     assert not Fragment(pb_table.DataFragment()).has_row_ids
 
 
-def test_fragments_of_a_version_are_wrapped_when_they_are_looked_at() -> None:
+def test_fragments_of_a_version_behave_as_a_sequence() -> None:
     message = pb_table.Manifest(fragments=[{"id": number} for number in range(5)])
     fragments = Fragments(message.fragments)
     assert len(fragments) == 5
@@ -116,7 +116,7 @@ def test_fragments_of_a_version_are_wrapped_when_they_are_looked_at() -> None:
         fragments[5]
 
 
-def test_files_are_found_below_their_base() -> None:
+def test_data_files_are_located_below_their_base_path() -> None:
     bases = [
         BasePath(id=0, path="memory://other/root", is_table_root=True),
         BasePath(id=1, path="memory://other/plain", is_table_root=False, name="fast"),
@@ -131,7 +131,7 @@ def test_files_are_found_below_their_base() -> None:
         locator.data_file(data_file(base_id=5))
 
 
-def test_index_sections_are_summed_up() -> None:
+def test_index_section_is_parsed_into_names_and_fields() -> None:
     section = pb_table.IndexSection(indices=[{"name": "i", "fields": [1, 2], "covering_fields": [2]}])
     [index] = parse_index_section(section.SerializeToString())
     assert (index.name, index.field_ids, index.covering_field_ids) == ("i", (1, 2), (2,))
@@ -145,14 +145,14 @@ def _manifest(**values: object) -> Manifest:
     return Manifest(message=pb_table.Manifest(**values), naming=ManifestNaming.V2)
 
 
-def test_a_data_file_of_another_version_makes_the_table_unreadable() -> None:
+def test_data_file_of_another_version_without_the_flag_is_corrupt() -> None:
     old = pb_table.DataFile(path="x", file_major_version=2, file_minor_version=1)
     with pytest.raises(CorruptDataError, match=r"has format 2\.1, but the table has format 2\.2"):
         _manifest(fragments=[{"files": [old]}]).check_readable()
     _manifest(fragments=[{"files": [old]}], reader_feature_flags=256, writer_feature_flags=256).check_readable()
 
 
-def test_the_number_inside_must_be_the_number_in_the_name() -> None:
+def test_manifest_whose_version_differs_from_its_name_raises_corrupt_data() -> None:
     draft = Manifest.empty().message
     draft.version = 3
     data = serialize_manifest_file(draft, index_section=None, transaction=None)
@@ -160,14 +160,14 @@ def test_the_number_inside_must_be_the_number_in_the_name() -> None:
         Manifest.parse(data, path="m", name=ManifestName(4, ManifestNaming.V2))
 
 
-def test_fragment_trees_are_refused() -> None:
+def test_manifest_with_a_fragment_tree_raises_not_supported() -> None:
     message = pb_table.Manifest(version=1, fragment_tree={})
     data = serialize_manifest_file(message, index_section=None, transaction=None)
     with pytest.raises(NotSupportedError, match="outside the manifest"):
         Manifest.parse(data, path="m", name=ManifestName(1, ManifestNaming.V2))
 
 
-def test_tables_without_a_data_format_are_old_ones() -> None:
+def test_format_of_a_table_without_a_data_format_follows_its_flags() -> None:
     for flags, version in ((0, LanceFileVersion.V0_1), (4, LanceFileVersion.V2_0)):
         manifest = Manifest(message=pb_table.Manifest(version=1, writer_feature_flags=flags), naming=ManifestNaming.V1)
         assert manifest.file_version is version

@@ -21,20 +21,20 @@ def _store(*faults: When | None, method: str = "put_if_absent", retryable: bool 
     return FaultyStore(MemoryStore(), fault, retryable)
 
 
-def test_one_of_two_creates_it() -> None:
+def test_only_one_of_two_writers_creates_a_ref() -> None:
     store = MemoryStore()
     assert create_ref(store, PATH, OURS) is PutOutcome.CREATED
     assert create_ref(store, PATH, THEIRS) is PutOutcome.EXISTS
     assert bytes(store.get(PATH)) == OURS
 
 
-def test_a_lost_answer_is_found_out() -> None:
+def test_ref_created_without_a_response_is_recognized() -> None:
     store = _store(When.AFTER)
     assert create_ref(store, PATH, OURS) is PutOutcome.CREATED
     assert [call.method for call in store.calls] == ["put_if_absent", "get"]
 
 
-def test_a_request_that_was_not_carried_out_is_repeated_if_that_can_help() -> None:
+def test_failed_ref_creation_is_repeated_when_retryable() -> None:
     assert create_ref(_store(When.BEFORE, When.BEFORE, retryable=True), PATH, OURS) is PutOutcome.CREATED
     store = _store(When.BEFORE)
     with pytest.raises(StorageError, match="injected"):
@@ -44,7 +44,7 @@ def test_a_request_that_was_not_carried_out_is_repeated_if_that_can_help() -> No
         create_ref(_store(*[When.BEFORE] * 3, retryable=True), PATH, OURS)
 
 
-def test_a_refusal_without_a_winner_is_no_winner() -> None:
+def test_refused_ref_creation_without_a_winner_is_repeated() -> None:
     class Refusing(MemoryStore):
         refusals = 2
 
@@ -60,7 +60,7 @@ def test_a_refusal_without_a_winner_is_no_winner() -> None:
         create_ref(store, PATH, OURS)
 
 
-def test_what_cannot_be_read_back_is_unknown() -> None:
+def test_ref_creation_that_cannot_be_read_back_is_an_unknown_outcome() -> None:
     def fault(call: Call) -> When | None:
         return {"put_if_absent": When.AFTER, "get": When.BEFORE}.get(call.method)
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_read_back_is_unknown() -> None:
         create_ref(FaultyStore(MemoryStore(), fault), PATH, OURS)
 
 
-def test_what_may_still_arrive_is_unknown() -> None:
+def test_ref_creation_still_in_flight_is_an_unknown_outcome() -> None:
     class Silent(MemoryStore):
         def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
             raise StorageError("no answer", retryable=True, in_flight=True)
@@ -77,6 +77,6 @@ def test_what_may_still_arrive_is_unknown() -> None:
         create_ref(Silent(), PATH, OURS)
 
 
-def test_a_failure_after_the_create_is_not_that_of_the_create() -> None:
+def test_failure_after_a_ref_creation_reports_that_it_was_created() -> None:
     with pytest.raises(CommitOutcomeUnknownError, match="tag 'x' was created"), known_to_exist("tag 'x'"):
         raise StorageError("the network is gone")

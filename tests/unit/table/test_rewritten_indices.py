@@ -24,7 +24,7 @@ def _rewritten(old: bytes, new: bytes = NEW) -> pb_transaction.Transaction.Rewri
     )
 
 
-def test_the_new_index_answers_for_the_new_fragments() -> None:
+def test_rewritten_index_covers_the_new_fragments() -> None:
     section = with_rewritten_indices(SECTION, [_rewritten(A.uuid.uuid)], [((0, 1), (8, 9)), ((5,), (10,))])
     first, second = decode_index_section(section)
     assert second == B
@@ -35,7 +35,7 @@ def test_the_new_index_answers_for_the_new_fragments() -> None:
     assert (first.name, first.fields, first.index_details) == (A.name, A.fields, A.index_details)
 
 
-def test_nothing_changes_without_a_match() -> None:
+def test_rewritten_indices_without_a_match_change_nothing() -> None:
     assert with_rewritten_indices(SECTION, [], [((0,), (8,))]) is SECTION
     assert with_rewritten_indices(SECTION, [_rewritten(uuid.UUID(int=9).bytes)], [((0,), (8,))]) is SECTION
     assert with_rewritten_indices(None, [_rewritten(NEW)], []) is None
@@ -52,11 +52,11 @@ def test_nothing_changes_without_a_match() -> None:
         ([_rewritten(A.uuid.uuid)], ((0, 1), (0,)), "that has no id"),
     ],
 )
-def test_what_would_be_wrong_is_refused(rewritten: list[object], group: object, message: str) -> None:
+def test_inconsistent_rewritten_indices_are_refused(rewritten: list[object], group: object, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         with_rewritten_indices(SECTION, rewritten, [group])
 
 
-def test_an_index_may_keep_its_id() -> None:
+def test_rewritten_index_may_keep_its_id() -> None:
     section = with_rewritten_indices(SECTION, [_rewritten(A.uuid.uuid, A.uuid.uuid)], [((0, 1), (8,))])
     assert set(BitMap.deserialize(decode_index_section(section)[0].fragment_bitmap)) == {7, 8}

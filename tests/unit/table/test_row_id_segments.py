@@ -48,33 +48,33 @@ def check_search(segment: pb_rowids.U64Segment, numbers: np.ndarray) -> None:
         (np.array([0, 2**63], np.uint64), "sorted_array"),
     ],
 )
-def test_the_smallest_form_is_chosen_and_read_back(numbers: np.ndarray, form: str) -> None:
+def test_row_id_segment_uses_the_smallest_form_and_round_trips(numbers: np.ndarray, form: str) -> None:
     segment = encode_segment(numbers)
     assert segment.WhichOneof("segment") == form
     assert unpacked(segment) == numbers.tolist()
     check_search(segment, numbers)
 
 
-def test_widths_of_arrays() -> None:
+def test_row_id_arrays_use_the_smallest_width() -> None:
     assert encode_segment(np.array([7, 65538, 3], np.uint64)).array.WhichOneof("array") == "u16_array"
     assert encode_segment(np.array([7, 65539, 3], np.uint64)).array.WhichOneof("array") == "u32_array"
     assert encode_segment(np.array([2**40, 3], np.uint64)).array.WhichOneof("array") == "u64_array"
 
 
 @pytest.mark.parametrize(("span", "width"), [(2**32 - 1, "u32_array"), (2**32, "u64_array"), (2**32 + 1, "u64_array")])
-def test_ids_as_far_apart_as_an_offset_reaches_are_read_back(span: int, width: str) -> None:
+def test_row_ids_at_the_largest_offset_round_trip(span: int, width: str) -> None:
     numbers = np.array([7 + span, 9, 7], np.uint64)
     segment = encode_segment(numbers)
     assert segment.array.WhichOneof("array") == width
     assert unpacked(segment) == numbers.tolist()
 
 
-def test_bytes_of_a_range() -> None:
+def test_row_id_range_has_the_bytes_of_pylance() -> None:
     segment = encode_segment(np.arange(10, 20, dtype=np.uint64))
     assert pb_rowids.RowIdSequence(segments=[segment]).SerializeToString() == bytes.fromhex("0a060a04080a1014")
 
 
-def test_t10_bits_are_counted_from_the_lowest() -> None:
+def test_t10_row_id_bitmap_bits_are_counted_from_the_lowest() -> None:
     numbers = np.array([5, 13, 15], np.uint64)
     segment = pb_rowids.U64Segment(
         range_with_bitmap=pb_rowids.U64Segment.RangeWithBitmap(start=5, end=17, bitmap=b"\x01\x05")
@@ -96,7 +96,7 @@ def test_t10_bits_are_counted_from_the_lowest() -> None:
         ),
     ],
 )
-def test_damaged_segment_raises_corrupt_data(segment: pb_rowids.U64Segment) -> None:
+def test_damaged_row_id_segment_raises_corrupt_data(segment: pb_rowids.U64Segment) -> None:
     with pytest.raises(CorruptDataError, match="test: "):
         parse_segment(segment, "test")
 
@@ -122,7 +122,7 @@ def holes(start: int, stop: int, array: pb_rowids.EncodedU64Array) -> pb_rowids.
 
 
 @pytest.mark.parametrize("width", ["u16_array", "u32_array", "u64_array"])
-def test_any_width_is_read(width: str) -> None:
+def test_row_id_arrays_of_any_width_are_read(width: str) -> None:
     assert unpacked(pb_rowids.U64Segment(array=array(9, 4, 2**15, width=width))) == [9, 4, 2**15]
     assert unpacked(pb_rowids.U64Segment(sorted_array=array(4, 9, 2**15, width=width))) == [4, 9, 2**15]
     assert unpacked(holes(3, 12, array(5, 11, 4, width=width))) == [3, 6, 7, 8, 9, 10]
@@ -140,7 +140,7 @@ def test_any_width_is_read(width: str) -> None:
         pb_rowids.U64Segment(sorted_array=array()),
     ],
 )
-def test_segments_without_ids(segment: pb_rowids.U64Segment) -> None:
+def test_row_id_segments_without_ids_parse_to_none(segment: pb_rowids.U64Segment) -> None:
     assert parse_segment(segment, "test") is None
 
 
@@ -169,12 +169,12 @@ def test_segments_without_ids(segment: pb_rowids.U64Segment) -> None:
         ),
     ],
 )
-def test_ids_that_cannot_be(segment: pb_rowids.U64Segment, match: str) -> None:
+def test_impossible_row_ids_raise_corrupt_data(segment: pb_rowids.U64Segment, match: str) -> None:
     with pytest.raises(CorruptDataError, match=match):
         parse_segment(segment, "test")
 
 
-def test_a_giant_range_is_counted_and_not_unpacked() -> None:
+def test_giant_row_id_range_is_not_unpacked() -> None:
     segment = pb_rowids.U64Segment(range=pb_rowids.U64Segment.Range(start=7, end=7 + 2**32))
     tracemalloc.start()
     ids = parse_segment(segment, "test")

@@ -31,7 +31,7 @@ def deleted(*rows: int) -> np.ndarray:
     return np.array(rows, np.uint32)
 
 
-def test_sequences_are_joined_and_cut() -> None:
+def test_row_id_sequences_are_joined_and_split() -> None:
     sources = [(old(10, first=100, version=1), deleted(0, 9)), (old(5, first=50, version=4), deleted())]
     first, second = carry_row_ids(sources, [fragment(9), fragment(4)])
     assert ids(first) == [*range(101, 109), 50]
@@ -40,7 +40,7 @@ def test_sequences_are_joined_and_cut() -> None:
     assert versions(second.message.inline_last_updated_at_versions) == [(0, 4, 4)]
 
 
-def test_only_the_length_of_a_run_counts() -> None:
+def test_row_version_run_counts_only_by_its_length() -> None:
     source = old(4, first=0, version=1)
     run = pb_rowids.RowDatasetVersionRun(
         span=pb_rowids.U64Segment(range=pb_rowids.U64Segment.Range(start=77, end=79)), version=9
@@ -50,7 +50,7 @@ def test_only_the_length_of_a_run_counts() -> None:
     assert versions(new.message.inline_created_at_versions) == [(0, 3, 9)]
 
 
-def test_versions_that_were_not_recorded() -> None:
+def test_row_versions_that_were_not_recorded_get_defaults() -> None:
     source = old(2, first=0, version=5)
     source.message.ClearField("inline_last_updated_at_versions")
     [new] = carry_row_ids([(source, deleted())], [fragment(2)])
@@ -61,7 +61,7 @@ def test_versions_that_were_not_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", ["inline_row_ids", "inline_created_at_versions", "inline_last_updated_at_versions"])
-def test_damaged_sequences(name: str) -> None:
+def test_damaged_row_lineage_raises_corrupt_data(name: str) -> None:
     for data in (b"\xff", b""):
         message = pb_table.DataFragment()
         message.CopyFrom(old(3, first=0, version=1).message)
@@ -70,6 +70,6 @@ def test_damaged_sequences(name: str) -> None:
             carry_row_ids([(Fragment(message), deleted())], [fragment(3)])
 
 
-def test_more_rewritten_rows_than_row_ids_is_corrupt() -> None:
+def test_more_rewritten_rows_than_row_ids_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="2 fewer"):
         carry_row_ids([(old(3, first=0, version=1), deleted())], [fragment(2), fragment(3)])

@@ -16,7 +16,7 @@ def _hidden(fragment: pb_table.DataFragment, field_id: int) -> np.ndarray:
     return np.arange(fragment.physical_rows, dtype=np.uint64) + np.uint64(-100 * field_id)
 
 
-def test_of_a_fragment_without_any() -> None:
+def test_row_lineage_of_a_fragment_without_any_uses_row_addresses() -> None:
     lineage = RowLineage(part(3, 5).message)
     assert not lineage.has_row_ids
     assert (
@@ -27,7 +27,7 @@ def test_of_a_fragment_without_any() -> None:
     lineage.check()
 
 
-def test_of_a_fragment_that_keeps_it_inline() -> None:
+def test_row_lineage_is_read_from_inline_sequences() -> None:
     fragment = stable_table(4, 5).message.fragments[1]
     fragment.inline_last_updated_at_versions = encode_version_runs(np.array([7, 7, 8, 8, 9], np.uint64))
     lineage = RowLineage(fragment)
@@ -41,7 +41,7 @@ def test_of_a_fragment_that_keeps_it_inline() -> None:
     assert RowLineage(fragment).updated_at(ROWS).tolist() == [2, 2, 2]
 
 
-def test_of_a_fragment_that_keeps_it_in_hidden_columns() -> None:
+def test_row_lineage_is_read_from_hidden_columns() -> None:
     fragment = part(1, 5).message
     for marker in (
         fragment.column_row_ids,
@@ -60,7 +60,7 @@ def test_of_a_fragment_that_keeps_it_in_hidden_columns() -> None:
             ask()
 
 
-def test_hidden_row_ids_are_all_different() -> None:
+def test_duplicate_row_ids_in_a_hidden_column_raise_corrupt_data() -> None:
     fragment = part(1, 3).message
     fragment.column_row_ids.SetInParent()
     lineage = RowLineage(fragment, lambda *_: np.array([7, 4, 7], np.uint64))
@@ -69,7 +69,7 @@ def test_hidden_row_ids_are_all_different() -> None:
 
 
 @pytest.mark.parametrize("name", ["inline_row_ids", "inline_created_at_versions", "inline_last_updated_at_versions"])
-def test_damage_is_found_by_a_check(name: str) -> None:
+def test_row_lineage_check_finds_damaged_sequences(name: str) -> None:
     fragment = stable_table(4).message.fragments[0]
     for data in (b"\xff", b""):
         setattr(fragment, name, data)

@@ -27,7 +27,7 @@ def _unanswered_commits(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialect, "do_commit", do_commit)
 
 
-def test_a_commit_that_was_not_answered_is_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sql_commit_without_a_response_is_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path / 'm.db'}"
     manifests = SqlManifests(url, "t", "file")
     assert manifests.latest("/t") is None
@@ -38,9 +38,7 @@ def test_a_commit_that_was_not_answered_is_in_flight(tmp_path: Path, monkeypatch
     assert raised.value.retryable
 
 
-def test_nothing_is_removed_after_a_commit_that_was_not_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sql_commit_without_a_response_removes_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path / 'm.db'}"}
     uri = f"file+sql://{tmp_path / 'table'}"
     lance_core.write_dataset({"a": [1]}, uri, storage_options=options)
@@ -74,13 +72,13 @@ def test_nothing_is_removed_after_a_commit_that_was_not_answered(
         "/file:?uri=true",
     ],
 )
-def test_a_database_in_memory_is_refused(database: str) -> None:
+def test_in_memory_manifest_database_is_refused(database: str) -> None:
     manifests = SqlManifests(f"sqlite://{database}", "t", "file")
     with pytest.raises(InvalidInputError, match="memory"):
         manifests.latest("/t")
 
 
-def test_one_table_has_one_row_whatever_it_is_called(tmp_path: Path) -> None:
+def test_table_has_one_manifest_row_for_all_its_uri_schemes(tmp_path: Path) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path / 'm.db'}"}
     for group in (("s3", "s3a"), ("gs", "gcs"), ("az", "abfs", "abfss")):
         stores = [open_manifest_store(f"{scheme}+sql://bucket/t", options) for scheme in group]
@@ -88,7 +86,7 @@ def test_one_table_has_one_row_whatever_it_is_called(tmp_path: Path) -> None:
         assert won == [True] + [False] * (len(group) - 1)
 
 
-def test_a_link_leads_to_the_same_rows(tmp_path: Path) -> None:
+def test_table_opened_through_a_link_uses_the_same_manifest_rows(tmp_path: Path) -> None:
     options = {"sql_url": f"sqlite:///{tmp_path / 'm.db'}"}
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -100,7 +98,7 @@ def test_a_link_leads_to_the_same_rows(tmp_path: Path) -> None:
     assert found == [(f"file://{tmp_path / 'real' / 'table'}",)]
 
 
-def test_a_size_that_is_no_number_is_corrupt(tmp_path: Path) -> None:
+def test_manifest_row_with_a_malformed_size_raises_corrupt_data(tmp_path: Path) -> None:
     manifests = SqlManifests(f"sqlite:///{tmp_path / 'm.db'}", "t", "file")
     assert manifests.reserve("/t", ROW)
     with sqlite3.connect(tmp_path / "m.db") as connection:

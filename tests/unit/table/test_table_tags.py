@@ -22,7 +22,7 @@ def _tag(text: str) -> TagRecord:
         (1_795_180_252_779_058_545, "2026-11-20T13:10:52.779058545Z"),
     ],
 )
-def test_times_are_written_with_as_many_digits_as_they_have(nanoseconds: int, text: str) -> None:
+def test_tag_times_are_written_with_the_digits_they_need(nanoseconds: int, text: str) -> None:
     record = TagRecord(branch=None, version=1, manifest_size=2, created_at_ns=nanoseconds)
     assert record.to_json() == (
         b'{\n  "branch": null,\n  "version": 1,\n  "createdAt": "' + text.encode() + b'",\n'
@@ -40,34 +40,34 @@ def test_times_are_written_with_as_many_digits_as_they_have(nanoseconds: int, te
         ("1969-12-31T23:59:59.5Z", -SECOND // 2),
     ],
 )
-def test_times_are_read(text: str, nanoseconds: int) -> None:
+def test_tag_times_with_zones_and_fractions_are_read(text: str, nanoseconds: int) -> None:
     assert _tag(f'{{"version":1,"manifestSize":2,"createdAt":"{text}"}}').created_at_ns == nanoseconds
 
 
-def test_branches_of_tags() -> None:
+def test_tag_branch_is_main_when_null_empty_or_main() -> None:
     for branch, is_main in (("null", True), ('"main"', True), ('""', True), ('"b"', False)):
         assert _tag(f'{{"version":1,"manifestSize":2,"branch":{branch}}}').is_on_main_line is is_main
 
 
-def test_metadata_that_is_not_unicode() -> None:
+def test_tag_metadata_that_is_not_unicode_raises_invalid_input() -> None:
     with pytest.raises(InvalidInputError, match="not valid Unicode"):
         TagRecord(branch=None, version=1, manifest_size=2, metadata={"a": "\ud800"}).to_json()
 
 
-def test_deep_nesting_is_refused() -> None:
+def test_deeply_nested_tag_file_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="not valid JSON"):
         _tag("[" * 100_000)
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"])
-def test_a_time_zone_must_not_lead_out_of_the_calendar(time: str) -> None:
+def test_tag_time_whose_zone_leaves_the_calendar_raises_corrupt_data(time: str) -> None:
     data = f'{{"version":1,"manifestSize":2,"createdAt":"{time}"}}'.encode()
     with pytest.raises(CorruptDataError, match="createdAt must be an RFC 3339 time"):
         TagRecord.parse(data, "x")
 
 
 @pytest.mark.parametrize("time", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
-def test_first_and_last_moment_of_the_calendar(time: str) -> None:
+def test_tag_times_at_the_ends_of_the_calendar_round_trip(time: str) -> None:
     data = f'{{"version":1,"manifestSize":2,"createdAt":"{time}"}}'.encode()
     record = TagRecord.parse(data, "x")
     assert TagRecord.parse(record.to_json(), "x") == record
@@ -79,18 +79,18 @@ def test_valid_tag_name_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".a", "a.", "a..b", "a/b", "a\\b", "a b", "é", "a.lock", "a\n"])
-def test_names_that_no_tag_has(name: str) -> None:
+def test_malformed_tag_name_raises_invalid_ref(name: str) -> None:
     with pytest.raises(InvalidRefError):
         check_tag_name(name)
 
 
 @pytest.mark.parametrize("name", [5, None, b"a", ["a"]])
-def test_names_that_are_no_texts(name: object) -> None:
+def test_tag_name_that_is_not_text_raises_invalid_type(name: object) -> None:
     with pytest.raises(InvalidTypeError, match="a tag name must be a string"):
         check_tag_name(name)
 
 
-def test_only_json_files_directly_inside_are_listed() -> None:
+def test_tag_listing_includes_only_json_files_directly_inside() -> None:
     store = MemoryStore()
     tag = b'{"version":1,"manifestSize":2}'
     store.put(tag_path(store, "t", "b"), tag)

@@ -34,12 +34,12 @@ def _put(log: VersionLog, name: str, data: bytes = b"x") -> None:
     log.store.put(log.store.join(log.root, "_versions", name), data)
 
 
-def test_an_absent_table_has_no_versions(log: VersionLog) -> None:
+def test_absent_table_has_no_versions(log: VersionLog) -> None:
     assert log.latest() is None
     assert log.newer_than(0) == []
 
 
-def test_latest_version_is_found_when_it_changes_while_the_directory_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latest_version_is_found_when_it_changes_during_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     log = VersionLog(store, "table")
     _make(log, 1)
@@ -66,7 +66,7 @@ def test_versions_are_found_in_both_namings(log: VersionLog, naming: ManifestNam
     assert log.read_version(7).naming is naming
 
 
-def test_ten_thousand_versions_are_told_without_reading_a_manifest() -> None:
+def test_ten_thousand_versions_are_listed_without_reading_a_manifest() -> None:
     store = CountingStore(MemoryStore())
     log = VersionLog(store, "table")
     _make(log, 1)
@@ -81,13 +81,13 @@ def test_ten_thousand_versions_are_told_without_reading_a_manifest() -> None:
     assert store.num_bytes_read() == 0
 
 
-def test_gaps_do_not_hide_later_versions(log: VersionLog) -> None:
+def test_gaps_in_version_numbers_do_not_hide_later_versions(log: VersionLog) -> None:
     _make(log, 1, 2, 9, 10)
     assert log.latest() == ManifestName(10, ManifestNaming.V2)
     assert [name.version for name in log.newer_than(1)] == [2, 9, 10]
 
 
-def test_other_files_are_ignored(log: VersionLog) -> None:
+def test_version_log_ignores_other_files(log: VersionLog) -> None:
     _make(log, 1)
     for name in (
         f"{manifest_name(2)}#1",
@@ -100,14 +100,14 @@ def test_other_files_are_ignored(log: VersionLog) -> None:
     assert log.latest() == ManifestName(1, ManifestNaming.V2)
 
 
-def test_a_hint_of_any_content_is_not_trusted(log: VersionLog) -> None:
+def test_version_hint_is_not_trusted(log: VersionLog) -> None:
     _make(log, 1, 2)
     for content in (b"", b"garbage", b'{"version":1}', b'{"version":77}'):
         _put(log, "latest_version_hint.json", content)
         assert log.latest() == ManifestName(2, ManifestNaming.V2)
 
 
-def test_mixed_namings_are_refused(log: VersionLog) -> None:
+def test_mixed_manifest_namings_are_refused(log: VersionLog) -> None:
     _make(log, 1, naming=ManifestNaming.V1)
     _make(log, 2, naming=ManifestNaming.V2)
     with pytest.raises(CorruptDataError, match="both naming schemes"):
@@ -126,7 +126,7 @@ def test_an_explicit_version_is_opened_without_listing(log: VersionLog) -> None:
             log.read_version(version)
 
 
-def test_a_store_in_lexical_order_is_listed_only_as_far_as_needed() -> None:
+def test_lexically_ordered_store_is_listed_only_as_far_as_needed() -> None:
     seen = []
 
     class Watched(MemoryStore):
@@ -144,7 +144,7 @@ def test_a_store_in_lexical_order_is_listed_only_as_far_as_needed() -> None:
     assert len(seen) == 4
 
 
-def test_no_newer_version_is_believed_at_once_where_a_listing_may_miss_one(
+def test_absence_of_newer_versions_is_checked_again_without_lexical_listing(
     log: VersionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _make(log, 1, 2)
@@ -155,7 +155,7 @@ def test_no_newer_version_is_believed_at_once_where_a_listing_may_miss_one(
     assert log.surely_newer_than(1) == ([] if is_lexical else [ManifestName(2, ManifestNaming.V2)])
 
 
-def test_versions_are_held_for_an_hour_at_most(log: VersionLog) -> None:
+def test_held_versions_expire_after_an_hour(log: VersionLog) -> None:
     _make(log, 1, 2)
     for name in (".tmp_removal", ".tmp", "~"):
         log.store.put(log.store.join(log.root, "_versions", name), b"")

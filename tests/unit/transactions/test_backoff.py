@@ -5,7 +5,7 @@ import random
 from lance_core.transactions.backoff import SlotBackoff
 
 
-def test_waits_are_whole_slots_out_of_ever_more() -> None:
+def test_backoff_waits_whole_slots_from_a_doubling_range() -> None:
     slots = [slots for slots in (2, 4, 8, 16, 32, 64, 128, 128) for _ in range(3)]
     highest = [0] * len(slots)
     for seed in range(300):
@@ -19,7 +19,7 @@ def test_waits_are_whole_slots_out_of_ever_more() -> None:
     assert all(count > 0.9 * (num_slots - 1) for count, num_slots in zip(highest, slots, strict=True))
 
 
-def test_the_shortest_attempt_so_far_is_the_slot() -> None:
+def test_backoff_slot_is_the_shortest_attempt_so_far() -> None:
     """The first attempt loads modules and checks files, which says nothing about how long another writer needs."""
     waits = {attempt: set[float]() for attempt in range(4)}
     for seed in range(200):

@@ -95,12 +95,12 @@ OVERLAY = pb_table.DataOverlayFile(data_file=column_file("o", 1), shared_offset_
         DataOverlay(groups=(OverlayGroup(fragment_id=1, overlays=(OVERLAY, OVERLAY)),)),
     ],
 )
-def test_transactions_round_trip(operation: Operation) -> None:
+def test_column_transactions_round_trip(operation: Operation) -> None:
     transaction = Transaction(read_version=3, operation=operation)
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 
 
-def test_offsets_of_early_releases_become_bitmaps() -> None:
+def test_updated_offsets_of_early_releases_become_bitmaps() -> None:
     message = Pb.Update(updated_fragment_offsets={7: Pb.UInt32List(values=[1, 5])})
     assert list(BitMap.deserialize(Update.from_proto(message).updated_offsets[7])) == [1, 5]
 
@@ -112,7 +112,7 @@ def _widened(fragment_id: int) -> Fragment:
     return with_files(part(fragment_id), column_file(f"f{fragment_id}.lance", 0, 1), column_file("c", 2))
 
 
-def test_a_merge_sets_fragments_and_schema() -> None:
+def test_merge_sets_fragments_and_schema() -> None:
     current = table(part(0), part(1, deleted=3), indices=INDICES)
     wide = Fragment(_widened(1).message).with_deletion(deletion(3))
     operation = Merge(fragments=(_widened(0), wide), schema=_schema(C).with_metadata({"k": b"v"}))
@@ -123,7 +123,7 @@ def test_a_merge_sets_fragments_and_schema() -> None:
     assert result.index_section == current.index_section
 
 
-def test_a_column_of_nulls_needs_no_file() -> None:
+def test_merge_of_a_column_of_nulls_needs_no_file() -> None:
     current = table(part(0))
     result = made(Merge(fragments=(part(0),), schema=_schema(C), preserves_nullability=True).apply(on(current)))
     assert result.message.fragments[0] == current.message.fragments[0]
@@ -138,7 +138,7 @@ def test_a_merge_keeps_row_ids_and_counts_rewritten_fragments_as_updated() -> No
     assert created(result.fragments[0]) == [1] * 10
 
 
-def test_a_column_that_a_merge_stores_anew_leaves_its_indices() -> None:
+def test_column_rewritten_by_a_merge_leaves_its_indices() -> None:
     current = table(part(0), part(1), indices=INDICES)
     anew = with_files(part(0), column_file("f0.lance", 0, -2), column_file("new", 1))
     result = made(Merge(fragments=(anew, part(1)), schema=SCHEMA).apply(on(current)))
@@ -152,7 +152,7 @@ def test_a_merge_may_add_fragments() -> None:
     assert result.message.max_fragment_id == 9
 
 
-def test_t49_a_merge_drops_no_fragment() -> None:
+def test_t49_merge_that_lacks_a_fragment_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="fragment 1 is missing; it lists 1 of 2"):
         Merge(fragments=(part(0),), schema=SCHEMA).apply(on(table(part(0), part(1))))
 
@@ -239,13 +239,13 @@ def test_claimed_row_count_other_than_the_recorded_one_is_refused(arm: str, reco
 
 
 @pytest.mark.parametrize("arm", ["merge", "update"])
-def test_row_count_that_an_early_release_did_not_record_is_taken_from_the_operation(arm: str) -> None:
+def test_unrecorded_row_count_is_taken_from_the_operation(arm: str) -> None:
     anew = _columns().updated_fragments
     operation = Merge(fragments=anew, schema=SCHEMA) if arm == "merge" else _columns()
     assert made(operation.apply(on(table(part(0, 0))))).fragments[0].physical_rows == 10
 
 
-def test_a_type_may_change_where_every_value_is_stored_anew() -> None:
+def test_column_type_may_change_only_when_every_value_is_rewritten() -> None:
     schema = replace(SCHEMA, fields=(SCHEMA.fields[0], replace(SCHEMA.fields[1], logical_type="int32")))
     anew = [with_files(part(n), column_file(f"f{n}.lance", 0, -2), column_file(f"n{n}", 1)) for n in (0, 1)]
     made(Merge(fragments=tuple(anew), schema=schema).apply(on(table(part(0), part(1)))))
@@ -253,7 +253,7 @@ def test_a_type_may_change_where_every_value_is_stored_anew() -> None:
         Merge(fragments=(anew[0], part(1)), schema=schema).apply(on(table(part(0), part(1))))
 
 
-def test_t46_counted_field_ids_are_not_given_again() -> None:
+def test_t46_counted_field_ids_are_not_reused() -> None:
     current = table(part(0), max_allocated_field_id=6)
     with pytest.raises(InvalidInputError, match="start at 7"):
         Merge(fragments=(part(0),), schema=_schema(C)).apply(on(current))
@@ -273,7 +273,7 @@ def test_a_projection_drops_files_and_indices_of_dropped_fields() -> None:
     assert result.schema.names == ["b"]
 
 
-def test_a_fragment_keeps_its_last_file() -> None:
+def test_projection_keeps_the_last_file_of_a_fragment() -> None:
     only = with_files(part(0), column_file("one", 0))
     result = made(Project(schema=project(SCHEMA, ["b"])).apply(on(table(only))))
     assert len(result.message.fragments[0].files) == 1
@@ -297,12 +297,12 @@ def test_a_fragment_keeps_its_last_file() -> None:
         ),
     ],
 )
-def test_projections_that_are_none_are_refused(operation: Project, kind: type[LanceError], match: str) -> None:
+def test_project_operation_with_other_fields_is_refused(operation: Project, kind: type[LanceError], match: str) -> None:
     with pytest.raises(kind, match=match):
         operation.apply(on(table(part(0))))
 
 
-def test_fields_may_be_renamed_and_moved() -> None:
+def test_projection_may_rename_and_reorder_fields() -> None:
     a, b = SCHEMA.fields
     result = made(Project(schema=replace(SCHEMA, fields=(replace(b, name="x"), a))).apply(on(table(part(0)))))
     assert [(each.name, each.id) for each in result.schema.fields] == [("x", 1), ("a", 0)]
@@ -322,14 +322,14 @@ def test_an_update_of_rows_is_a_delete_and_an_append() -> None:
     assert result.message.reader_feature_flags == 1
 
 
-def test_t6_fragment_0_is_the_updated_one_and_a_new_one_gets_an_id() -> None:
+def test_t6_updated_fragment_0_stays_and_a_new_one_gets_an_id() -> None:
     result = made(
         Update(updated_fragments=(part(0, deleted=1),), new_fragments=(fragment(1),)).apply(on(table(part(0))))
     )
     assert [(each.id, each.num_live_rows) for each in result.fragments] == [(0, 9), (1, 1)]
 
 
-def test_moved_rows_keep_ids_and_creation() -> None:
+def test_moved_rows_keep_their_ids_and_created_versions() -> None:
     indices = (index("a", (0,), {0, 1}), index("b", (1,), {0, 1}, "Bitmap"), index("part", (1,), {1}, "Bitmap"))
     current = stable_table(10, 10, indices=indices)
     operation = Update(
@@ -346,14 +346,14 @@ def test_moved_rows_keep_ids_and_creation() -> None:
     assert coverage(result.index_section) == {"a": [0, 1], "b": [0, 1, 2], "part": [1]}
 
 
-def test_ids_are_given_anew_at_each_attempt() -> None:
+def test_new_ids_are_assigned_again_at_each_commit_attempt() -> None:
     operation = Update(updated_fragments=(part(0, deleted=1),), new_fragments=(_moved(2, 3),))
     first, second = (made(operation.apply(on(stable_table(*counts)))) for counts in ((10,), (10, 5)))
     assert (row_ids(first.fragments[-1]), row_ids(second.fragments[-1])) == ([3, 10], [3, 15])
     assert (first.fragments[-1].id, second.fragments[-1].id) == (1, 2)
 
 
-def test_t14_a_column_stored_anew_leaves_its_indices() -> None:
+def test_t14_rewritten_column_leaves_its_indices() -> None:
     current = table(part(0), part(1), indices=INDICES)
     result = made(_columns().apply(on(current)))
     assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
@@ -403,12 +403,12 @@ def test_rows_that_changed_in_place_are_counted_as_updated() -> None:
         (Update(new_fragments=(_moved(1, 3),)), InvalidInputError, "has row ids"),
     ],
 )
-def test_updates_that_do_not_fit_are_refused(operation: Update, kind: type[LanceError], match: str) -> None:
+def test_updates_that_contradict_the_table_are_refused(operation: Update, kind: type[LanceError], match: str) -> None:
     with pytest.raises(kind, match=match):
         operation.apply(on(table(part(0), part(1, deleted=2))))
 
 
-def test_row_ids_that_were_never_given_are_refused() -> None:
+def test_update_with_unassigned_row_ids_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="ids below 10"):
         Update(new_fragments=(_moved(1, 10),)).apply(on(stable_table(10)))
     with pytest.raises(InvalidInputError, match="not a valid Roaring bitmap"):
@@ -418,7 +418,7 @@ def test_row_ids_that_were_never_given_are_refused() -> None:
 # ── DataReplacement ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_file_takes_the_place_of_the_one_with_its_fields() -> None:
+def test_replacing_file_takes_the_place_of_the_file_with_its_fields() -> None:
     split = with_files(part(0), column_file("one", 0), column_file("two", 1))
     current = table(split, part(1), indices=INDICES)
     result = made(_replacing(0, _file("new", 1, num_bytes=7)).apply(on(current)))
@@ -427,7 +427,7 @@ def test_a_file_takes_the_place_of_the_one_with_its_fields() -> None:
     assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
 
 
-def test_rows_of_a_replaced_file_are_counted_as_updated() -> None:
+def test_rows_of_a_replaced_file_count_as_updated() -> None:
     result = made(_replacing(0, _file("new", 0, 1)).apply(on(stable_table(3, 3))))
     assert [(row_ids(each), updated(each), created(each)) for each in result.fragments] == [
         ([0, 1, 2], [4] * 3, [1] * 3),
@@ -435,7 +435,7 @@ def test_rows_of_a_replaced_file_are_counted_as_updated() -> None:
     ]
 
 
-def test_a_column_that_was_null_gets_a_file() -> None:
+def test_column_without_a_file_gets_one_by_data_replacement() -> None:
     result = made(_replacing(0, _file("new", 1)).apply(on(table(with_files(part(0), column_file("one", 0))))))
     assert [file.path for file in result.message.fragments[0].files] == ["one", "new"]
 
@@ -464,7 +464,9 @@ def test_a_column_that_was_null_gets_a_file() -> None:
         (_replacing(0, _file("n", 0, 1, base_id=4)), InvalidInputError, "base path 4"),
     ],
 )
-def test_files_without_a_place_are_refused(operation: DataReplacement, kind: type[LanceError], match: str) -> None:
+def test_replacing_files_that_match_no_field_are_refused(
+    operation: DataReplacement, kind: type[LanceError], match: str
+) -> None:
     with pytest.raises(kind, match=match):
         operation.apply(on(table(part(0), part(1))))
 
@@ -502,7 +504,7 @@ def _overlaid(fragment: Fragment, *overlays: pb_table.DataOverlayFile) -> Fragme
     return Fragment(message)
 
 
-def test_overlays_are_committed_only_when_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlays_are_committed_only_when_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
     operation = DataOverlay(groups=(OverlayGroup(fragment_id=0, overlays=(OVERLAY,)),))
     with pytest.raises(UnsupportedFeatureFlagError, match=r"64 \(DATA_OVERLAYS\) in version 4"):
         operation.apply(on(table(part(0))))
@@ -514,7 +516,7 @@ def test_overlays_are_committed_only_when_switched_on(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("switched_on")
-def test_overlays_are_appended_and_stamped() -> None:
+def test_overlays_are_appended_with_their_commit_version() -> None:
     groups = (
         OverlayGroup(fragment_id=0, overlays=(_overlay(1, version=77), _overlay(2))),
         OverlayGroup(fragment_id=1, overlays=()),
@@ -539,13 +541,13 @@ def test_overlays_are_appended_and_stamped() -> None:
         (pb_table.DataOverlayFile(data_file=column_file("../o", 1)), InvalidInputError),
     ],
 )
-def test_overlays_that_could_not_be_read_are_refused(overlay: pb_table.DataOverlayFile, error: type[Exception]) -> None:
+def test_overlays_that_cannot_be_read_are_refused(overlay: pb_table.DataOverlayFile, error: type[Exception]) -> None:
     with pytest.raises(error):
         DataOverlay(groups=(OverlayGroup(fragment_id=0, overlays=(overlay,)),)).apply(on(table(part(0))))
 
 
 @pytest.mark.usefixtures("switched_on")
-def test_a_column_that_is_stored_anew_leaves_its_overlays() -> None:
+def test_rewritten_column_leaves_its_overlays() -> None:
     old = _overlaid(part(0), _overlay(1, version=2), _overlay(2, field_ids=(0, 1), version=3))
     [found] = made(_columns().apply(on(table(old)))).message.fragments
     assert [list(each.data_file.fields) for each in found.overlays] == [[0, -2]]

@@ -76,7 +76,7 @@ def listings_fail(call: Call) -> When | None:
 # ── Where a commit starts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_change_of_a_table_that_does_not_exist_makes_none() -> None:
+def test_change_of_a_missing_table_does_not_create_it() -> None:
     log = MemoryTable().log.at("elsewhere")
     table = MemoryTable()
     table.log = log
@@ -84,12 +84,12 @@ def test_change_of_a_table_that_does_not_exist_makes_none() -> None:
         table.commit(append(fragment(), read_version=0))
 
 
-def test_operation_on_fragments_of_a_version_needs_that_version(table: MemoryTable) -> None:
+def test_operation_on_existing_fragments_without_a_read_version_is_refused(table: MemoryTable) -> None:
     with pytest.raises(InvalidInputError, match="needs a read version"):
         table.commit(replace(index_over(table), read_version=0))
 
 
-def test_table_that_is_dropped_while_a_commit_looks_at_it_is_missing(table: MemoryTable) -> None:
+def test_commit_to_a_table_dropped_during_its_checks_raises_not_found(table: MemoryTable) -> None:
     def drop(call: Call) -> None:
         if call.method == "head":
             table.store.fault = no_fault
@@ -100,14 +100,14 @@ def test_table_that_is_dropped_while_a_commit_looks_at_it_is_missing(table: Memo
         table.commit(append(fragment(), read_version=0))
 
 
-def test_transaction_file_without_a_version_is_no_earlier_commit(table: MemoryTable) -> None:
+def test_transaction_file_without_a_version_is_not_an_earlier_commit(table: MemoryTable) -> None:
     ours = append(fragment(), read_version=0)
     table.store.inner.put(transaction_path(table.log, ours.file_name), ours.serialize())
     outcome = table.commit(ours, is_first_try=False)
     assert isinstance(outcome, Committed)
 
 
-def test_earlier_commit_that_was_cleaned_up_is_known_by_files_that_later_versions_name(table: MemoryTable) -> None:
+def test_cleaned_up_earlier_commit_is_recognized_by_its_files_in_later_versions(table: MemoryTable) -> None:
     ours = append(fragment(), read_version=0)
     assert isinstance(table.commit(ours), Committed)
     commit_some(table)
@@ -118,7 +118,7 @@ def test_earlier_commit_that_was_cleaned_up_is_known_by_files_that_later_version
     assert (outcome.verdict, outcome.version, outcome.is_removed) == (Verdict.INCOMPATIBLE, 3, True)
 
 
-def test_commit_that_no_later_version_names_is_made_after_a_cleanup(table: MemoryTable) -> None:
+def test_commit_that_no_later_version_references_is_made_after_a_cleanup(table: MemoryTable) -> None:
     commit_some(table)
     table.clean_up()
     assert isinstance(table.commit(append(fragment(), read_version=0), is_first_try=False), Committed)
@@ -163,7 +163,7 @@ def test_versions_that_keep_appearing_end_the_search_for_the_latest(table: Memor
     assert isinstance(table.commit(ours), Committed)
 
 
-def test_later_versions_count_as_built_on_one_whose_transaction_is_not_recorded(table: MemoryTable) -> None:
+def test_version_without_a_recorded_transaction_counts_as_built_upon(table: MemoryTable) -> None:
     message = ManifestDraft(table.latest()).seal(transaction=b"", transaction_file="", timestamp_ns=0).manifest.message
     message.ClearField("transaction_section")
     bare = serialize_manifest_file(message, index_section=None, transaction=None)
@@ -207,14 +207,14 @@ def test_interrupt_of_the_create_keeps_what_the_version_may_need(table: MemoryTa
     assert ours.file_name in table.transaction_files()
 
 
-def test_create_without_an_answer_is_an_unknown_outcome(table: MemoryTable) -> None:
+def test_create_without_a_response_is_an_unknown_outcome(table: MemoryTable) -> None:
     unanswered_once(table)
     outcome = table.commit(appended(table), max_retries=0)
     assert isinstance(outcome, Unknown)
     assert "no answer" in str(outcome.cause)
 
 
-def test_failure_after_a_create_without_an_answer_is_an_unknown_outcome(table: MemoryTable) -> None:
+def test_failure_after_a_create_without_a_response_is_an_unknown_outcome(table: MemoryTable) -> None:
     def fail_from_now_on(seconds: float) -> None:
         table.store.fault = listings_fail
 
@@ -224,7 +224,7 @@ def test_failure_after_a_create_without_an_answer_is_an_unknown_outcome(table: M
     assert "no answer" in str(outcome.cause)
 
 
-def test_removed_versions_after_a_create_without_an_answer_are_an_unknown_outcome(table: MemoryTable) -> None:
+def test_removed_versions_after_an_unanswered_create_are_an_unknown_outcome(table: MemoryTable) -> None:
     def clean_up(seconds: float) -> None:
         table.store.fault = no_fault
         commit_some(table, 3)
@@ -236,20 +236,20 @@ def test_removed_versions_after_a_create_without_an_answer_are_an_unknown_outcom
     assert "no answer" in str(outcome.cause)
 
 
-def test_another_version_of_that_number_settles_a_create_without_an_answer(table: MemoryTable) -> None:
+def test_another_version_with_that_number_settles_an_unanswered_create(table: MemoryTable) -> None:
     unanswered_once(table)
     assert isinstance(table.commit(appended(table), wait=lambda seconds: commit_some(table)), Committed)
     assert table.versions() == [1, 2, 3]
 
 
-def test_version_of_another_does_not_settle_a_create_that_may_have_come_before_it(table: MemoryTable) -> None:
+def test_version_of_another_writer_does_not_settle_a_possibly_earlier_create(table: MemoryTable) -> None:
     unanswered_once(table, lambda: commit_some(table, 2))
     outcome = table.commit(appended(table))
     assert isinstance(outcome, Unknown)
     assert outcome.version == 2
 
 
-def test_lost_request_of_an_earlier_try_leaves_removed_versions_unknown(table: MemoryTable) -> None:
+def test_lost_request_of_an_earlier_attempt_leaves_the_outcome_unknown(table: MemoryTable) -> None:
     ours, progress = appended(table), CommitProgress(may_land=True)
     commit_some(table, 3)
     table.clean_up()
@@ -258,12 +258,12 @@ def test_lost_request_of_an_earlier_try_leaves_removed_versions_unknown(table: M
     assert outcome.version == 2
 
 
-def test_request_that_certainly_failed_is_reported_as_such(table: MemoryTable) -> None:
+def test_create_that_certainly_failed_is_reported_as_failed(table: MemoryTable) -> None:
     table.store.fault = lambda call: When.BEFORE if call.method == "put_if_absent" else None
     assert isinstance(table.commit(appended(table)), NotLanded)
 
 
-def test_transaction_that_changes_between_two_tries_keeps_its_file(table: MemoryTable) -> None:
+def test_transaction_that_changes_between_attempts_keeps_its_file(table: MemoryTable) -> None:
     ours = index_over(table)
     table.act_at_create(lambda: commit_some(table))
     assert isinstance(table.commit(ours), Committed)
@@ -279,14 +279,14 @@ def branch() -> MemoryTable:
     return MemoryTable(branch="b")
 
 
-def test_branch_that_was_deleted_takes_no_commit(branch: MemoryTable) -> None:
+def test_commit_to_a_deleted_branch_is_refused(branch: MemoryTable) -> None:
     branch.delete_branch()
     outcome = branch.commit(appended(branch))
     assert isinstance(outcome, Conflicted)
     assert (outcome.verdict, outcome.reason) == (Verdict.INCOMPATIBLE, "the branch was deleted")
 
 
-def test_branch_that_was_made_again_takes_no_commit_of_the_first_one(branch: MemoryTable) -> None:
+def test_recreated_branch_refuses_a_commit_to_its_predecessor(branch: MemoryTable) -> None:
     progress = CommitProgress()
     assert isinstance(branch.commit(appended(branch), progress=progress), Committed)
     branch.make_branch(created_at=2)
@@ -296,7 +296,7 @@ def test_branch_that_was_made_again_takes_no_commit_of_the_first_one(branch: Mem
     assert isinstance(branch.commit(appended(branch)), Committed)
 
 
-def test_commit_on_a_branch_that_is_deleted_meanwhile_is_undone(branch: MemoryTable) -> None:
+def test_commit_to_a_concurrently_deleted_branch_is_undone(branch: MemoryTable) -> None:
     branch.act_at_create(branch.delete_branch, When.AFTER)
     assert branch.commit(appended(branch)) == Overtaken(version=2, latest=3)
     assert len(branch.latest().fragments) == 2
@@ -311,7 +311,7 @@ def test_commit_that_cannot_be_undone_has_an_unknown_outcome(branch: MemoryTable
     assert branch.versions() == [1, 2]
 
 
-def test_commit_that_others_build_on_before_it_is_undone_has_an_unknown_outcome(branch: MemoryTable) -> None:
+def test_commit_built_upon_before_it_is_undone_has_an_unknown_outcome(branch: MemoryTable) -> None:
     known = branch.transaction_files()
 
     def overtake(path: str, data: object, **durability: object) -> object:
@@ -335,7 +335,7 @@ def test_commit_that_others_build_on_before_it_is_undone_has_an_unknown_outcome(
 # ── After the create ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_first_version_of_a_clone_is_not_looked_for_again(table: MemoryTable) -> None:
+def test_first_version_of_a_clone_is_not_searched_for_again(table: MemoryTable) -> None:
     source, clone = table.latest(), MemoryTable()
     clone.log = VersionLog(table.store, "clone")
     operation = Clone(is_shallow=True, ref_version=1, ref_path="table")
@@ -347,7 +347,7 @@ def test_first_version_of_a_clone_is_not_looked_for_again(table: MemoryTable) ->
     assert clone.commit(Transaction(read_version=1, operation=operation), template=template) == TableExists(1)
 
 
-def test_version_of_the_other_names_with_the_same_number_withdraws_ours() -> None:
+def test_version_with_the_same_number_in_the_other_naming_withdraws_the_commit() -> None:
     table = MemoryTable(ManifestNaming.V1)
     first, ours = table.latest(), appended(table)
     theirs = table.log.path(ManifestName(2, ManifestNaming.V2))
@@ -364,7 +364,7 @@ def test_version_of_the_other_names_with_the_same_number_withdraws_ours() -> Non
     assert left == {table.log.path(ManifestName(1, ManifestNaming.V1)), theirs}
 
 
-def test_newer_versions_that_are_removed_at_once_again_and_again_leave_the_outcome_unknown(
+def test_newer_versions_removed_repeatedly_leave_the_outcome_unknown(
     table: MemoryTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = [ManifestName(9, ManifestNaming.V2)]
@@ -378,7 +378,7 @@ def test_newer_versions_that_are_removed_at_once_again_and_again_leave_the_outco
     assert isinstance(outcome.cause, VersionNotFoundError)
 
 
-def test_version_that_somebody_removed_first_need_not_be_withdrawn(table: MemoryTable) -> None:
+def test_version_already_removed_need_not_be_withdrawn(table: MemoryTable) -> None:
     def overtake() -> None:
         commit_some(table, 4)
         table.clean_up(keep=3)
@@ -399,13 +399,13 @@ def test_version_that_somebody_removed_first_need_not_be_withdrawn(table: Memory
     assert table.versions() == [3, 4, 5]
 
 
-def test_damaged_transaction_of_the_version_to_build_on_does_not_matter(table: MemoryTable) -> None:
+def test_damaged_transaction_of_the_read_version_does_not_prevent_a_commit(table: MemoryTable) -> None:
     sealed = ManifestDraft(table.latest()).seal(transaction=b"\xff", transaction_file="1-x.txn", timestamp_ns=0)
     table.log.create(ManifestName(2, ManifestNaming.V2), sealed.data)
     assert isinstance(table.commit(append(fragment(), read_version=2)), Committed)
 
 
-def test_restore_beside_a_change_of_settings_is_kept(table: MemoryTable) -> None:
+def test_restore_concurrent_with_a_config_change_is_kept(table: MemoryTable) -> None:
     update = UpdateConfig(config=MapUpdate(entries={"key": "value"}))
     assert isinstance(table.commit(Transaction(read_version=1, operation=update)), Committed)
     assert isinstance(table.commit(Transaction(read_version=2, operation=Restore(version=1))), Committed)

@@ -80,14 +80,14 @@ def test_a_new_table_starts_at_version_one() -> None:
     assert read_transaction(table.log, manifest) == transaction
 
 
-def test_versions_and_ids_are_contiguous(table: Table) -> None:
+def test_committed_versions_and_fragment_ids_are_contiguous(table: Table) -> None:
     for version in range(2, 8):
         assert table.made(append(fragment(), read_version=version - 1)) == version
     assert table.versions() == list(range(1, 8))
     assert table.fragment_ids() == list(range(7))
 
 
-def test_an_append_is_placed_on_top_of_later_appends(table: Table) -> None:
+def test_stale_append_is_committed_after_later_appends(table: Table) -> None:
     table.made(append(fragment(), read_version=1))
     late = append(fragment(), read_version=1)
     assert table.made(late) == 3
@@ -102,7 +102,9 @@ def test_an_append_is_placed_on_top_of_later_appends(table: Table) -> None:
         (overwrite(fragment(), read_version=1), Verdict.RETRYABLE),
     ],
 )
-def test_conflicts_are_values_and_leave_nothing(table: Table, late: Transaction, verdict: Verdict) -> None:
+def test_conflicting_commit_returns_the_conflict_and_leaves_no_files(
+    table: Table, late: Transaction, verdict: Verdict
+) -> None:
     table.made(overwrite(fragment(), read_version=1))
     before = table.transaction_files()
     outcome = table.commit(late)
@@ -113,33 +115,33 @@ def test_conflicts_are_values_and_leave_nothing(table: Table, late: Transaction,
     assert table.transaction_files() == before
 
 
-def test_read_version_zero_means_the_latest(table: Table) -> None:
+def test_read_version_zero_means_the_latest_version(table: Table) -> None:
     table.made(overwrite(fragment(), read_version=1))
     assert table.made(overwrite(fragment(), read_version=0)) == 3
     assert table.made(append(fragment(), read_version=0)) == 4
     assert table.fragment_ids() == [2, 3]
 
 
-def test_an_overwrite_without_retries_lands_on_the_next_version_or_not_at_all(table: Table) -> None:
+def test_overwrite_without_retries_conflicts_with_any_later_version(table: Table) -> None:
     table.made(append(fragment(), read_version=1))
     outcome = table.commit(overwrite(fragment(), read_version=1), max_retries=0)
     assert isinstance(outcome, Conflicted)
     assert table.made(overwrite(fragment(), read_version=2), max_retries=0) == 3
 
 
-def test_the_read_version_must_exist(table: Table) -> None:
+def test_commit_with_a_missing_read_version_raises_version_not_found(table: Table) -> None:
     with pytest.raises(VersionNotFoundError, match="no version 7"):
         table.commit(append(fragment(), read_version=7))
 
 
-def test_create_only_refuses_a_table_that_exists(table: Table) -> None:
+def test_create_only_commit_refuses_an_existing_table(table: Table) -> None:
     assert table.commit(overwrite(fragment()), create_only=True) == TableExists(1)
     assert table.versions() == [1]
     fresh = Table()
     assert fresh.made(overwrite(fragment()), create_only=True) == 1
 
 
-def test_creating_with_the_old_naming() -> None:
+def test_table_created_with_v1_naming_keeps_it() -> None:
     table = Table()
     table.made(overwrite(fragment()), template=Manifest.empty(naming=ManifestNaming.V1))
     table.made(append(fragment(), read_version=1))
@@ -153,7 +155,7 @@ def test_creating_with_the_old_naming() -> None:
 
 
 @pytest.mark.parametrize("operation", ["append", "overwrite", "create"])
-def test_committing_twice_makes_one_version(operation: str) -> None:
+def test_committing_a_transaction_twice_makes_one_version(operation: str) -> None:
     table = Table()
     if operation == "create":
         transaction = overwrite(fragment())
@@ -170,7 +172,7 @@ def test_committing_twice_makes_one_version(operation: str) -> None:
     assert transaction.file_name in table.transaction_files()
 
 
-def test_a_transaction_planned_anew_is_recognised_by_its_uuid(table: Table) -> None:
+def test_transaction_planned_again_is_recognized_by_its_uuid(table: Table) -> None:
     first = append(fragment(), read_version=1)
     table.made(append(fragment(), read_version=1))
     table.made(first)
@@ -180,7 +182,7 @@ def test_a_transaction_planned_anew_is_recognised_by_its_uuid(table: Table) -> N
     assert outcome.manifest.version == 3
 
 
-def test_an_earlier_commit_is_found_behind_removed_versions(table: Table) -> None:
+def test_earlier_commit_is_found_despite_removed_versions(table: Table) -> None:
     transaction = append(fragment(), read_version=1)
     table.made(append(fragment(), read_version=1))
     table.made(transaction)
@@ -191,14 +193,14 @@ def test_an_earlier_commit_is_found_behind_removed_versions(table: Table) -> Non
     assert outcome.manifest.version == 3
 
 
-def test_earlier_commit_of_a_table_that_is_removed_meanwhile_is_not_found(
+def test_commit_without_listed_newer_versions_finds_no_earlier_commit(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(VersionLog, "newer_than", lambda log, version: [])
     assert isinstance(table.commit(append(fragment(), read_version=0)), Committed)
 
 
-def test_removed_versions_are_a_conflict_for_everybody_else(table: Table) -> None:
+def test_removed_versions_after_the_read_version_are_a_conflict(table: Table) -> None:
     table.made(append(fragment(), read_version=1))
     table.made(append(fragment(), read_version=2))
     table.store.delete(table.log.path(ManifestName(2, ManifestNaming.V2)))
@@ -235,7 +237,7 @@ def _before_create(table: Table, action: Callable[[], object], times: int = 1) -
     table.store.fault = fault
 
 
-def test_a_lost_race_is_run_again(table: Table) -> None:
+def test_commit_that_loses_a_race_is_retried(table: Table) -> None:
     _before_create(table, lambda: table.made(append(fragment(), read_version=1)), times=3)
     transaction = append(fragment(), read_version=1)
     assert table.made(transaction) == 5
@@ -244,7 +246,7 @@ def test_a_lost_race_is_run_again(table: Table) -> None:
     assert transaction.file_name in table.transaction_files()
 
 
-def test_the_winner_of_a_race_is_judged(table: Table) -> None:
+def test_commit_that_loses_to_a_conflicting_version_is_refused(table: Table) -> None:
     _before_create(table, lambda: table.made(overwrite(fragment(), read_version=1)))
     transaction = append(fragment(), read_version=1)
     outcome = table.commit(transaction)
@@ -252,7 +254,7 @@ def test_the_winner_of_a_race_is_judged(table: Table) -> None:
     assert transaction.file_name not in table.transaction_files()
 
 
-def test_losing_every_race_is_contention(table: Table) -> None:
+def test_commit_that_loses_every_race_ends_in_contention(table: Table) -> None:
     _before_create(table, lambda: table.made(append(fragment(), read_version=0)), times=100)
     transaction = append(fragment(), read_version=1)
     assert table.commit(transaction, max_retries=4) == Contended(5)
@@ -260,7 +262,7 @@ def test_losing_every_race_is_contention(table: Table) -> None:
     assert transaction.file_name not in table.transaction_files()
 
 
-def test_time_limits_end_the_loop(table: Table) -> None:
+def test_commit_timeout_ends_the_retries(table: Table) -> None:
     _before_create(table, lambda: table.made(append(fragment(), read_version=0)), times=100)
     outcome = table.commit(append(fragment(), read_version=1), timeout_seconds=0.0)
     assert outcome == Contended(1)
@@ -301,20 +303,20 @@ def _failing(*methods: tuple[str, str, When], times: int = 1000) -> Callable[[Ca
     return fault
 
 
-def test_a_lost_response_is_a_success(table: Table) -> None:
+def test_commit_with_a_lost_response_succeeds(table: Table) -> None:
     table.store.fault = _failing(("put_if_absent", "", When.AFTER))
     assert table.made(append(fragment(), read_version=1)) == 2
     assert table.versions() == [1, 2]
 
 
-def test_a_lost_request_that_may_be_repeated_is_repeated(table: Table) -> None:
+def test_lost_retryable_commit_request_is_repeated(table: Table) -> None:
     table.store.retryable = True
     table.store.fault = _failing(("put_if_absent", "", When.BEFORE), times=2)
     assert table.made(append(fragment(), read_version=1)) == 2
     assert len(table.waits) == 2
 
 
-def test_a_lost_request_that_may_not_be_repeated_is_reported(table: Table) -> None:
+def test_lost_commit_request_that_is_not_retryable_is_reported(table: Table) -> None:
     table.store.fault = _failing(("put_if_absent", "", When.BEFORE))
     transaction = append(fragment(), read_version=1)
     outcome = table.commit(transaction)
@@ -326,7 +328,9 @@ def test_a_lost_request_that_may_not_be_repeated_is_reported(table: Table) -> No
 
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("retryable", [False, True])
-def test_an_unreadable_manifest_leaves_the_outcome_unknown(table: Table, when: When, retryable: bool) -> None:
+def test_unreadable_manifest_after_a_failed_create_leaves_the_outcome_unknown(
+    table: Table, when: When, retryable: bool
+) -> None:
     table.store.retryable = retryable
     table.store.fault = _failing(("put_if_absent", "", when), ("get", "18446744073709551613.manifest", When.BEFORE))
     transaction = append(fragment(), read_version=1)
@@ -341,7 +345,7 @@ def test_an_unreadable_manifest_leaves_the_outcome_unknown(table: Table, when: W
     assert table.versions() == [1, 2]
 
 
-def test_a_read_back_that_fails_for_a_moment_is_tried_again(table: Table) -> None:
+def test_failed_read_back_of_a_commit_is_retried(table: Table) -> None:
     table.store.retryable = True
     table.store.fault = _failing(
         ("put_if_absent", "", When.AFTER), ("get", "18446744073709551613.manifest", When.BEFORE), times=3
@@ -349,7 +353,7 @@ def test_a_read_back_that_fails_for_a_moment_is_tried_again(table: Table) -> Non
     assert table.made(append(fragment(), read_version=1)) == 2
 
 
-def test_a_store_that_says_exists_though_nothing_is_there_is_asked_again(table: Table) -> None:
+def test_create_refused_without_an_existing_version_is_repeated(table: Table) -> None:
     real = table.store.inner.put_if_absent
     answers = [PutOutcome.EXISTS, PutOutcome.EXISTS]
     table.store.inner.put_if_absent = lambda *args, **more: answers.pop() if answers else real(*args, **more)
@@ -357,7 +361,7 @@ def test_a_store_that_says_exists_though_nothing_is_there_is_asked_again(table: 
     assert len(table.waits) == 2
 
 
-def test_errors_before_anything_was_made_are_raised(table: Table) -> None:
+def test_errors_before_the_commit_are_raised_and_leave_nothing(table: Table) -> None:
     for method in ("list_names", "get"):
         table.store.fault = _failing((method, "", When.BEFORE))
         with pytest.raises(StorageError, match="injected"):
@@ -366,7 +370,7 @@ def test_errors_before_anything_was_made_are_raised(table: Table) -> None:
     assert len(table.transaction_files()) == 1
 
 
-def test_a_hint_that_cannot_be_written_does_not_matter(table: Table) -> None:
+def test_failed_version_hint_write_does_not_fail_the_commit(table: Table) -> None:
     capabilities = replace(table.store.capabilities, version_hint=True)
 
     class Hinted(MemoryStore):
@@ -386,7 +390,7 @@ def test_a_hint_that_cannot_be_written_does_not_matter(table: Table) -> None:
 # ── What is checked ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_error_between_the_steps_leaves_nothing(table: Table) -> None:
+def test_error_between_commit_steps_leaves_no_files(table: Table) -> None:
     before = table.transaction_files()
     settings = CommitSettings(wait=table.waits.append)
     files_at_draft = []
@@ -405,14 +409,14 @@ def test_an_error_between_the_steps_leaves_nothing(table: Table) -> None:
     assert table.versions() == [1]
 
 
-def test_a_commit_that_is_left_early_has_no_outcome(table: Table) -> None:
+def test_commit_that_ends_early_has_no_outcome(table: Table) -> None:
     with Commit(table.log, append(fragment(), read_version=1), CommitSettings()) as attempts:
         attempts.advance()
     with pytest.raises(InternalError, match="before the commit was finished"):
         _ = attempts.outcome
 
 
-def test_a_fragment_that_no_longer_fits_is_refused_and_forgotten(table: Table) -> None:
+def test_refused_fragment_leaves_no_transaction_file(table: Table) -> None:
     before = table.transaction_files()
     with pytest.raises(InvalidInputError):
         table.commit(append(fragment(0), read_version=1))
@@ -434,7 +438,7 @@ def test_a_version_without_a_transaction_is_a_conflict(table: Table) -> None:
     assert table.made(append(fragment(), read_version=2)) == 3
 
 
-def test_operations_from_the_future_are_a_conflict(table: Table) -> None:
+def test_unknown_operations_are_a_conflict(table: Table) -> None:
     data = pb_transaction.Transaction(uuid="x").SerializeToString() + bytes.fromhex("c20700")
     sealed = ManifestDraft(table.log.read_version(1)).seal(transaction=data, transaction_file="1-x.txn", timestamp_ns=0)
     table.log.create(ManifestName(2, ManifestNaming.V2), sealed.data)
@@ -462,7 +466,7 @@ def _requests(table: Table) -> list[str]:
     return requests
 
 
-def test_versions_that_appear_while_others_are_judged_are_judged_before_a_try(table: Table) -> None:
+def test_versions_that_appear_during_conflict_checks_are_checked_too(table: Table) -> None:
     ours = append(fragment(), read_version=1)
     for _ in range(3):
         assert isinstance(table.commit(append(fragment(), read_version=1)), Committed)
@@ -482,7 +486,7 @@ def test_versions_that_appear_while_others_are_judged_are_judged_before_a_try(ta
     assert [call.method for call in table.store.calls].count("put_if_absent") == 1
 
 
-def test_an_append_costs_as_few_requests_as_possible(table: Table) -> None:
+def test_append_commit_makes_as_few_requests_as_possible(table: Table) -> None:
     table.store.calls.clear()
     outcome = table.commit(append(fragment(), read_version=1))
     assert _requests(table) == ["list_names", "get", "put", "put_if_absent", "list_names"]
@@ -493,7 +497,7 @@ def test_an_append_costs_as_few_requests_as_possible(table: Table) -> None:
     assert _requests(table) == ["list_names", "get", "put", "put_if_absent", "list_names"]
 
 
-def test_a_lost_race_costs_one_read_and_no_second_transaction_file(table: Table) -> None:
+def test_commit_retry_costs_one_read_and_no_second_transaction_file(table: Table) -> None:
     winner = append(fragment(), read_version=1)
     _before_create(table, lambda: (table.made(winner), table.store.calls.clear()))
     table.made(append(fragment(), read_version=1))

@@ -201,7 +201,7 @@ def _without_rows(verdict: Verdict) -> Verdict:
 
 
 @pytest.mark.parametrize(("ours", "column", "cell"), CELLS)
-def test_every_cell_of_the_specification(ours: str, column: str, cell: str) -> None:
+def test_conflict_matrix_matches_the_specification(ours: str, column: str, cell: str) -> None:
     same, other = (_without_rows(judge(OURS[ours], theirs)) for theirs in THEIRS[column])
     expected_same, _, expected_other = cell.partition("/")
     assert same is VERDICTS[expected_same]
@@ -209,11 +209,11 @@ def test_every_cell_of_the_specification(ours: str, column: str, cell: str) -> N
 
 
 @pytest.mark.parametrize("ours", list(OURS))
-def test_what_is_not_understood_is_a_conflict(ours: str) -> None:
+def test_unknown_operation_conflicts_with_every_operation(ours: str) -> None:
     assert judge(OURS[ours], CarriedOperation()) is Verdict.RETRYABLE
 
 
-def test_the_table_has_a_line_for_every_operation() -> None:
+def test_conflict_matrix_has_a_row_for_every_operation() -> None:
     split = {
         "merge": ("merge+", "merge-"),
         "project": ("project+", "project-"),
@@ -230,12 +230,12 @@ def test_the_table_has_a_line_for_every_operation() -> None:
         assert set(lines_of(operation)) <= executable
 
 
-def test_every_letter_of_the_table_has_a_meaning() -> None:
+def test_every_letter_of_the_conflict_matrix_has_a_meaning() -> None:
     letters = {cell for row in MATRIX.values() for cell in row.values()}
     assert letters == {".", "R", "X", *CLASHES}
 
 
-def test_the_table_prints_within_a_page() -> None:
+def test_conflict_matrix_fits_within_120_columns() -> None:
     lines = TABLE.strip().splitlines()
     assert len(lines) == len(MATRIX) + 1
     assert max(map(len, lines)) <= 120
@@ -268,7 +268,7 @@ def test_only_deletes_and_updates_can_be_merged_with_a_delete(theirs: Operation,
         (_set("z", replace=True), _set("z", replace=True), Verdict.INCOMPATIBLE),
     ],
 )
-def test_config_updates_clash_by_key(ours: MapUpdate, theirs: MapUpdate, expected: Verdict) -> None:
+def test_config_updates_of_the_same_key_conflict(ours: MapUpdate, theirs: MapUpdate, expected: Verdict) -> None:
     assert judge(UpdateConfig(config=ours), UpdateConfig(config=theirs)) is expected
 
 
@@ -281,13 +281,13 @@ def test_config_updates_clash_by_key(ours: MapUpdate, theirs: MapUpdate, expecte
         (_set("z", replace=True), _set("k"), Verdict.INCOMPATIBLE),
     ],
 )
-def test_table_metadata_clashes_by_key_and_on_replacement(
+def test_table_metadata_updates_conflict_by_key_and_on_replacement(
     ours: MapUpdate, theirs: MapUpdate, expected: Verdict
 ) -> None:
     assert judge(UpdateConfig(table_metadata=ours), UpdateConfig(table_metadata=theirs)) is expected
 
 
-def test_the_severest_verdict_of_an_update_of_several_maps_stands() -> None:
+def test_update_of_several_maps_gets_the_most_severe_verdict() -> None:
     ours = UpdateConfig(config=_set("k"), schema_metadata=_set("k"))
     assert judge(ours, _merge(promise=False)) is Verdict.RETRYABLE
     assert judge(ours, UpdateConfig(config=_set("k"), table_metadata=_set("k"))) is Verdict.INCOMPATIBLE
@@ -306,7 +306,7 @@ def test_the_severest_verdict_of_an_update_of_several_maps_stands() -> None:
         (Pb.UpdateConfig(table_metadata_updates={"update_entries": [{"key": "k"}]}), Verdict.COMPATIBLE),
     ],
 )
-def test_an_overwrite_that_sets_config_meets_updates_of_the_same_key(
+def test_overwrite_that_sets_config_conflicts_with_updates_of_that_key(
     update: Pb.UpdateConfig, expected: Verdict
 ) -> None:
     overwrite = Overwrite(schema=SCHEMA, fragments=(), config_upserts={"k": "v"})
@@ -315,7 +315,7 @@ def test_an_overwrite_that_sets_config_meets_updates_of_the_same_key(
     assert judge(config, overwrite) is expected
 
 
-def test_an_index_without_a_bitmap_may_cover_everything() -> None:
+def test_index_without_a_fragment_bitmap_conflicts_with_any_rewrite() -> None:
     theirs = CreateIndex(new_indices=(pb_table.IndexMetadata(name="i"),))
     assert judge(_rewrite(0), theirs) is Verdict.RETRYABLE
     damaged = CreateIndex(new_indices=(pb_table.IndexMetadata(name="i", fragment_bitmap=b"\x00"),))
@@ -323,7 +323,7 @@ def test_an_index_without_a_bitmap_may_cover_everything() -> None:
         judge(_rewrite(0), damaged)
 
 
-def test_operations_of_newer_releases_are_not_judged() -> None:
+def test_unknown_operation_is_never_checked_for_its_own_conflicts() -> None:
     with pytest.raises(InternalError, match="unknown"):
         judge(CarriedOperation(), OURS["append"])
 
@@ -356,7 +356,9 @@ def test_operations_of_newer_releases_are_not_judged() -> None:
         (_log(1), _index(0, name="__lance_mem_wal"), Verdict.RETRYABLE),
     ],
 )
-def test_what_the_two_say_decides(ours: Operation, theirs: Operation, expected: Verdict) -> None:
+def test_conflict_verdict_depends_on_the_contents_of_both_operations(
+    ours: Operation, theirs: Operation, expected: Verdict
+) -> None:
     assert judge(ours, theirs) is expected
 
 
@@ -369,7 +371,9 @@ def test_what_the_two_say_decides(ours: Operation, theirs: Operation, expected: 
         ({"path": "/x"}, {"path": "/y"}, Verdict.COMPATIBLE),
     ],
 )
-def test_bases_clash_by_id_name_and_path(ours: dict[str, object], theirs: dict[str, object], expected: Verdict) -> None:
+def test_base_paths_conflict_by_id_name_and_path(
+    ours: dict[str, object], theirs: dict[str, object], expected: Verdict
+) -> None:
     mine, others = (UpdateBases(new_bases=(pb_table.BasePath(**values),)) for values in (ours, theirs))
     assert judge(mine, others) is expected
 
@@ -405,7 +409,7 @@ _NONE = bytes(32)
         (Pb.KeyExistenceFilter(field_ids=[0]), Pb.KeyExistenceFilter(field_ids=[0]), True),
     ],
 )
-def test_filters_tell_merges_by_primary_key_apart(
+def test_key_filters_distinguish_merges_by_primary_key(
     ours: Pb.KeyExistenceFilter, theirs: Pb.KeyExistenceFilter, shared: bool
 ) -> None:
     assert may_share_keys(ours, theirs) is shared
@@ -413,7 +417,7 @@ def test_filters_tell_merges_by_primary_key_apart(
     assert verdict is (Verdict.RETRYABLE if shared else Verdict.COMPATIBLE)
 
 
-def test_t52_a_merge_by_primary_key_does_not_follow_rows_of_unknown_keys() -> None:
+def test_t52_merge_by_primary_key_conflicts_with_rows_of_unknown_keys() -> None:
     keyed = _update(0, inserted_rows=_keys(1))
     assert judge(keyed, OURS["append"]) is Verdict.RETRYABLE
     assert judge(keyed, _update(3)) is Verdict.RETRYABLE

@@ -78,7 +78,7 @@ def _conflict(outcome: CommitOutcome, match: str) -> None:
     assert match in outcome.reason
 
 
-def test_deletes_of_other_rows_are_merged(table: Table) -> None:
+def test_stale_delete_of_other_rows_is_merged(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3]), 1: BitMap([1])})
     table.delete({0: BitMap([5, 6])})
     outcome = table.commit(stale, {0: BitMap([3]), 1: BitMap([1])})
@@ -91,7 +91,7 @@ def test_deletes_of_other_rows_are_merged(table: Table) -> None:
     assert (own.file_type, own.read_version) == (DeletionFileType.ARROW, 1)
 
 
-def test_a_merged_delete_counts_as_planned_on_the_version_it_was_merged_with(table: Table) -> None:
+def test_merged_delete_records_the_version_it_was_merged_with(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({0: BitMap([5])})
     table.made(append(fragment(), read_version=2))
@@ -105,7 +105,7 @@ def test_a_merged_delete_counts_as_planned_on_the_version_it_was_merged_with(tab
     assert isinstance(table.commit(stale, {0: BitMap([3])}), AlreadyCommitted)
 
 
-def test_merging_with_a_release_that_does_not_record_rows_keeps_the_fragment(table: Table) -> None:
+def test_delete_merged_with_unrecorded_row_counts_keeps_the_fragment(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({0: BitMap([5])})
     path = table.log.path(table.log.latest())
@@ -121,7 +121,7 @@ def test_merging_with_a_release_that_does_not_record_rows_keeps_the_fragment(tab
     assert table.hidden() == {0: [3, 5], 1: [], 2: []}
 
 
-def test_without_a_merge_the_read_version_stays(table: Table) -> None:
+def test_delete_without_a_merge_keeps_its_read_version(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({1: BitMap([5])})
     table.made(stale, {0: BitMap([3])})
@@ -129,7 +129,7 @@ def test_without_a_merge_the_read_version_stays(table: Table) -> None:
     assert table.hidden() == {0: [3], 1: [5], 2: []}
 
 
-def test_a_row_that_both_hid_is_a_conflict(table: Table) -> None:
+def test_row_deleted_by_both_deletes_is_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3, 4])})
     table.delete({0: BitMap([4, 5])})
     _conflict(table.commit(stale, {0: BitMap([3, 4])}), "both changes delete row 4 of fragment 0")
@@ -137,7 +137,7 @@ def test_a_row_that_both_hid_is_a_conflict(table: Table) -> None:
     assert table.log.latest().version == 2
 
 
-def test_rows_that_are_not_known_are_a_conflict(table: Table) -> None:
+def test_stale_delete_with_unknown_rows_is_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({0: BitMap([5])})
     _conflict(table.commit(stale), "'delete'")
@@ -145,7 +145,7 @@ def test_rows_that_are_not_known_are_a_conflict(table: Table) -> None:
     _conflict(table.commit(stale, {0: BitMap()}), "are unknown")
 
 
-def test_together_all_rows_remove_the_fragment(table: Table) -> None:
+def test_deletes_that_together_cover_a_fragment_remove_it(table: Table) -> None:
     mine = BitMap(range(4, 10))
     stale = planned_delete(table.log, 1, {0: mine, 2: BitMap([0])})
     table.delete({0: BitMap(range(4))})
@@ -157,13 +157,13 @@ def test_together_all_rows_remove_the_fragment(table: Table) -> None:
     assert table.log.read_version(3).message.max_fragment_id == 2
 
 
-def test_a_fragment_that_is_gone_is_a_conflict(table: Table) -> None:
+def test_stale_delete_of_a_removed_fragment_is_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     table.delete({0: BitMap(range(10))})
     _conflict(table.commit(stale, {0: BitMap([3])}), "removed fragment 0")
 
 
-def test_a_fragment_that_we_remove_whole_is_a_conflict(table: Table) -> None:
+def test_stale_delete_of_a_whole_changed_fragment_is_a_conflict(table: Table) -> None:
     rows = {0: BitMap(range(10)), 1: BitMap([1])}
     stale = planned_delete(table.log, 1, rows)
     table.delete({0: BitMap([3])})
@@ -183,20 +183,20 @@ def _update(table: Table, *, path: str) -> None:
     assert table.log.create(ManifestName(2, ManifestNaming.V2), sealed.data) is PutOutcome.CREATED
 
 
-def test_a_delete_is_merged_with_updates_of_other_rows(table: Table) -> None:
+def test_stale_delete_is_merged_with_updates_of_other_rows(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     _update(table, path=stale.operation.updated_fragments[0].files[0].path)
     table.made(stale, {0: BitMap([3])})
     assert table.hidden() == {0: [3, 5], 1: [], 2: []}
 
 
-def test_a_fragment_whose_files_changed_is_a_conflict(table: Table) -> None:
+def test_stale_delete_in_a_fragment_with_changed_files_is_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     _update(table, path="other.lance")
     _conflict(table.commit(stale, {0: BitMap([3])}), "it changed the data files of fragment 0")
 
 
-def test_a_rewrite_in_between_is_a_conflict(table: Table) -> None:
+def test_stale_delete_conflicts_with_a_rewrite(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     old = table.log.read_version(1).fragments[0]
     group = RewriteGroup(old_fragments=(old,), new_fragments=(fragment(),))
@@ -204,7 +204,7 @@ def test_a_rewrite_in_between_is_a_conflict(table: Table) -> None:
     _conflict(table.commit(stale, {0: BitMap([3])}), "'rewrite'")
 
 
-def test_many_stale_deletes_land_one_after_the_other(table: Table) -> None:
+def test_many_stale_deletes_are_committed_one_after_another(table: Table) -> None:
     plans = [({0: BitMap([row]), 1: BitMap([row])}) for row in range(10)]
     planned = [planned_delete(table.log, 1, rows) for rows in plans]
     for transaction, rows in zip(planned[:9], plans, strict=False):
@@ -230,7 +230,7 @@ class Racer:
             self.table.store.fault = self
 
 
-def test_a_delete_that_loses_races_is_merged_again_and_leaves_only_what_is_used(table: Table) -> None:
+def test_delete_that_loses_races_is_merged_again_without_leftovers(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([9])})
     own = table.names("_deletions")
     table.store.fault = Racer(table, [1, 2, 3])
@@ -243,7 +243,7 @@ def test_a_delete_that_loses_races_is_merged_again_and_leaves_only_what_is_used(
     assert set(table.names("_deletions")) == table.referenced() | set(own)
 
 
-def test_a_delete_that_gives_up_leaves_only_what_its_planner_wrote(table: Table) -> None:
+def test_delete_that_gives_up_leaves_only_its_planned_deletion_files(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([9])})
     own = table.names("_deletions")
     table.store.fault = Racer(table, [1, 2, 3, 4])
@@ -252,7 +252,7 @@ def test_a_delete_that_gives_up_leaves_only_what_its_planner_wrote(table: Table)
     assert set(table.names("_deletions")) == table.referenced() | set(own)
 
 
-def test_a_row_lost_in_a_race_is_a_conflict_and_leaves_nothing(table: Table) -> None:
+def test_row_deleted_by_a_race_winner_is_a_conflict_without_leftovers(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([9])})
     own = table.names("_deletions")
     table.store.fault = Racer(table, [1, 9])
@@ -261,7 +261,7 @@ def test_a_row_lost_in_a_race_is_a_conflict_and_leaves_nothing(table: Table) -> 
     assert set(table.names("_deletions")) == table.referenced() | set(own)
 
 
-def test_nothing_is_removed_while_the_outcome_is_unknown(table: Table) -> None:
+def test_delete_with_an_unknown_outcome_removes_no_files(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([9])})
     table.delete({0: BitMap([1])})
 
@@ -278,7 +278,7 @@ def test_nothing_is_removed_while_the_outcome_is_unknown(table: Table) -> None:
     assert table.hidden()[0] == [1, 9]
 
 
-def test_a_file_whose_manifest_may_still_land_is_kept(table: Table) -> None:
+def test_deletion_file_of_a_possibly_pending_commit_is_kept(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([9])})
     table.delete({0: BitMap([1])})
     before = set(table.names("_deletions"))
@@ -289,7 +289,7 @@ def test_a_file_whose_manifest_may_still_land_is_kept(table: Table) -> None:
     assert not [name for name in table.names("_transactions") if stale.uuid in name]
 
 
-def test_a_failure_while_merging_makes_nothing(table: Table) -> None:
+def test_failure_while_merging_deletes_leaves_no_files(table: Table) -> None:
     rows = {0: BitMap([9]), 1: BitMap([9])}
     stale = planned_delete(table.log, 1, rows)
     table.delete({0: BitMap([1]), 1: BitMap([1])})
@@ -310,7 +310,7 @@ def test_a_failure_while_merging_makes_nothing(table: Table) -> None:
     assert set(before) <= set(table.names("_deletions"))
 
 
-def test_deletes_and_rewrites_need_the_version_they_were_planned_on(table: Table) -> None:
+def test_deletes_and_rewrites_require_a_read_version(table: Table) -> None:
     old = table.log.read_version(1).fragments[0]
     group = RewriteGroup(old_fragments=(old,), new_fragments=(fragment(),))
     delete = planned_delete(table.log, 1, {0: BitMap([9])})

@@ -70,7 +70,7 @@ def test_known_manifest_of_the_read_version_is_not_read_again(made: Table) -> No
     assert [call.path for call in made.store.calls if call.method == "get"] == []
 
 
-def test_manifest_of_another_version_is_of_no_use(made: Table) -> None:
+def test_manifest_of_another_version_is_not_used_for_a_detached_commit(made: Table) -> None:
     known = made.log.read_version(1)
     with pytest.raises(VersionNotFoundError):
         made.detach(append(fragment(), read_version=5), known=known)
@@ -92,7 +92,7 @@ def test_schema_of_a_table_that_counts_field_ids_cannot_change(made: Table) -> N
         made.detach(one_column, known=counted)
 
 
-def test_transaction_file_that_was_not_answered_is_removed(made: Table) -> None:
+def test_transaction_file_written_without_a_response_is_removed(made: Table) -> None:
     before = made.transaction_files()
     made.store.fault = failing("put", "_transactions", When.AFTER)
     with pytest.raises(StorageError, match="injected"):
@@ -100,14 +100,14 @@ def test_transaction_file_that_was_not_answered_is_removed(made: Table) -> None:
     assert made.transaction_files() == before
 
 
-def test_lost_answer_about_a_version_that_is_there_is_a_success(made: Table) -> None:
+def test_detached_commit_with_a_lost_response_succeeds(made: Table) -> None:
     made.store.fault = failing("put_if_absent", "", When.AFTER)
     outcome = made.detach(append(fragment(), read_version=1))
     assert isinstance(outcome, Committed)
     assert outcome.manifest.version == NUMBER
 
 
-def test_lost_request_leaves_nothing(made: Table) -> None:
+def test_lost_detached_commit_request_leaves_no_files(made: Table) -> None:
     before = made.transaction_files()
     made.store.fault = failing("put_if_absent", "", When.BEFORE)
     assert isinstance(made.detach(append(fragment(), read_version=1)), NotLanded)
@@ -141,7 +141,7 @@ def test_version_that_cannot_be_read_back_is_an_unknown_outcome(made: Table) -> 
     assert outcome.version == NUMBER
 
 
-def test_number_that_somebody_else_has_is_an_unknown_outcome(made: Table) -> None:
+def test_detached_version_number_taken_by_another_writer_is_an_unknown_outcome(made: Table) -> None:
     made.detach(append(fragment(), read_version=1))
     outcome = made.detach(append(fragment(), read_version=1))
     assert isinstance(outcome, Unknown)

@@ -17,7 +17,7 @@ def _check(*fragments: Fragment, file_version: LanceFileVersion | None = LanceFi
     check_new_fragments(fragments, field_ids={0, 1, 5}, base_ids={0}, file_version=file_version)
 
 
-def test_good_fragments_pass() -> None:
+def test_valid_fragments_are_accepted() -> None:
     _check(fragment(), Fragment.of([data_file(), data_file(field_ids=(5,), column_indices=(0,))], physical_rows=1))
     _check(fragment(field_ids=(1, 9, -2), column_indices=(0, 1, 2)))
     _check(fragment(base_id=0))
@@ -50,7 +50,7 @@ def _with(**values: object) -> Fragment:
         (fragment(base_id=3), r"unknown base path 3; the table has: \[0\]"),
     ],
 )
-def test_bad_fragments_are_refused(bad: Fragment, words: str) -> None:
+def test_invalid_fragments_are_refused(bad: Fragment, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         _check(fragment(), bad)
 
@@ -63,7 +63,7 @@ def test_files_without_a_field_of_the_table_are_refused(field_ids: tuple[int, ..
 
 @pytest.mark.parametrize("own", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
 @pytest.mark.parametrize("added", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
-def test_files_of_all_versions_but_0_1_mix(own: LanceFileVersion, added: LanceFileVersion) -> None:
+def test_data_files_of_all_versions_except_0_1_mix(own: LanceFileVersion, added: LanceFileVersion) -> None:
     _check(fragment(file_version=added), file_version=own)
 
 
@@ -73,5 +73,5 @@ def test_new_files_of_0_1_list_the_lowest_field_first() -> None:
         _check(fragment(field_ids=(1, 0), file_version=legacy, column_indices=()), file_version=legacy)
 
 
-def test_files_of_0_1_list_no_columns() -> None:
+def test_data_files_of_0_1_without_column_indices_are_accepted() -> None:
     _check(fragment(file_version=LanceFileVersion.V0_1, column_indices=()), file_version=LanceFileVersion.V0_1)

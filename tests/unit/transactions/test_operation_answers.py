@@ -95,7 +95,7 @@ def replacing(fragment_id: int, *field_ids: int, **changes: object) -> DataRepla
 # ── What most operations answer ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_operation_that_says_nothing_special_gives_the_common_answers() -> None:
+def test_operation_without_overrides_gives_the_default_answers() -> None:
     current = table(part(0))
     operation = CarriedOperation()
     assert operation.touched_fragments() is None
@@ -113,12 +113,12 @@ def test_operation_that_hides_no_rows_cannot_be_merged() -> None:
         Append(fragments=()).with_hidden_rows((), ())
 
 
-def test_operation_without_indices_takes_no_rebuilt_ones() -> None:
+def test_operation_without_indices_refuses_rebuilt_indices() -> None:
     with pytest.raises(InternalError, match="'append' does not rebuild indices"):
         Append(fragments=()).with_rebuilt_indices(())
 
 
-def test_public_operation_that_says_nothing_special_gives_the_common_answers() -> None:
+def test_public_operation_without_overrides_gives_the_default_answers() -> None:
     operation = LanceOperation.Other("teleport")
     assert operation.unnumbered_schema() is None
     assert operation.with_schema(SCHEMA) is operation
@@ -136,7 +136,7 @@ def test_unknown_operation_is_parsed_and_never_written_or_applied() -> None:
         operation.apply(on(table()))
 
 
-def test_public_append_tells_the_fragments_that_it_appends() -> None:
+def test_public_append_lists_its_appended_fragments() -> None:
     fragments: list[FragmentMetadata] = shown_fragments([part(0), part(1)])
     assert LanceOperation.Append(fragments).appended_fragments() == fragments
 
@@ -144,7 +144,7 @@ def test_public_append_tells_the_fragments_that_it_appends() -> None:
 # ── Transactions of users ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_transaction_of_something_else_than_an_operation_is_refused() -> None:
+def test_transaction_without_a_valid_operation_is_refused() -> None:
     with pytest.raises(NotSupportedError, match="'str'"):
         transaction_to_core(Transaction(1, "append"))  # type: ignore[arg-type]
 
@@ -171,7 +171,7 @@ def test_conflict_table_with_other_columns_is_refused() -> None:
         conflicts._parse("committed one two\nappend . .\n")
 
 
-def test_overlay_rule_lets_every_other_pair_pass() -> None:
+def test_overlay_conflict_rule_ignores_other_operations() -> None:
     assert overlay_on_changed_field(Append(fragments=()), Append(fragments=())) is Verdict.COMPATIBLE
 
 
@@ -198,7 +198,7 @@ def test_lineage_kept_in_files_of_its_own_is_taken_from_the_table() -> None:
 COPY = Clone(is_shallow=False, ref_version=3, ref_path="/source", branch_name="b", is_copied=True)
 
 
-def test_clone_tells_what_it_copies() -> None:
+def test_clone_describes_what_it_copies() -> None:
     assert COPY.cloned_version == ("/source", 3)
 
 
@@ -247,7 +247,7 @@ def test_overlaid_rows_of_a_table_with_stable_row_ids_count_as_updated(monkeypat
     assert updated(result.fragments[0]) == [1, 4, 1]
 
 
-def test_replacement_tells_the_files_that_it_adds() -> None:
+def test_data_replacement_lists_the_files_that_it_adds() -> None:
     (changed,) = replacing(1, 1).added_files(table(part(0), part(1)))
     assert (changed.id, [file.path for file in changed.files]) == (1, ["n"])
 
@@ -292,7 +292,7 @@ def test_entry_that_declares_no_key_is_refused(key: str, value: str) -> None:
 # ── Merge and Project ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_merge_tells_what_it_touches_and_adds() -> None:
+def test_merge_lists_what_it_touches_and_adds() -> None:
     operation = Merge(fragments=(widened(0, "c0"), part(1)), schema=WIDE)
     assert operation.touched_fragments() == {0, 1}
     assert operation.new_schema() == WIDE
@@ -300,7 +300,7 @@ def test_merge_tells_what_it_touches_and_adds() -> None:
     assert [(each.id, [file.path for file in each.files]) for each in added if each.files] == [(0, ["c0"])]
 
 
-def test_public_merge_takes_an_arrow_schema_until_it_has_field_ids() -> None:
+def test_public_merge_accepts_an_arrow_schema_without_field_ids() -> None:
     with pytest.deprecated_call():
         operation = LanceOperation.Merge(shown_fragments([part(0)]), ARROW_SCHEMA)
     assert operation.unnumbered_schema() == ARROW_SCHEMA
@@ -309,7 +309,7 @@ def test_public_merge_takes_an_arrow_schema_until_it_has_field_ids() -> None:
     assert numbered.unnumbered_schema() is None
 
 
-def test_project_tells_its_schema() -> None:
+def test_project_reports_its_schema() -> None:
     assert Project(schema=SCHEMA).new_schema() == SCHEMA
 
 
@@ -324,7 +324,7 @@ def test_merge_that_gives_an_id_to_another_column_is_refused() -> None:
         merged(swapped, part(0))
 
 
-def test_merge_that_makes_a_column_required_without_storing_it_anew_is_refused() -> None:
+def test_merge_that_makes_an_unchanged_column_required_is_refused() -> None:
     a, b = SCHEMA.fields
     with pytest.raises(SchemaMismatchError, match="from nullable to not nullable only if"):
         merged(replace(SCHEMA, fields=(a, replace(b, nullable=False))), part(0))
@@ -346,7 +346,7 @@ def test_merge_that_adds_a_dictionary_column_in_format_0_1_is_refused() -> None:
         merged(wide, current=current)
 
 
-def test_field_that_is_new_has_no_type_to_keep() -> None:
+def test_new_field_may_have_any_type() -> None:
     check_field_types(SCHEMA, WIDE)
 
 
@@ -375,7 +375,7 @@ def carrying(*ids: int) -> Fragment:
     return Fragment(message)
 
 
-def test_overwrite_keeps_row_ids_that_are_brought_along() -> None:
+def test_overwrite_keeps_the_row_ids_of_its_fragments() -> None:
     result = made(Overwrite(schema=SCHEMA, fragments=(carrying(0, 1, 2),)).apply(on(stable_table(3))))
     assert row_ids(result.fragments[0]) == [0, 1, 2]
 
@@ -391,7 +391,7 @@ def test_restore_of_a_version_that_was_not_read_is_refused() -> None:
         Restore(version=1).apply(on(table()))
 
 
-def test_restore_of_a_version_from_before_field_ids_were_counted_is_refused() -> None:
+def test_restore_of_a_version_without_counted_field_ids_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="the table stopped reusing field ids"):
         Restore(version=1).apply(on(table(part(0), max_allocated_field_id=5), table(part(0))))
 
@@ -403,7 +403,7 @@ def rebuilt(old_id: bytes) -> pb_transaction.Transaction.Rewrite.RewrittenIndex:
     return pb_transaction.Transaction.Rewrite.RewrittenIndex(old_id={"uuid": old_id}, new_id={"uuid": b"n" * 16})
 
 
-def test_rewrite_tells_its_groups_and_takes_other_rebuilt_indices() -> None:
+def test_rewrite_lists_its_groups_and_accepts_rebuilt_indices() -> None:
     groups = (RewriteGroup(old_fragments=(part(0),), new_fragments=(part(1),)),)
     operation = Rewrite(groups=groups)
     assert operation.rewritten_groups() == groups
@@ -424,7 +424,7 @@ def test_update_in_a_mode_of_a_newer_release_is_corrupt() -> None:
         Update.from_proto(message)
 
 
-def test_update_tells_what_it_adds_and_moves() -> None:
+def test_update_lists_what_it_adds_and_moves() -> None:
     moved = carrying(0, 1)
     anew = with_files(part(0), column_file("f0.lance", 0, -2), column_file("new", 1))
     operation = Update(updated_fragments=(anew,), new_fragments=(moved,))
@@ -434,12 +434,12 @@ def test_update_tells_what_it_adds_and_moves() -> None:
     assert [file.path for file in changed.files] == ["new"]
 
 
-def test_update_of_a_fragment_that_is_gone_is_refused() -> None:
+def test_update_of_a_removed_fragment_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="fragment 7 is not in version 3"):
         Update(updated_fragments=(part(7),)).apply(on(table(part(0))))
 
 
-def test_update_of_bases_tells_what_it_adds() -> None:
+def test_update_of_base_paths_lists_what_it_adds() -> None:
     base = pb_table.BasePath(path="/x")
     assert UpdateBases(new_bases=(base,)).added_bases() == (base,)
 

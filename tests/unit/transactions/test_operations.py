@@ -87,19 +87,19 @@ _INDEX = Pb.Rewrite.RewrittenIndex(new_index_version=3)
         ),
     ],
 )
-def test_transactions_round_trip(operation: Operation) -> None:
+def test_delete_rewrite_and_config_transactions_round_trip(operation: Operation) -> None:
     transaction = Transaction(read_version=3, operation=operation)
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 
 
-def test_rewrites_of_releases_without_groups_are_one_group() -> None:
+def test_rewrite_of_a_release_without_groups_becomes_one_group() -> None:
     message = Pb.Rewrite(old_fragments=[_part(1).message], new_fragments=[_part(4).message])
     assert Rewrite.from_proto(message) == _group(
         (Fragment(message.old_fragments[0]),), (Fragment(message.new_fragments[0]),)
     )
 
 
-def test_settings_of_early_releases_are_updates() -> None:
+def test_config_updates_of_early_releases_become_map_updates() -> None:
     message = Pb.UpdateConfig(
         upsert_values={"a": "1"},
         delete_keys=["b"],
@@ -113,7 +113,7 @@ def test_settings_of_early_releases_are_updates() -> None:
     )
 
 
-def test_a_delete_changes_deletion_files_only() -> None:
+def test_delete_operation_changes_only_deletion_files() -> None:
     current = _table(_part(0), _part(1), _part(2), index_names=("i",))
     stale = _part(1, deleted=4)
     made = _made(Delete(updated_fragments=(stale,), deleted_fragment_ids=(2,)).apply(on(current)))
@@ -149,7 +149,7 @@ def test_a_delete_changes_deletion_files_only() -> None:
         (_group((_part(0),), (_part(0, 12, deleted=2),)), "has a deletion file"),
     ],
 )
-def test_operations_that_do_not_fit_are_refused(operation: Operation, match: str) -> None:
+def test_operations_that_contradict_the_table_are_refused(operation: Operation, match: str) -> None:
     with pytest.raises(InvalidInputError, match=match):
         operation.apply(on(_table(_part(0), _part(1, deleted=2))))
 
@@ -169,26 +169,26 @@ def test_a_rewrite_of_deleted_rows_only_leaves_nothing() -> None:
     assert ([each.id for each in made.fragments], made.message.reader_feature_flags) == ([1], 0)
 
 
-def test_a_rewritten_fragment_without_live_rows_may_have_gone_meanwhile() -> None:
+def test_rewritten_fragment_without_live_rows_may_be_gone_already() -> None:
     gone, kept = _part(0, deleted=10), _part(1)
     made = _made(_group((gone, kept), (_part(0, 10),)).apply(on(_table(kept))))
     assert [each.id for each in made.fragments] == [2]
 
 
-def test_rows_are_not_counted_where_a_deletion_file_does_not_say_how_many() -> None:
+def test_rewrite_row_counts_are_not_checked_with_unrecorded_deletions() -> None:
     old = _part(0).with_deletion(pb_table.DeletionFile(id=3))
     assert [each.physical_rows for each in _made(_group((old,), (_part(0, 7),)).apply(on(_table(old)))).fragments] == [
         7
     ]
 
 
-def test_rewrites_whose_indices_are_remapped_later_are_refused() -> None:
+def test_rewrite_in_a_table_with_deferred_index_remapping_is_refused() -> None:
     operation = _group((_part(0),), (_part(0),))
     with pytest.raises(NotSupportedError, match="__lance_frag_reuse"):
         operation.apply(on(_table(_part(0), index_names=("i", "__lance_frag_reuse"))))
 
 
-def test_rewritten_rows_with_stable_ids_bring_them_along() -> None:
+def test_rewritten_rows_with_stable_ids_keep_them() -> None:
     current = _table(_part(0), reader_feature_flags=2, writer_feature_flags=2, next_row_id=10)
     with pytest.raises(InvalidInputError, match="has no row ids"):
         _group((_part(0),), (_part(0),)).apply(on(current))
@@ -200,13 +200,13 @@ def test_rewritten_rows_with_stable_ids_bring_them_along() -> None:
         _group((_part(0),), (new,)).apply(on(_table(_part(0))))
 
 
-def test_rewritten_files_hold_columns_of_the_table() -> None:
+def test_rewritten_files_without_columns_of_the_table_are_refused() -> None:
     foreign = Fragment.of([data_file(field_ids=(7, 8))], physical_rows=10)
     with pytest.raises(SchemaMismatchError, match="contains no field of the table"):
         _group((_part(0),), (foreign,)).apply(on(_table(_part(0))))
 
 
-def test_settings_change_and_nothing_else() -> None:
+def test_config_update_changes_only_config_and_metadata() -> None:
     current = _table(
         _part(0),
         index_names=("i",),
@@ -234,7 +234,7 @@ def test_settings_change_and_nothing_else() -> None:
     assert (dict(emptied.message.config), emptied.message.writer_feature_flags) == ({}, 0)
 
 
-def test_metadata_of_no_field_and_keys_are_refused() -> None:
+def test_metadata_updates_of_unknown_fields_and_keys_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="no field 9"):
         UpdateConfig(field_metadata={9: MapUpdate(entries={})}).apply(on(_table()))
     current = _table()
@@ -249,7 +249,7 @@ def test_metadata_of_no_field_and_keys_are_refused() -> None:
     UpdateConfig(field_metadata={0: MapUpdate(entries={"other": "1"})}).apply(on(current))
 
 
-def test_restoring_takes_the_content_and_keeps_the_counters() -> None:
+def test_restore_takes_the_old_content_and_keeps_the_counters() -> None:
     source = _table(_part(0), _part(1, deleted=2), index_names=("i",), config={"old": "1"}, max_fragment_id=1)
     current = _table(_part(7), config={"new": "1"}, max_fragment_id=8)
     current.message.version = 6
@@ -268,13 +268,13 @@ def test_restoring_takes_the_content_and_keeps_the_counters() -> None:
         Rewrite(groups=()),
     ],
 )
-def test_tables_that_cannot_be_written_are_left_alone(operation: Operation) -> None:
+def test_operations_on_tables_with_unknown_writer_flags_are_refused(operation: Operation) -> None:
     with pytest.raises(UnsupportedFeatureFlagError):
         operation.apply(on(_table(writer_feature_flags=1 << 20)))
 
 
 @pytest.mark.parametrize("flags", [(1 << 20, 0), (0, 1 << 20)])
-def test_neither_end_of_a_restore_may_need_unknown_features(flags: tuple[int, int]) -> None:
+def test_restore_from_or_over_unknown_features_is_refused(flags: tuple[int, int]) -> None:
     current, source = (_table(writer_feature_flags=each) for each in flags)
     with pytest.raises(UnsupportedFeatureFlagError):
         Restore(version=3).apply(on(current, source))

@@ -69,7 +69,7 @@ def test_commit_overtaken_by_commits_and_a_cleanup_is_kept_or_refused(change: st
             assert table.versions() == [1 + num_commits], "the version that came too late is withdrawn"
 
 
-def test_overtaken_append_that_the_next_version_lacks_is_withdrawn() -> None:
+def test_overtaken_append_missing_from_the_next_version_is_withdrawn() -> None:
     table = Table()
     ours = _append(table)
     table.act_at_create(lambda: _overtake(table, 4, keep=3))
@@ -97,7 +97,7 @@ def test_overtaken_append_that_a_compaction_may_hold_has_an_unknown_outcome() ->
 
 @pytest.mark.parametrize("num_commits", range(1, 6))
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_that_others_build_on_at_once_is_kept(change: str, num_commits: int) -> None:
+def test_commit_that_others_build_on_immediately_is_kept(change: str, num_commits: int) -> None:
     table = Table()
     table.act_at_create(lambda: _overtake(table, num_commits, keep=9), When.AFTER)
     outcome = table.commit(CHANGES[change](table))
@@ -126,9 +126,7 @@ def test_commit_is_kept_when_the_listing_misses_the_version_built_on_it(
 
 @pytest.mark.parametrize("num_commits", range(1, 6))
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_that_others_build_on_is_not_refused_although_a_cleanup_removed_its_version(
-    change: str, num_commits: int
-) -> None:
+def test_commit_built_upon_is_kept_although_a_cleanup_removed_its_version(change: str, num_commits: int) -> None:
     table = Table()
     table.act_at_create(lambda: _overtake(table, num_commits), When.AFTER)
     outcome = table.commit(CHANGES[change](table))
@@ -140,7 +138,7 @@ def test_commit_that_others_build_on_is_not_refused_although_a_cleanup_removed_i
         assert outcome.manifest.version == 2
 
 
-def test_commit_whose_fragment_is_compacted_at_once_is_kept() -> None:
+def test_commit_whose_fragment_is_compacted_immediately_is_kept() -> None:
     table = Table()
 
     def compact() -> None:
@@ -164,7 +162,7 @@ def _restore_first(table: Table) -> Transaction:
 
 @pytest.mark.parametrize("undo", [_replace_rows, _restore_first, _set_config])
 @pytest.mark.parametrize("change", CHANGES)
-def test_commit_that_others_undo_at_once_is_kept(change: str, undo: Callable[[Table], Transaction]) -> None:
+def test_commit_that_others_undo_immediately_is_kept(change: str, undo: Callable[[Table], Transaction]) -> None:
     table = Table()
     ours = CHANGES[change](table)
     undone = []
@@ -198,7 +196,7 @@ def test_removal_of_fragments_that_a_compaction_has_overtaken_is_not_acknowledge
 
 @pytest.mark.parametrize("is_tagged", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_writer_does_not_judge_a_version_that_came_too_late(change: str, is_tagged: bool) -> None:
+def test_writer_ignores_a_version_created_out_of_order(change: str, is_tagged: bool) -> None:
     table = Table()
     first = table.log.path(table.log.latest())
     tagged = bytes(table.store.inner.get(first))
@@ -252,7 +250,7 @@ def _listings_fail(call: Call) -> When | None:
     return When.BEFORE if call.method == "list_names" else None
 
 
-def test_repeated_commit_does_not_take_its_orphaned_version_for_success() -> None:
+def test_repeated_commit_does_not_count_its_orphaned_version_as_success() -> None:
     table = Table()
     ours = _append(table)
 
@@ -298,9 +296,7 @@ def _lose_the_answer(table: Table, meanwhile: Callable[[], object], *, says_exis
 
 
 @pytest.mark.parametrize(("says_exists", "in_flight"), [(False, False), (False, True), (True, False)])
-def test_lost_answer_about_a_version_that_was_cleaned_up_since_is_an_unknown_outcome(
-    says_exists: bool, in_flight: bool
-) -> None:
+def test_lost_response_about_a_cleaned_up_version_is_an_unknown_outcome(says_exists: bool, in_flight: bool) -> None:
     table = Table()
     ours = _append(table)
     _lose_the_answer(table, lambda: _overtake(table, 2), says_exists=says_exists, in_flight=in_flight)
@@ -309,7 +305,7 @@ def test_lost_answer_about_a_version_that_was_cleaned_up_since_is_an_unknown_out
     assert table.versions() == [4]
 
 
-def test_lost_answer_is_not_settled_by_a_version_that_came_too_late() -> None:
+def test_lost_response_is_not_settled_by_an_out_of_order_version() -> None:
     table = Table()
     ours, late = _append(table), _append(table)
 
@@ -365,7 +361,7 @@ def test_restore_is_not_undone_to_an_older_version_than_the_last(monkeypatch: py
 
 
 @pytest.mark.parametrize("change", ["append", "delete", "config"])
-def test_restore_that_is_undone_is_nothing_to_build_on(change: str) -> None:
+def test_undone_restore_is_never_built_upon(change: str) -> None:
     table = Table()
     others: list[CommitOutcome] = []
     outcome = _restore_what_is_cleaned_up(table, lambda: others.append(table.commit(CHANGES[change](table))))
@@ -375,7 +371,7 @@ def test_restore_that_is_undone_is_nothing_to_build_on(change: str) -> None:
 
 
 @pytest.mark.parametrize("change", [_replace_rows, lambda table: _restore_of(table, 2)])
-def test_restore_of_what_was_cleaned_up_can_be_replaced(change: Callable[[Table], Transaction]) -> None:
+def test_restore_of_a_cleaned_up_version_can_be_replaced(change: Callable[[Table], Transaction]) -> None:
     table = Table()
     others: list[CommitOutcome] = []
     outcome = _restore_what_is_cleaned_up(table, lambda: others.append(table.commit(change(table))))
@@ -384,7 +380,7 @@ def test_restore_of_what_was_cleaned_up_can_be_replaced(change: Callable[[Table]
     assert table.latest() == others[0].manifest
 
 
-def test_restore_whose_files_are_there_is_built_on_after_its_source_was_cleaned_up() -> None:
+def test_restore_is_built_upon_after_its_source_is_cleaned_up() -> None:
     table = Table()
     assert isinstance(table.commit(_restore_of(table, 1)), Committed)
     table.clean_up()
@@ -393,7 +389,7 @@ def test_restore_whose_files_are_there_is_built_on_after_its_source_was_cleaned_
 
 @pytest.mark.parametrize(("is_first_try", "verdict"), [(True, Verdict.RETRYABLE), (False, Verdict.INCOMPATIBLE)])
 @pytest.mark.parametrize("change", CHANGES)
-def test_versions_removed_before_the_commit_starts_are_retryable_unless_they_may_be_its_own(
+def test_removed_versions_are_retryable_unless_the_commit_may_own_them(
     change: str, is_first_try: bool, verdict: Verdict
 ) -> None:
     table = Table()

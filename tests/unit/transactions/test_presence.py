@@ -93,7 +93,7 @@ def adding() -> Append:
 # ── Versions after the next one ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_next_version_that_is_removed_after_it_was_listed_has_to_be_looked_for_again(lineage: Lineage) -> None:
+def test_next_version_removed_after_its_listing_raises_version_not_found(lineage: Lineage) -> None:
     ours, made = lineage.make(setting(), lineage.start)
     _, third = lineage.make(adding(), made)
     _, fourth = lineage.make(adding(), third)
@@ -113,19 +113,19 @@ def settings_only(lineage: Lineage, count: int) -> tuple[Transaction, list[Manif
     return ours, versions
 
 
-def test_chain_of_versions_that_were_built_on_each_other_shows_the_first(lineage: Lineage) -> None:
+def test_chain_of_consecutive_versions_proves_presence_of_the_first(lineage: Lineage) -> None:
     ours, (made, *newer) = settings_only(lineage, 3)
     assert find_presence(lineage.log, ours, made, lineage.start, [*map(lineage.name, newer)]) is Presence.PRESENT
 
 
-def test_chain_with_a_version_missing_shows_nothing(lineage: Lineage) -> None:
+def test_chain_with_a_missing_version_leaves_presence_uncertain(lineage: Lineage) -> None:
     ours, (made, *newer) = settings_only(lineage, 3)
     lineage.log.withdraw(lineage.name(newer[1]))
     names = [lineage.name(newer[0]), lineage.name(newer[2])]
     assert find_presence(lineage.log, ours, made, lineage.start, names) is Presence.UNCERTAIN
 
 
-def test_chain_with_a_version_that_came_too_late_shows_nothing(lineage: Lineage) -> None:
+def test_chain_with_an_out_of_order_version_leaves_presence_uncertain(lineage: Lineage) -> None:
     ours, (made, following) = settings_only(lineage, 1)
     _, other = lineage.make(deleting(whole=(1,)), replaced(following, config={}))
     names = [lineage.name(following), lineage.name(other)]
@@ -151,7 +151,7 @@ def next_of(theirs: Operation, made: Manifest) -> Manifest:
     return replace(following, transaction=Transaction(read_version=made.version, operation=theirs).serialize())
 
 
-def test_failing_store_is_not_taken_for_an_answer(lineage: Lineage) -> None:
+def test_presence_check_raises_errors_of_the_store(lineage: Lineage) -> None:
     ours, made = lineage.make(setting(), lineage.start)
     following = next_of(Restore(version=3), made)
     lineage.store.fault = lambda call: When.BEFORE if call.method == "get" else None
@@ -159,7 +159,7 @@ def test_failing_store_is_not_taken_for_an_answer(lineage: Lineage) -> None:
         is_built_on(lineage.log, ours, made, lineage.start, following)
 
 
-def test_transaction_that_cannot_be_repeated_here_tells_nothing(lineage: Lineage) -> None:
+def test_transaction_that_cannot_be_reapplied_leaves_presence_uncertain(lineage: Lineage) -> None:
     ours, made = lineage.make(setting(), lineage.start)
     following = next_of(Clone(is_shallow=False, ref_version=1, ref_path="/x"), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
@@ -171,7 +171,7 @@ def test_transaction_that_cannot_be_repeated_here_tells_nothing(lineage: Lineage
     [(deleting(whole=(7,)), Presence.ABSENT), (Restore(version=99), Presence.UNCERTAIN)],
     ids=["fragment unknown", "restored version gone"],
 )
-def test_transaction_that_does_not_fit_the_version_speaks_against_it(
+def test_transaction_incompatible_with_a_version_does_not_prove_its_presence(
     lineage: Lineage, theirs: Operation, maybe: Presence
 ) -> None:
     ours, made = lineage.make(setting(), lineage.start)
@@ -180,7 +180,7 @@ def test_transaction_that_does_not_fit_the_version_speaks_against_it(
     assert may_be_built_on(lineage.log, ours, made, lineage.start, following) is maybe
 
 
-def test_merge_that_lists_a_fragment_which_the_version_lacks_speaks_against_it(lineage: Lineage) -> None:
+def test_merge_with_a_fragment_unknown_to_a_version_denies_its_presence(lineage: Lineage) -> None:
     ours, made = lineage.make(setting(), lineage.start)
     merge = Merge(fragments=(part(0), part(1), fragment()), schema=SCHEMA)
     _, following = lineage.make(merge, made)
@@ -200,19 +200,19 @@ def test_projection_may_keep_metadata_that_it_does_not_repeat(lineage: Lineage) 
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.ABSENT
 
 
-def test_metadata_that_the_next_version_dropped_tells_nothing(lineage: Lineage) -> None:
+def test_metadata_dropped_by_the_next_version_leaves_presence_uncertain(lineage: Lineage) -> None:
     ours, made = lineage.make(UpdateConfig(schema_metadata=MapUpdate(entries={"key": "value"})), lineage.start)
     _, following = lineage.make(Project(schema=project(SCHEMA, ["b"])), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
 
 
-def test_column_that_the_next_version_dropped_tells_nothing(lineage: Lineage) -> None:
+def test_column_dropped_by_the_next_version_leaves_presence_uncertain(lineage: Lineage) -> None:
     ours, made = lineage.make(Merge(fragments=(part(0), part(1)), schema=WIDE), lineage.start)
     _, following = lineage.make(Project(schema=SCHEMA), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
 
 
-def test_file_that_only_this_version_added_shows_it(lineage: Lineage) -> None:
+def test_file_added_only_by_a_version_proves_its_presence(lineage: Lineage) -> None:
     new_file = data_file("n", field_ids=(0, 1))
     replacing = DataReplacement(replacements=(Replacement(fragment_id=0, new_file=new_file),))
     ours, made = lineage.make(replacing, lineage.start)
@@ -220,7 +220,7 @@ def test_file_that_only_this_version_added_shows_it(lineage: Lineage) -> None:
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.PRESENT
 
 
-def test_file_of_an_overlay_shows_the_version_that_added_it(lineage: Lineage) -> None:
+def test_overlay_file_proves_presence_of_the_version_that_added_it(lineage: Lineage) -> None:
     ours, made = lineage.make(setting(), lineage.start)
     overlay = pb_table.DataOverlayFile(data_file=column_file("o", 1))
     made.message.fragments[0].overlays.append(overlay)
@@ -231,20 +231,20 @@ def test_file_of_an_overlay_shows_the_version_that_added_it(lineage: Lineage) ->
 # ── Deleted rows ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_delete_after_another_of_the_same_fragment_shows_it_by_its_rows(lineage: Lineage) -> None:
+def test_later_delete_with_the_same_rows_proves_presence_of_the_earlier(lineage: Lineage) -> None:
     ours, made = lineage.make(deleting(lineage.hiding(0, 1)), lineage.start)
     _, following = lineage.make(deleting(lineage.hiding(0, 1, 2)), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.PRESENT
     assert may_be_built_on(lineage.log, ours, made, lineage.start, following) is Presence.PRESENT
 
 
-def test_delete_that_lacks_rows_of_the_version_speaks_against_it(lineage: Lineage) -> None:
+def test_later_delete_without_the_same_rows_denies_presence(lineage: Lineage) -> None:
     ours, made = lineage.make(deleting(lineage.hiding(0, 1)), lineage.start)
     _, following = lineage.make(deleting(lineage.hiding(0, 2)), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.ABSENT
 
 
-def test_deletion_file_that_is_gone_tells_nothing(lineage: Lineage) -> None:
+def test_missing_deletion_file_leaves_presence_uncertain(lineage: Lineage) -> None:
     first, second = lineage.hiding(0, 1), lineage.hiding(0, 1, 2)
     ours, made = lineage.make(deleting(first), lineage.start)
     _, following = lineage.make(deleting(second), made)
@@ -252,14 +252,14 @@ def test_deletion_file_that_is_gone_tells_nothing(lineage: Lineage) -> None:
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
 
 
-def test_update_that_may_have_moved_the_deleted_rows_tells_nothing(lineage: Lineage) -> None:
+def test_update_that_may_have_moved_deleted_rows_leaves_presence_uncertain(lineage: Lineage) -> None:
     ours, made = lineage.make(deleting(lineage.hiding(0, 1)), lineage.start)
     update = Update(updated_fragments=(lineage.hiding(0, 1, 2),), new_fragments=(fragment(1),))
     _, following = lineage.make(update, made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
 
 
-def test_fragment_whose_files_were_replaced_tells_nothing_of_deleted_rows(lineage: Lineage) -> None:
+def test_fragment_with_replaced_files_leaves_presence_of_a_delete_uncertain(lineage: Lineage) -> None:
     ours, made = lineage.make(deleting(lineage.hiding(0, 1)), lineage.start)
     hidden = lineage.hiding(0, 1, 2)
     anew = with_files(hidden, column_file("f0.lance", 0, -2), column_file("new", 1))
@@ -267,13 +267,13 @@ def test_fragment_whose_files_were_replaced_tells_nothing_of_deleted_rows(lineag
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
 
 
-def test_fragment_that_was_dropped_tells_nothing_of_deleted_rows(lineage: Lineage) -> None:
+def test_dropped_fragment_leaves_presence_of_a_delete_uncertain(lineage: Lineage) -> None:
     ours, made = lineage.make(deleting(lineage.hiding(1, 1)), lineage.start)
     _, following = lineage.make(Update(removed_fragment_ids=(1,), new_fragments=(fragment(1),)), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
 
 
-def test_deletion_file_that_was_there_before_shows_nothing(lineage: Lineage) -> None:
+def test_deletion_file_of_an_earlier_version_does_not_prove_presence(lineage: Lineage) -> None:
     hidden = lineage.hiding(0, 1)
     _, before = lineage.make(deleting(hidden), lineage.start)
     anew = with_files(hidden, column_file("f0.lance", 0, -2), column_file("new", 1))
@@ -286,7 +286,7 @@ def test_deletion_file_that_was_there_before_shows_nothing(lineage: Lineage) -> 
 
 
 @pytest.mark.parametrize("config", [{}, {"ours": "value"}], ids=["settings differ", "deletion file differs"])
-def test_delete_that_was_made_of_another_version_speaks_against_it(lineage: Lineage, config: dict[str, str]) -> None:
+def test_delete_planned_on_another_version_does_not_prove_presence(lineage: Lineage, config: dict[str, str]) -> None:
     ours, made = lineage.make(setting("ours"), lineage.start)
     _, following = lineage.make(deleting(lineage.hiding(0, 1)), made)
     other = replaced(following, config=config)

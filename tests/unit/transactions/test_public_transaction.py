@@ -88,13 +88,13 @@ INDEX = lance_core.Index(
     ],
     ids=lambda operation: type(operation).__name__,
 )
-def test_operations_round_trip(operation: LanceOperation.BaseOperation) -> None:
+def test_public_operations_round_trip(operation: LanceOperation.BaseOperation) -> None:
     transaction = Transaction(4, operation, transaction_properties={"by": "me"})
     core = transaction_to_core(transaction)
     assert transaction_from_core(CoreTransaction.parse(core.serialize(), "t")) == transaction
 
 
-def test_operations_of_other_kinds_are_named_and_not_committed() -> None:
+def test_unknown_public_operations_are_named_and_not_committed() -> None:
     seen = transaction_from_core(CoreTransaction(read_version=1, operation=CarriedOperation()))
     assert seen.operation == LanceOperation.Other("unknown")
     with pytest.raises(NotSupportedError, match="'unknown'"):
@@ -169,7 +169,7 @@ def test_values_are_checked_when_an_operation_is_committed(
         transaction_to_core(Transaction(1, operation))
 
 
-def test_numbers_that_do_not_fit_the_message_are_input_errors(uri: str) -> None:
+def test_operation_numbers_out_of_range_raise_invalid_input(uri: str) -> None:
     lance_core.write_dataset(pa.table({"a": [1]}), uri)
     for operation in (LanceOperation.ReserveFragments(2**40), LanceOperation.Restore(2**70)):
         with pytest.raises(InvalidInputError):
@@ -177,14 +177,14 @@ def test_numbers_that_do_not_fit_the_message_are_input_errors(uri: str) -> None:
     assert lance_core.dataset(uri).version == 1
 
 
-def test_an_arrow_schema_of_a_merge_gets_ids_in_order_and_a_warning() -> None:
+def test_merge_with_an_arrow_schema_assigns_ids_and_warns() -> None:
     with pytest.warns(DeprecationWarning, match="field ids"):
         operation = LanceOperation.Merge([FRAGMENT], pa.schema([("a", pa.int64()), ("b", pa.string())]))
     core = transaction_to_core(Transaction(1, operation)).operation
     assert core.schema.field_ids() == [0, 1]
 
 
-def test_base_paths_are_values() -> None:
+def test_base_paths_compare_and_hash_by_value() -> None:
     base = lance_core.DatasetBasePath("/x", "n", True, 4)
     assert copy.copy(base) == pickle.loads(pickle.dumps(base)) == base
     assert base != lance_core.DatasetBasePath("/x", "n", True)

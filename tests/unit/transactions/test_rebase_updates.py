@@ -59,7 +59,7 @@ def test_t9_updates_of_other_rows_are_merged_as_bitmaps(log: VersionLog) -> None
     assert (deletion.file_type, deletion.read_version, deletion.num_deleted_rows) == (DeletionFileType.BITMAP, 2, 2)
 
 
-def test_updates_and_deletes_are_merged_both_ways(log: VersionLog) -> None:
+def test_updates_and_deletes_of_other_rows_are_merged_in_both_directions(log: VersionLog) -> None:
     update = _planned(log, {0: BitMap([3])})
     delete = planned_delete(log, 1, {0: BitMap([7])})
     _commit(log, planned_delete(log, 1, {0: BitMap([5])}), {0: BitMap([5])})
@@ -77,13 +77,13 @@ def test_t50_two_updates_of_one_row_are_not_merged(log: VersionLog) -> None:
     assert "both changes delete row 4 of fragment 0" in outcome.reason
 
 
-def test_without_the_rows_an_update_is_planned_again(log: VersionLog) -> None:
+def test_stale_update_without_its_rows_is_a_conflict(log: VersionLog) -> None:
     stale = _planned(log, {0: BitMap([3])})
     _commit(log, _planned(log, {0: BitMap([4])}), {0: BitMap([4])})
     assert isinstance(_commit(log, stale), Conflicted)
 
 
-def test_t51_a_fragment_without_rows_is_removed(log: VersionLog) -> None:
+def test_t51_updates_that_together_empty_a_fragment_remove_it(log: VersionLog) -> None:
     stale = _planned(log, {0: BitMap(range(5))})
     rest = {0: BitMap(range(5, 10))}
     _commit(log, _planned(log, rest), rest)
@@ -92,7 +92,7 @@ def test_t51_a_fragment_without_rows_is_removed(log: VersionLog) -> None:
     assert [each.id for each in outcome.manifest.fragments] == [1, 2, 3, 4]
 
 
-def test_columns_that_changed_meanwhile_are_not_merged(log: VersionLog) -> None:
+def test_stale_update_in_a_fragment_with_rewritten_columns_is_a_conflict(log: VersionLog) -> None:
     rows = {0: BitMap([3])}
     stale = _planned(log, rows)
     first = log.read_version(1).fragments[0]
@@ -106,7 +106,7 @@ def test_columns_that_changed_meanwhile_are_not_merged(log: VersionLog) -> None:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_new_index_loses_fragments_that_changed_since_it_was_built(log: VersionLog, is_known: bool) -> None:
+def test_new_index_loses_fragments_that_changed_since_its_build(log: VersionLog, is_known: bool) -> None:
     first = log.read_version(1).fragments[0]
     anew = with_files(first, column_file(first.message.files[0].path, 0, -2), column_file("new", 1))
     columns = Update(updated_fragments=(anew,), fields_modified=(1,), mode=UpdateMode.COLUMNS)

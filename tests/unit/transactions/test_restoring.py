@@ -65,7 +65,9 @@ def test_version_without_its_deletion_file_cannot_be_restored(log: VersionLog) -
         check_restore(log, 2, None)
 
 
-def test_file_that_a_listing_missed_counts_as_there(log: VersionLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_version_with_a_file_that_a_listing_missed_can_be_restored(
+    log: VersionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(MemoryStore, "list_names", lambda store, prefix: iter(()))
     check_restore(log, 2, None)
 
@@ -78,7 +80,7 @@ def test_held_version_is_marked_while_it_is_held(log: VersionLog) -> None:
     assert waits == []
 
 
-def test_holder_waits_where_a_cleanup_may_have_begun_to_remove_the_version(log: VersionLog) -> None:
+def test_holder_of_a_version_waits_for_a_cleanup_that_may_remove_it(log: VersionLog) -> None:
     log.store.delete(transaction_path(log, log.read_version(1).message.transaction_file))
     waits: list[float] = []
     with held(log, 1, waits.append):
@@ -91,7 +93,7 @@ def test_version_that_is_gone_is_not_held(log: VersionLog) -> None:
         assert log.held_versions(time.time()) == set()
 
 
-def test_withdrawn_is_only_a_version_of_the_transaction(log: VersionLog) -> None:
+def test_only_a_version_of_the_transaction_is_withdrawn(log: VersionLog) -> None:
     theirs = append(fragment(), read_version=1)
     assert not withdraw_version(log, FIRST, theirs)
     assert [name.version for name in log.newer_than(0)] == [1, 2]

@@ -29,7 +29,7 @@ def _field_ids(uri: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("dtype", [pa.string(), pa.int64()], ids=["other type", "same type"])
-def test_rows_of_a_dropped_column_do_not_become_those_of_the_next(uri: str, dtype: pa.DataType) -> None:
+def test_values_of_a_dropped_column_do_not_appear_in_a_new_one(uri: str, dtype: pa.DataType) -> None:
     stale = lance_core.dataset(uri)
     before = _field_ids(uri)
     lance.dataset(uri).drop_columns(["v"])
@@ -43,7 +43,7 @@ def test_rows_of_a_dropped_column_do_not_become_those_of_the_next(uri: str, dtyp
         assert (dataset.version, dataset.to_table().to_pydict()) == (4, {"k": [0, 1, 2], "z": [None] * 3})
 
 
-def test_rows_of_a_dropped_or_renamed_column_still_come(uri: str) -> None:
+def test_appends_with_a_dropped_or_renamed_column_are_committed(uri: str) -> None:
     stale = lance_core.dataset(uri)
     lance.dataset(uri).alter_columns({"path": "v", "name": "w"})
     lance_core.write_dataset(ROWS, stale, mode="append")
@@ -56,7 +56,7 @@ def test_rows_of_a_dropped_or_renamed_column_still_come(uri: str) -> None:
         assert (table["k"].to_pylist(), table["z"].to_pylist()) == ([0, 1, 2, 9, 9], [None] * 5)
 
 
-def test_only_ids_of_new_rows_that_were_missing_count(uri: str) -> None:
+def test_only_reused_field_ids_of_new_rows_are_detected(uri: str) -> None:
     versions = [lance_core.dataset(uri, version=version).manifest for version in (1, 2)]
     fragment = versions[1].fragments[0]
     watch = ReusedFields(Append(fragments=(fragment,)))

@@ -41,7 +41,7 @@ def _absorbed(generation: int, shard: bytes = b"s") -> pb_table.CompactedSsTable
         UpdateMemWalState(absorbed_tables=(_absorbed(3),)),
     ],
 )
-def test_transactions_round_trip(operation: Operation) -> None:
+def test_table_transactions_round_trip(operation: Operation) -> None:
     transaction = Transaction(read_version=3, operation=operation)
     assert Transaction.parse(transaction.serialize(), "t") == transaction
 
@@ -78,12 +78,14 @@ def test_t15_an_index_on_a_dropped_field_is_refused() -> None:
         ),
     ],
 )
-def test_t54_malformed_entries_are_refused(new: pb_table.IndexMetadata, kind: type[LanceError], match: str) -> None:
+def test_t54_malformed_index_entries_are_refused(
+    new: pb_table.IndexMetadata, kind: type[LanceError], match: str
+) -> None:
     with pytest.raises(kind, match=match):
         CreateIndex(new_indices=(new,)).apply(on(table(part(0))))
 
 
-def test_an_index_loses_fragments_that_changed_while_it_was_built() -> None:
+def test_index_loses_fragments_that_changed_during_its_build() -> None:
     before = table(part(0), part(1))
     anew = with_files(part(1), column_file("f1.lance", 0, -2), column_file("new", 1))
     after = table(part(0), anew)
@@ -95,7 +97,7 @@ def test_an_index_loses_fragments_that_changed_while_it_was_built() -> None:
 # ── UpdateBases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_bases_get_the_next_ids() -> None:
+def test_new_base_paths_get_the_next_ids() -> None:
     first = made(UpdateBases(new_bases=(_base("/x", name="x"), _base("/y", name="y"))).apply(on(table(part(0)))))
     assert [base.id for base in first.message.base_paths] == [1, 2]
     assert first.message.reader_feature_flags & first.message.writer_feature_flags & 16
@@ -107,7 +109,7 @@ def test_bases_get_the_next_ids() -> None:
     "base",
     [_base("/x", name="z"), _base("/z", name="n"), _base("/z", name="z", id=4), _base("/z"), _base("", name="z")],
 )
-def test_bases_that_are_not_unique_are_refused(base: pb_table.BasePath) -> None:
+def test_duplicate_base_paths_are_refused(base: pb_table.BasePath) -> None:
     current = table(part(0), base_paths=[{"id": 4, "path": "/x", "name": "n"}, {"id": 5, "path": "/y"}])
     with pytest.raises(InvalidInputError):
         UpdateBases(new_bases=(base,)).apply(on(current))
@@ -116,7 +118,7 @@ def test_bases_that_are_not_unique_are_refused(base: pb_table.BasePath) -> None:
 # ── Clone ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_t21_a_clone_starts_with_the_number_of_its_source() -> None:
+def test_t21_clone_starts_with_the_version_number_of_its_source() -> None:
     file = column_file("f", 0, 1)
     file.base_id = 5
     source = table(
@@ -142,7 +144,7 @@ def test_t21_a_clone_starts_with_the_number_of_its_source() -> None:
     assert source.version == 3
 
 
-def test_t20_the_first_base_of_a_clone_has_id_0() -> None:
+def test_t20_first_base_path_of_a_clone_has_id_0() -> None:
     operation = Clone(is_shallow=True, ref_version=3, ref_path="/src", branch_name="dev")
     result = made(operation.apply(on(operation.starting_point(_of(table(part(0)), ManifestNaming.V2)))))
     assert result.message.fragments[0].files[0].HasField("base_id")
@@ -175,7 +177,7 @@ def _generations(data: bytes | None) -> dict[bytes, int]:
 
 
 @pytest.mark.parametrize("kind", [UpdateMemWalState, Update])
-def test_the_newest_generation_of_each_shard_is_kept(kind: type[UpdateMemWalState]) -> None:
+def test_newest_write_ahead_log_generation_of_each_shard_is_kept(kind: type[UpdateMemWalState]) -> None:
     current = table(part(0), indices=(_log(_absorbed(5, b"s"), _absorbed(5, b"t")), A))
     operation = kind(absorbed_tables=(_absorbed(7, b"s"), _absorbed(2, b"t"), _absorbed(1, b"u")))
     result = made(operation.apply(on(current)))
@@ -185,7 +187,7 @@ def test_the_newest_generation_of_each_shard_is_kept(kind: type[UpdateMemWalStat
     assert last.uuid != _log().uuid
 
 
-def test_a_table_without_a_log_absorbs_nothing() -> None:
+def test_table_without_a_write_ahead_log_refuses_absorbed_tables() -> None:
     with pytest.raises(InvalidInputError, match="no write-ahead log"):
         UpdateMemWalState(absorbed_tables=(_absorbed(1),)).apply(on(table(part(0))))
     assert made(UpdateMemWalState(absorbed_tables=()).apply(on(table(part(0))))).index_section is None

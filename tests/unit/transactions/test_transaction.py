@@ -16,7 +16,7 @@ from tests.support.records import SCHEMA, append, fragment
 UUID = "93adea1b-ffcc-43bf-a62c-f078ef77475f"
 
 
-def test_every_arm_of_the_message_is_executable() -> None:
+def test_every_operation_of_the_transaction_message_is_executable() -> None:
     arms = {field.name for field in pb_transaction.Transaction.DESCRIPTOR.oneofs_by_name["operation"].fields}
     assert arms == EXECUTABLE.keys()
     assert all(operation.arm == arm for arm, operation in EXECUTABLE.items())
@@ -35,19 +35,19 @@ def test_every_arm_of_the_message_is_executable() -> None:
         ),
     ],
 )
-def test_transactions_round_trip(operation: Append | Overwrite) -> None:
+def test_append_and_overwrite_transactions_round_trip(operation: Append | Overwrite) -> None:
     transaction = Transaction(read_version=3, operation=operation, uuid=UUID, properties={"by": "me"})
     assert Transaction.parse(transaction.serialize(), "t") == transaction
     assert transaction.file_name == f"3-{UUID}.txn"
 
 
 @pytest.mark.parametrize("uuid", ["", "x", UUID.upper(), UUID.replace("-", ""), f"{{{UUID}}}", None])
-def test_uuids_have_one_spelling(uuid: str) -> None:
+def test_transaction_with_a_malformed_uuid_is_refused(uuid: str) -> None:
     with pytest.raises(InvalidInputError, match="uuid"):
         Transaction(read_version=0, operation=Append(fragments=()), uuid=uuid).serialize()
 
 
-def test_an_operation_from_the_future_is_named_and_not_committed() -> None:
+def test_unknown_operation_is_named_and_not_committed() -> None:
     # Field 120, length-delimited, empty.
     data = pb_transaction.Transaction(uuid=UUID).SerializeToString() + bytes.fromhex("c20700")
     transaction = Transaction.parse(data, "t")
@@ -58,7 +58,7 @@ def test_an_operation_from_the_future_is_named_and_not_committed() -> None:
         transaction.operation.apply(on(Manifest.empty()))
 
 
-def test_damage_is_named() -> None:
+def test_damaged_transaction_raises_corrupt_data() -> None:
     for data in (b"\xff\xff", pb_transaction.Transaction(uuid=UUID).SerializeToString()):
         with pytest.raises(CorruptDataError):
             Transaction.parse(data, "t")
@@ -79,7 +79,7 @@ def _commit(operation: Append | Overwrite, manifest: Manifest) -> Manifest:
     return operation.apply(on(manifest)).seal(transaction=b"", transaction_file="f", timestamp_ns=0).manifest
 
 
-def test_append_keeps_everything_and_adds() -> None:
+def test_append_adds_fragments_and_keeps_everything_else() -> None:
     current = _table(fragments=[{"id": 4, "physical_rows": 1}], config={"a": "b"})
     made = _commit(Append(fragments=(fragment(), fragment())), current)
     assert [each.id for each in made.fragments] == [4, 5, 6]
@@ -87,7 +87,7 @@ def test_append_keeps_everything_and_adds() -> None:
     assert made.message.config == {"a": "b"}
 
 
-def test_overwrite_replaces_rows_schema_and_indices_only() -> None:
+def test_overwrite_replaces_only_rows_schema_and_indices() -> None:
     current = _table(
         fragments=[{"id": 4, "physical_rows": 1}],
         config={"a": "b"},
@@ -114,7 +114,7 @@ def test_overwrite_takes_the_format_of_the_new_files() -> None:
     assert _commit(Overwrite(schema=SCHEMA, fragments=()), current).file_version.value == "2.1"
 
 
-def test_base_paths_belong_to_new_tables() -> None:
+def test_initial_base_paths_are_accepted_only_for_a_new_table() -> None:
     operation = Overwrite(schema=SCHEMA, fragments=(), initial_bases=(pb_table.BasePath(id=1, path="/x"),))
     assert len(_commit(operation, Manifest.empty()).message.base_paths) == 1
     with pytest.raises(InvalidInputError, match="initial_bases"):
@@ -132,6 +132,6 @@ def test_t46_tables_that_never_reuse_field_ids_are_overwritten_with_new_ones() -
     assert _commit(renewed, current).message.max_allocated_field_id == 7
 
 
-def test_transactions_carry_new_fragments_without_an_id() -> None:
+def test_new_fragments_of_a_transaction_have_no_id() -> None:
     message = pb_transaction.Transaction.FromString(append(fragment(), read_version=1).serialize())
     assert [each.id for each in message.append.fragments] == [0]

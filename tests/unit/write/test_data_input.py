@@ -29,17 +29,17 @@ class _Stream:
     ],
     ids=["table", "reader", "columns", "rows", "batches", "iterator", "generator", "stream"],
 )
-def test_everything_becomes_a_stream(data: object) -> None:
+def test_data_of_every_supported_kind_becomes_a_reader(data: object) -> None:
     assert to_reader(data).read_all().combine_chunks().equals(TABLE.combine_chunks())
 
 
-def test_single_batches_and_dataframes() -> None:
+def test_single_batches_and_dataframes_become_readers() -> None:
     assert to_reader(BATCHES[0]).read_all().equals(pa.Table.from_batches(BATCHES[:1]))
     pandas = pytest.importorskip("pandas")
     assert to_reader(pandas.DataFrame({"a": [1, 2]})).read_all().column("a").to_pylist() == [1, 2]
 
 
-def test_a_schema_converts_python_values() -> None:
+def test_python_values_are_converted_to_a_given_schema() -> None:
     schema = pa.schema([("a", pa.int32())])
     assert to_reader([{"a": 1}], schema).schema == schema
     assert to_reader({"a": [1]}, schema).schema == schema
@@ -47,26 +47,26 @@ def test_a_schema_converts_python_values() -> None:
         to_reader([{"a": "x"}], schema)
 
 
-def test_batches_are_cast_to_the_schema_or_refused() -> None:
+def test_batches_are_cast_to_a_given_schema_or_refused() -> None:
     schema = pa.schema([("a", pa.int32()), ("b", pa.large_string())])
     assert to_reader(BATCHES, schema).read_all().schema == schema
     with pytest.raises(SchemaMismatchError, match="expected schema"):
         to_reader(BATCHES, pa.schema([("z", pa.int32())])).read_all()
 
 
-def test_no_batches_need_a_schema() -> None:
+def test_empty_batch_iterator_requires_a_schema() -> None:
     with pytest.raises(InvalidInputError, match="no schema"):
         to_reader(iter([]))
     assert to_reader([], TABLE.schema).read_all().num_rows == 0
 
 
 @pytest.mark.parametrize("data", [1, None, "text", b"bytes", [1, 2], [TABLE]])
-def test_other_things_are_not_data(data: object) -> None:
+def test_unsupported_data_raises_a_type_error(data: object) -> None:
     with pytest.raises(TypeError):
         to_reader(data)
 
 
-def test_data_is_consumed_as_a_stream() -> None:
+def test_batch_iterators_are_consumed_lazily() -> None:
     taken = []
 
     def batches():

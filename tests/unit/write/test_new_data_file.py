@@ -8,7 +8,7 @@ from lance_core.write.new_data_file import remove_data_files
 
 
 @pytest.mark.parametrize("name", ["../_versions/1.manifest", "/t/_versions/1.manifest", "a/../../_versions/1.manifest"])
-def test_name_that_leads_out_of_the_data_directory_removes_nothing(name: str) -> None:
+def test_removing_a_file_outside_the_data_directory_removes_nothing(name: str) -> None:
     store = MemoryStore()
     for path in ("t/data/a.lance", "t/_versions/1.manifest"):
         store.put(path, b"x")

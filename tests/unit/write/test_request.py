@@ -11,12 +11,12 @@ from lance_core.write.request import WriteRequest
 from lance_core.write.target import Mode
 
 
-def test_request_without_arguments_has_the_defaults() -> None:
+def test_write_request_without_arguments_has_the_defaults() -> None:
     request = WriteRequest.of(mode="Append")
     assert request == WriteRequest(mode=Mode.APPEND, files=WriteConfig())
 
 
-def test_request_keeps_what_is_given() -> None:
+def test_write_request_keeps_its_arguments() -> None:
     request = WriteRequest.of(
         mode="create",
         data_storage_version="legacy",
@@ -47,12 +47,12 @@ def test_request_keeps_what_is_given() -> None:
     ],
     ids=lambda argument: next(iter(argument)),
 )
-def test_request_with_an_impossible_value_raises_invalid_input(argument: dict[str, object]) -> None:
+def test_write_request_with_an_impossible_value_raises_invalid_input(argument: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
         WriteRequest.of(**{"mode": "create", **argument})
 
 
 @pytest.mark.parametrize("argument", [{"mode": 1}, {"max_rows_per_file": 2.0}, {"data_storage_version": 2.2}], ids=str)
-def test_request_with_a_value_of_another_type_raises_invalid_type(argument: dict[str, object]) -> None:
+def test_write_request_with_a_value_of_another_type_raises_invalid_type(argument: dict[str, object]) -> None:
     with pytest.raises(InvalidTypeError):
         WriteRequest.of(**{"mode": "create", **argument})

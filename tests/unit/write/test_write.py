@@ -32,7 +32,7 @@ def test_every_mode_creates_an_absent_dataset(uri: str, mode: str) -> None:
     assert lance_core.dataset(uri).to_table().equals(ROWS)
 
 
-def test_create_refuses_a_dataset_that_exists(uri: str, store: CountingStore) -> None:
+def test_create_mode_refuses_an_existing_dataset(uri: str, store: CountingStore) -> None:
     lance_core.write_dataset(ROWS, uri)
     before = _data_files(store)
     with pytest.raises(AlreadyExistsError) as caught:
@@ -42,7 +42,7 @@ def test_create_refuses_a_dataset_that_exists(uri: str, store: CountingStore) ->
     assert lance_core.dataset(uri).version == 1
 
 
-def test_append_and_overwrite(uri: str) -> None:
+def test_append_adds_rows_and_overwrite_replaces_them(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     assert lance_core.write_dataset(ROWS, uri, mode="append").to_table()["a"].to_pylist() == [1, 2, 3, 1, 2, 3]
     other = pa.table({"z": [1.5]})
@@ -53,12 +53,12 @@ def test_append_and_overwrite(uri: str) -> None:
     assert lance_core.dataset(uri, version=2).count_rows() == 6
 
 
-def test_unknown_modes_are_refused(uri: str) -> None:
+def test_unknown_write_modes_are_refused(uri: str) -> None:
     with pytest.raises(ValueError, match="mode 'replace'"):
         lance_core.write_dataset(ROWS, uri, mode="replace")
 
 
-def test_a_handle_is_a_destination(uri: str) -> None:
+def test_dataset_handle_can_be_the_destination_of_a_write(uri: str) -> None:
     handle = lance_core.write_dataset(ROWS, uri)
     lance_core.write_dataset(ROWS, uri, mode="append")
     assert lance_core.write_dataset(ROWS, handle, mode="append").count_rows() == 9
@@ -67,7 +67,7 @@ def test_a_handle_is_a_destination(uri: str) -> None:
         lance_core.write_dataset(ROWS, handle, mode="overwrite")
 
 
-def test_no_rows_make_no_fragment_but_a_version(uri: str) -> None:
+def test_append_without_rows_makes_a_version_without_a_new_fragment(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     appended = lance_core.write_dataset(ROWS.slice(0, 0), uri, mode="append")
     assert (appended.version, len(appended.get_fragments())) == (2, 1)
@@ -82,7 +82,7 @@ def _while_another_creates(uri: str, other: pa.Table, rows: pa.Table):
     lance_core.write_dataset(other, uri)
 
 
-def test_an_append_planned_on_nothing_keeps_the_rows_of_who_was_first(uri: str) -> None:
+def test_append_to_a_concurrently_created_dataset_keeps_its_rows(uri: str) -> None:
     other = pa.table({"a": pa.array([7, 8], pa.int64()), "b": ["v", "w"]})
     appended = lance_core.write_dataset(_while_another_creates(uri, other, ROWS), uri, mode="append")
     assert appended.version == 2
@@ -90,7 +90,7 @@ def test_an_append_planned_on_nothing_keeps_the_rows_of_who_was_first(uri: str) 
     appended.validate()
 
 
-def test_an_append_planned_on_nothing_may_lack_columns_that_the_first_has(uri: str) -> None:
+def test_append_to_a_concurrently_created_dataset_may_lack_columns(uri: str) -> None:
     other = ROWS.append_column("c", pa.array([1.0, 2.0, 3.0]))
     appended = lance_core.write_dataset(_while_another_creates(uri, other, ROWS), uri, mode="append")
     assert appended.to_table()["c"].to_pylist() == [1.0, 2.0, 3.0, None, None, None]
@@ -112,7 +112,7 @@ def test_an_append_planned_on_nothing_may_lack_columns_that_the_first_has(uri: s
     ],
     ids=["columns", "type", "ids", "nulls"],
 )
-def test_an_append_planned_on_nothing_that_does_not_fit_changes_nothing(
+def test_incompatible_append_to_a_concurrently_created_dataset_changes_nothing(
     uri: str, other: pa.Table, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -121,7 +121,7 @@ def test_an_append_planned_on_nothing_that_does_not_fit_changes_nothing(
     assert lance_core.dataset(uri).to_table().equals(other)
 
 
-def test_an_overwrite_planned_on_nothing_replaces(uri: str) -> None:
+def test_overwrite_of_a_concurrently_created_dataset_replaces_it(uri: str) -> None:
     written = lance_core.write_dataset(_while_another_creates(uri, pa.table({"z": [1]}), ROWS), uri, mode="overwrite")
     assert written.version == 2
     assert written.to_table().equals(ROWS)
@@ -130,7 +130,7 @@ def test_an_overwrite_planned_on_nothing_replaces(uri: str) -> None:
 # ── Appending to a schema ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_columns_are_matched_by_name(uri: str) -> None:
+def test_appended_columns_are_matched_by_name(uri: str) -> None:
     lance_core.write_dataset(ROWS, uri)
     appended = lance_core.write_dataset(ROWS.select(["b", "a"]), uri, mode="append")
     assert appended.to_table().equals(pa.concat_tables([ROWS, ROWS]))
@@ -155,7 +155,7 @@ def test_a_missing_nullable_column_reads_as_null(uri: str) -> None:
     ],
     ids=["extra", "type", "width", "unknown"],
 )
-def test_rows_that_do_not_fit_are_refused_before_anything_is_written(
+def test_incompatible_rows_are_refused_before_anything_is_written(
     uri: str, store: CountingStore, rows: pa.Table
 ) -> None:
     lance_core.write_dataset(ROWS, uri)
@@ -166,7 +166,7 @@ def test_rows_that_do_not_fit_are_refused_before_anything_is_written(
     assert _data_files(store) == before
 
 
-def test_required_columns(uri: str, store: CountingStore) -> None:
+def test_required_columns_accept_only_rows_without_nulls(uri: str, store: CountingStore) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string())])
     lance_core.write_dataset(ROWS.cast(schema), uri)
     # Data declared nullable fits as long as it has no null.
@@ -181,7 +181,7 @@ def test_required_columns(uri: str, store: CountingStore) -> None:
 # ── Files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_files_are_cut_at_rows_exactly(uri: str) -> None:
+def test_max_rows_per_file_is_exact(uri: str) -> None:
     rows = pa.table({"a": range(1000)})
     batches = rows.to_batches(max_chunksize=77)
     dataset = lance_core.write_dataset(batches, uri, max_rows_per_file=300)
@@ -192,7 +192,7 @@ def test_files_are_cut_at_rows_exactly(uri: str) -> None:
 
 
 @pytest.mark.parametrize("chunk", [100, 20_000, 200_000])
-def test_files_are_cut_at_bytes_roughly(uri: str, chunk: int) -> None:
+def test_max_bytes_per_file_is_approximate(uri: str, chunk: int) -> None:
     values = np.random.default_rng(7).integers(0, 2**62, 200_000)
     limit = 200_000
     dataset = lance_core.write_dataset(
@@ -206,7 +206,7 @@ def test_files_are_cut_at_bytes_roughly(uri: str, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_rows_per_file", "max_bytes_per_file", "data_cache_bytes", "max_page_bytes"])
-def test_limits_are_positive(uri: str, name: str) -> None:
+def test_write_limits_must_be_positive(uri: str, name: str) -> None:
     with pytest.raises(InvalidInputError, match=name):
         lance_core.write_dataset(ROWS, uri, **{name: 0})
 
@@ -241,11 +241,11 @@ def test_fragments_are_committed_as_a_transaction(uri: str) -> None:
     assert lance_core.LanceDataset.commit(uri, appended).count_rows() == 6
 
 
-def test_no_rows_give_no_fragments(uri: str) -> None:
+def test_write_fragments_without_rows_returns_no_fragments(uri: str) -> None:
     assert lance_core.write_fragments(ROWS.slice(0, 0), uri) == []
 
 
-def test_a_token_marks_every_file(uri: str, store: CountingStore) -> None:
+def test_file_token_ends_every_written_file_name(uri: str, store: CountingStore) -> None:
     token = "0123456789abcdef"
     fragments = lance_core.write_fragments(ROWS, uri, max_rows_per_file=1, file_token=token)
     assert len(fragments) == 3
@@ -253,7 +253,7 @@ def test_a_token_marks_every_file(uri: str, store: CountingStore) -> None:
     assert _data_files(store) == {fragment.files[0].path for fragment in fragments}
 
 
-def test_a_failure_leaves_no_file(uri: str, store: CountingStore) -> None:
+def test_failed_data_source_leaves_no_file(uri: str, store: CountingStore) -> None:
     def batches():
         for index in range(5):
             if index == 3:
@@ -265,7 +265,7 @@ def test_a_failure_leaves_no_file(uri: str, store: CountingStore) -> None:
     assert _data_files(store) == set()
 
 
-def test_a_bad_batch_leaves_no_file(uri: str, store: CountingStore) -> None:
+def test_batch_that_violates_the_schema_leaves_no_file(uri: str, store: CountingStore) -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
 
     def batches():
@@ -283,13 +283,13 @@ def test_a_bad_batch_leaves_no_file(uri: str, store: CountingStore) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.3", "next"])
-def test_the_format_that_is_not_written_is_refused_by_name(uri: str, version: str) -> None:
+def test_unwritable_storage_version_is_refused_by_name(uri: str, version: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=r"2\.3"):
         lance_core.write_dataset(ROWS, uri, data_storage_version=version)
 
 
 @pytest.mark.parametrize("version", ["9.9", "2", "v2.0", " 2.0", "", "default"])
-def test_strings_that_name_no_format_are_refused(uri: str, version: str) -> None:
+def test_unknown_storage_version_names_are_refused(uri: str, version: str) -> None:
     with pytest.raises(InvalidInputError, match="unknown data storage version"):
         lance_core.write_dataset(ROWS, uri, data_storage_version=version)
 
@@ -308,7 +308,7 @@ def test_strings_that_name_no_format_are_refused(uri: str, version: str) -> None
         ("0.1", "0.1"),
     ],
 )
-def test_the_format_may_be_named(uri: str, asked: str | None, found: str) -> None:
+def test_storage_version_can_be_chosen_by_name_or_alias(uri: str, asked: str | None, found: str) -> None:
     written = lance_core.write_dataset(ROWS, uri, data_storage_version=asked)
     assert written.data_storage_version == found
     assert written.to_table().equals(ROWS)
@@ -316,14 +316,14 @@ def test_the_format_may_be_named(uri: str, asked: str | None, found: str) -> Non
 
 
 @pytest.mark.parametrize(("use_legacy_format", "found"), [(True, "0.1"), (False, "2.2")])
-def test_the_old_argument_overrules_the_version(uri: str, use_legacy_format: bool, found: str) -> None:
+def test_use_legacy_format_overrides_the_storage_version(uri: str, use_legacy_format: bool, found: str) -> None:
     with pytest.warns(DeprecationWarning, match="data_storage_version instead"):
         written = lance_core.write_dataset(ROWS, uri, data_storage_version="2.1", use_legacy_format=use_legacy_format)
     assert written.data_storage_version == found
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])
-def test_a_table_without_rows_keeps_its_format_for_the_first(uri: str, version: str) -> None:
+def test_table_without_rows_keeps_its_format_for_the_first_append(uri: str, version: str) -> None:
     empty = lance_core.write_dataset(ROWS.slice(0, 0), uri, data_storage_version=version)
     assert (empty.data_storage_version, len(empty.get_fragments())) == (version, 0)
     filled = lance_core.write_dataset(ROWS, uri, mode="append")
@@ -333,7 +333,7 @@ def test_a_table_without_rows_keeps_its_format_for_the_first(uri: str, version: 
     assert emptied.data_storage_version == "2.2"
 
 
-def test_files_of_0_1_do_not_mix_with_others(uri: str, store: CountingStore) -> None:
+def test_data_files_of_0_1_do_not_mix_with_others(uri: str, store: CountingStore) -> None:
     lance_core.write_dataset(ROWS, uri, data_storage_version="0.1")
     before = _data_files(store)
     with pytest.raises(NotSupportedError, match=r"2\.2 cannot be added to a table of format 0\.1"):
@@ -350,7 +350,7 @@ def test_files_of_0_1_do_not_mix_with_others(uri: str, store: CountingStore) -> 
         lance_core.write_dataset(ROWS, uri, mode="overwrite", data_storage_version="0.1")
 
 
-def test_an_append_planned_on_nothing_does_not_mix_formats_with_who_was_first(uri: str) -> None:
+def test_append_to_a_concurrently_created_dataset_does_not_mix_formats(uri: str) -> None:
     def batches():
         yield from ROWS.to_batches()
         lance_core.write_dataset(ROWS, uri, data_storage_version="2.0")
@@ -360,7 +360,7 @@ def test_an_append_planned_on_nothing_does_not_mix_formats_with_who_was_first(ur
 
 
 @pytest.mark.parametrize("max_rows_per_group", [0, -1])
-def test_groups_have_rows(uri: str, max_rows_per_group: int) -> None:
+def test_max_rows_per_group_must_be_positive(uri: str, max_rows_per_group: int) -> None:
     with pytest.raises(InvalidInputError, match="max_rows_per_group"):
         lance_core.write_dataset(ROWS, uri, data_storage_version="0.1", max_rows_per_group=max_rows_per_group)
 
@@ -373,13 +373,13 @@ def test_groups_have_rows(uri: str, max_rows_per_group: int) -> None:
         {"session": object()},
     ],
 )
-def test_arguments_that_are_not_supported_are_named(uri: str, arguments: dict[str, object]) -> None:
+def test_unsupported_write_arguments_are_refused_by_name(uri: str, arguments: dict[str, object]) -> None:
     for write in (lance_core.write_dataset, lance_core.write_fragments):
         with pytest.raises(NotSupportedError, match=next(iter(arguments))):
             write(ROWS, uri, **arguments)
 
 
-def test_stable_row_ids_and_old_names_at_creation(uri: str, store: CountingStore) -> None:
+def test_stable_row_ids_and_v1_names_chosen_at_creation_are_kept(uri: str, store: CountingStore) -> None:
     dataset = lance_core.write_dataset(ROWS, uri, enable_stable_row_ids=True, enable_v2_manifest_paths=False)
     assert dataset.has_stable_row_ids
     dataset = lance_core.write_dataset(ROWS, uri, mode="append")

@@ -24,7 +24,7 @@ def lists(dimension, *, has_validity=False, values=None):
 
 
 @pytest.mark.parametrize("num_values", [0, 1, 1000])
-def test_a_scalar_is_repeated(num_values):
+def test_constant_block_repeats_its_scalar(num_values):
     block = DECODER.block(constant(b"\1\2"), block_of(b"", num_values))
     assert isinstance(block, FixedWidthBlock)
     assert (block.num_values, block.bits_per_value) == (num_values, 16)
@@ -32,44 +32,44 @@ def test_a_scalar_is_repeated(num_values):
 
 
 @pytest.mark.parametrize("value", [None, b""])
-def test_no_scalar_is_refused(value):
+def test_constant_block_without_a_scalar_is_refused(value):
     with pytest.raises(UnsupportedEncodingError, match="constant: a block without a scalar"):
         DECODER.block(constant(value), block_of(b"", 3))
 
 
-def test_a_scalar_stores_nothing():
+def test_constant_block_with_bytes_raises_corrupt_data():
     with pytest.raises(CorruptDataError, match="constant: a block has bytes"):
         DECODER.block(constant(b"\1"), block_of(b"abc", 3))
 
 
-def test_a_scalar_is_not_repeated_without_end():
+def test_constant_block_with_too_many_values_is_refused():
     with pytest.raises(UnsupportedEncodingError, match=r"constant: .* bytes are supported"):
         DECODER.block(constant(b"\1" * 8), block_of(b"", 1 << 40))
 
 
-def test_list_block_is_decoded():
+def test_fixed_size_list_block_is_decoded():
     block = DECODER.block(lists(3), block_of(bytes(range(12)), 2))
     assert isinstance(block, FixedSizeListBlock)
     assert (block.num_values, block.dimension, block.validity) == (2, 3, None)
     assert block.items.data.tobytes() == bytes(range(12))
 
 
-def test_lists_of_lists():
+def test_nested_fixed_size_list_block_is_decoded():
     block = DECODER.block(lists(2, values=lists(3)), block_of(bytes(range(12)), 1))
     assert (block.num_values, block.items.num_values, block.items.items.num_values) == (1, 2, 6)
 
 
-def test_lists_of_a_scalar():
+def test_fixed_size_list_block_of_a_constant_is_decoded():
     assert DECODER.block(lists(2, values=constant(b"x")), block_of(b"", 2)).items.data.tobytes() == b"xxxx"
 
 
-def test_lists_with_nulls_are_refused():
+def test_fixed_size_list_block_with_null_items_is_refused():
     with pytest.raises(UnsupportedEncodingError, match="fixed_size_list: a block whose items have nulls"):
         DECODER.block(lists(3, has_validity=True), block_of(bytes(13), 2))
 
 
 @pytest.mark.parametrize(("dimension", "data"), [(0, b""), (1 << 32, b""), (3, b"short"), ((1 << 31) - 1, bytes(8))])
-def test_malformed_lists(dimension, data):
+def test_malformed_fixed_size_list_block_raises_corrupt_data(dimension, data):
     with pytest.raises(CorruptDataError, match=r"fixed_size_list|flat"):
         DECODER.block(lists(dimension), block_of(data, 2))
 
@@ -78,7 +78,7 @@ def words(num_values, bits, data):
     return FixedWidthBlock(num_values, bits, np.frombuffer(data, np.uint8))
 
 
-def test_what_is_encoded_comes_back():
+def test_encoded_blocks_decode_to_the_same_values():
     encoding, data = ENCODER.block("constant", words(3, 32, b"abcd" * 3))
     assert (encoding, len(data)) == (constant(b"abcd"), 0)
     assert DECODER.block(encoding, Chunks.single(data, 3)).data.tobytes() == b"abcd" * 3
@@ -98,6 +98,6 @@ def test_what_is_encoded_comes_back():
         ("fixed_size_list", FixedSizeListBlock(1, 1, words(1, 8, b"a"), np.array([False]))),
     ],
 )
-def test_what_a_block_cannot_say_is_not_encoded(arm, block):
+def test_values_that_a_block_cannot_represent_are_not_encoded(arm, block):
     with pytest.raises(InternalError, match=arm):
         ENCODER.block(arm, block)

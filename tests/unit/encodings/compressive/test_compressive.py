@@ -73,7 +73,7 @@ def string_block(strings, dtype=np.int32):
 # ── flat ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_flat_words_of_two_chunks():
+def test_flat_words_of_two_chunks_are_joined():
     block = DECODER.mini_block(flat(16), chunks_of((b"\1\0\2\0pad!",), (b"\3\0",), num_values=[2, 1]))
     assert block.data.view(np.uint16).tolist() == [1, 2, 3]
 
@@ -84,7 +84,7 @@ def test_flat_bitmaps_start_on_a_byte_in_every_chunk():
 
 
 @pytest.mark.parametrize(("bits", "num_values"), [(1, 5000), (8, 4097), (128, 1025), (24, 70)])
-def test_flat_comes_back(bits, num_values):
+def test_flat_round_trips(bits, num_values):
     data = np.random.default_rng(bits).integers(0, 256, -(-num_values * bits // 8), np.uint8)
     encoded = ENCODER.mini_block("flat", FixedWidthBlock(num_values, bits, data), 64)
     assert encoded.num_values.tolist() == [64] * (num_values // 64) + [num_values % 64][: num_values % 64]
@@ -92,7 +92,7 @@ def test_flat_comes_back(bits, num_values):
     assert (block.num_values, block.data.tobytes()) == (num_values, data.tobytes())
 
 
-def test_flat_needs_its_bytes():
+def test_flat_chunk_of_the_wrong_size_raises_corrupt_data():
     with pytest.raises(CorruptDataError, match="chunk 1 has 3 bytes, but its 1 values of 32 bits need 4"):
         DECODER.mini_block(flat(32), chunks_of((b"abcd",), (b"abc",), num_values=[1, 1]))
     with pytest.raises(CorruptDataError, match="must be 1 or a multiple of 8"):
@@ -104,19 +104,19 @@ def test_flat_needs_its_bytes():
 AB_C = bytes.fromhex("10000000 12000000 12000000 13000000") + b"abcH"
 
 
-def test_variable_offsets_count_from_the_buffer():
+def test_variable_offsets_count_from_the_start_of_the_buffer():
     block = DECODER.mini_block(variable(), chunks_of((AB_C,), num_values=[3]))
     assert strings_of(block) == [b"ab", b"", b"c"]
 
 
-def test_variable_writes_the_same_bytes_but_for_padding():
+def test_variable_writes_the_specified_bytes_except_for_padding():
     chunks = reread(ENCODER.mini_block("variable", string_block([b"ab", b"", b"c"]), 4))
     assert chunks.buffers[0].segment(0).tobytes() == AB_C[:-1] + b"\0"
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("num_strings", [1, 7, 8, 9, 100])
-def test_variable_comes_back(dtype, num_strings):
+def test_variable_round_trips(dtype, num_strings):
     strings = [b"x" * (i * 7 % 23) for i in range(num_strings)]
     block = string_block([b"skipped", *strings], dtype).slice(1, num_strings + 1)
     encoded = ENCODER.mini_block("variable", block, 8)
@@ -127,12 +127,12 @@ def test_variable_comes_back(dtype, num_strings):
     ("offsets", "message"),
     [((8, 20), "decrease or extend past"), ((12, 11), "decrease or extend past"), ((4, 9), "decrease or extend past")],
 )
-def test_variable_checks_offsets(offsets, message):
+def test_variable_with_bad_offsets_raises_corrupt_data(offsets, message):
     with pytest.raises(CorruptDataError, match=message):
         DECODER.mini_block(variable(), chunks_of((struct.pack("<2I", *offsets) + b"abc",), num_values=[1]))
 
 
-def test_variable_needs_room_for_offsets():
+def test_variable_chunk_shorter_than_its_offsets_raises_corrupt_data():
     with pytest.raises(CorruptDataError, match="shorter than the offsets"):
         DECODER.mini_block(variable(), chunks_of((b"\x08\0\0\0",), num_values=[1]))
 
@@ -144,7 +144,7 @@ def test_variable_needs_room_for_offsets():
         (64, struct.pack("<2Q3Q", 64, 40, 0, 2, 3) + b"abc"),
     ],
 )
-def test_variable_block(bits, block):
+def test_variable_block_round_trips(bits, block):
     decoded = DECODER.block(variable(bits), Chunks.single(as_bytes(block), 2))
     assert strings_of(decoded) == [b"ab", b"c"]
     encoding, data = ENCODER.block("variable", string_block([b"ab", b"c"], np.dtype(f"i{bits // 8}")))
@@ -154,7 +154,7 @@ def test_variable_block(bits, block):
 @pytest.mark.parametrize(
     "block", [struct.pack("<2I2I", 32, 99, 0, 2), struct.pack("<2I2I", 32, 16, 0, 2), struct.pack("<I", 32)]
 )
-def test_variable_block_checks_positions(block):
+def test_variable_block_with_bad_positions_raises_corrupt_data(block):
     with pytest.raises(CorruptDataError):
         DECODER.block(variable(), Chunks.single(as_bytes(block), 1))
 
@@ -166,7 +166,7 @@ def test_variable_block_checks_positions(block):
 @pytest.mark.parametrize(
     "counts", [[1025], [1100], [1500], [2000], [1024], [7], [512, 512, 30], [3000, 1, 0, 1024, 65]]
 )
-def test_out_of_line_comes_back(packed_bits, counts):
+def test_out_of_line_bitpacking_round_trips(packed_bits, counts):
     rng = np.random.default_rng(packed_bits)
     values = rng.integers(0, 1 << packed_bits, sum(counts)).astype(np.uint16)
     encoding, segments = encode_blocks(values, np.array(counts), packed_bits)
@@ -174,7 +174,7 @@ def test_out_of_line_comes_back(packed_bits, counts):
     assert (block.data.view(np.uint16) == values).all()
 
 
-def test_out_of_line_tail_is_packed_where_that_is_smaller():
+def test_out_of_line_bitpacking_packs_the_tail_only_when_smaller():
     def num_bytes(count):
         return encode_blocks(np.ones(count, np.uint16), np.array([count]), 1)[1].num_bytes
 
@@ -183,7 +183,7 @@ def test_out_of_line_tail_is_packed_where_that_is_smaller():
     assert num_bytes(1024 + 10) == 128 + 20
 
 
-def test_out_of_line_reads_raw_and_packed_tails():
+def test_out_of_line_bitpacking_reads_raw_and_packed_tails():
     encoding = Encoding(out_of_line_bitpacking=pb21.OutOfLineBitpacking(uncompressed_bits_per_value=16, values=flat(1)))
     raw = np.array([1, 0, 1], "<u2").tobytes()
     packed = encode_blocks(np.array([1, 0, 1] + [0] * 1021, np.uint16), np.array([1024]), 1)[1].segment(0).tobytes()
@@ -194,7 +194,7 @@ def test_out_of_line_reads_raw_and_packed_tails():
         DECODER.block(encoding, Chunks.single(as_bytes(packed[:-1]), 3))
 
 
-def test_inline_stores_its_width_in_front():
+def test_inline_bitpacking_stores_its_width_first():
     values = np.array([5, 0, 7], "<u4")
     encoded = ENCODER.mini_block("inline_bitpacking", FixedWidthBlock(3, 32, values.view(np.uint8)), 1024)
     chunks = reread(encoded)
@@ -204,7 +204,7 @@ def test_inline_stores_its_width_in_front():
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
-def test_inline_widths_differ_from_chunk_to_chunk(bits):
+def test_inline_bitpacking_widths_may_differ_between_chunks(bits):
     rng = np.random.default_rng(bits)
     parts = [rng.integers(0, 1 << width, 1024).astype(f"<u{bits // 8}") for width in (0, 7, 1, 1, 5, 0, 7)]
     values = np.concatenate([*parts, parts[1][:77]])
@@ -216,7 +216,7 @@ def test_inline_widths_differ_from_chunk_to_chunk(bits):
 
 
 @pytest.mark.parametrize("chunk", [b"", b"\x09" + bytes(8 * 128), b"\x03" + bytes(3 * 128 - 1)])
-def test_inline_checks_width_and_size(chunk):
+def test_inline_bitpacking_with_a_bad_width_or_size_raises_corrupt_data(chunk):
     encoding = Encoding(inline_bitpacking=pb21.InlineBitpacking(uncompressed_bits_per_value=8))
     with pytest.raises(CorruptDataError):
         DECODER.mini_block(encoding, chunks_of((chunk,), num_values=[5]))
@@ -232,30 +232,30 @@ def test_rle_has_two_buffers_per_chunk():
     assert DECODER.mini_block(RLE, chunks).data.view(np.uint16).tolist() == [7, 7, 8, 9, 9, 9, 9]
 
 
-def test_rle_block_has_a_size_in_front():
+def test_rle_block_starts_with_a_size():
     block = struct.pack("<Q2H2B", 4, 7, 8, 2, 1)
     assert DECODER.block(RLE, Chunks.single(as_bytes(block), 3)).data.view(np.uint16).tolist() == [7, 7, 8]
 
 
 @pytest.mark.parametrize("block", [struct.pack("<Q2H2B", 5, 7, 8, 2, 1), struct.pack("<Q", 1 << 63), b"\0\0"])
-def test_rle_block_checks_its_size(block):
+def test_rle_block_with_a_bad_size_raises_corrupt_data(block):
     with pytest.raises(CorruptDataError):
         DECODER.block(RLE, Chunks.single(as_bytes(block), 3))
 
 
-def test_rle_must_reach_the_number_of_values():
+def test_rle_with_runs_shorter_than_the_values_raises_corrupt_data():
     with pytest.raises(CorruptDataError, match="total length of the runs"):
         DECODER.mini_block(RLE, chunks_of((b"\7\0", b"\2"), num_values=[3]))
 
 
-def test_byte_stream_split_of_chunks_of_two_sizes():
+def test_byte_stream_split_decodes_chunks_of_two_sizes():
     encoding = Encoding(byte_stream_split=pb21.ByteStreamSplit(values=flat(32)))
     block = DECODER.mini_block(encoding, chunks_of((b"aAbBcCdD",), (b"eEfFgGhH",), (b"wxyz",), num_values=[2, 2, 1]))
     assert block.data.tobytes() == b"abcdABCDefghEFGHwxyz"
 
 
 @pytest.mark.parametrize("scheme", ["ZSTD", "LZ4"])
-def test_general_compresses_the_first_buffer_of_each_chunk(scheme):
+def test_general_compression_compresses_the_first_buffer_of_each_chunk(scheme):
     strings = [b"repetitive " * (i % 5) for i in range(64)]
     plain = ENCODER.mini_block("variable", string_block(strings), 16)
     packed = compress_chunks(plain, getattr(pb21, f"COMPRESSION_ALGORITHM_{scheme}"))
@@ -265,13 +265,13 @@ def test_general_compresses_the_first_buffer_of_each_chunk(scheme):
     assert strings_of(DECODER.mini_block(packed.encoding, chunks)) == strings
 
 
-def test_general_declines_what_does_not_shrink():
+def test_general_compression_skips_data_that_does_not_shrink():
     noise = np.random.default_rng(0).integers(0, 256, 800, np.uint8)
     plain = ENCODER.mini_block("flat", FixedWidthBlock(100, 64, noise), 1024)
     assert compress_chunks(plain, pb21.COMPRESSION_ALGORITHM_ZSTD) is None
 
 
-def test_general_compresses_values_of_full_zip_pages_one_by_one():
+def test_general_compression_compresses_full_zip_values_one_by_one():
     raw = [b"abc" * 100, b"", b"d"]
     packed = [len(part).to_bytes(8, "little") + zstandard.compress(part) if part else b"" for part in raw]
     scheme = pb21.BufferCompression(scheme=pb21.COMPRESSION_ALGORITHM_ZSTD)
@@ -279,7 +279,7 @@ def test_general_compresses_values_of_full_zip_pages_one_by_one():
     assert strings_of(DECODER.per_value(encoding, string_block(packed))) == raw
 
 
-def test_general_reports_broken_frames():
+def test_general_compression_with_broken_frames_raises_corrupt_data():
     scheme = pb21.BufferCompression(scheme=pb21.COMPRESSION_ALGORITHM_LZ4)
     encoding = Encoding(general=pb21.General(compression=scheme, values=flat(8)))
     with pytest.raises(CorruptDataError, match="chunk 0 cannot be decompressed"):
@@ -299,7 +299,7 @@ def test_fsst_expands_the_strings_of_its_child():
 # ── lists and structs ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_fixed_size_list_of_a_chunk():
+def test_fixed_size_list_chunk_decodes_items_and_validity():
     encoding = Encoding(fixed_size_list=pb21.FixedSizeList(items_per_value=2, values=flat(32), has_validity=True))
     values = np.array([1, 0, 0, 0, 3, 4], "<f4").tobytes()
     block = DECODER.mini_block(encoding, chunks_of((b"\x31", values), num_values=[3]))
@@ -315,7 +315,7 @@ def nested_lists(num_values, *, nullable):
 
 
 @pytest.mark.parametrize("nullable", [False, True])
-def test_nested_fixed_size_lists_come_back_in_both_forms(nullable):
+def test_nested_fixed_size_lists_round_trip_in_both_forms(nullable):
     block = nested_lists(70, nullable=nullable)
     encoded = ENCODER.mini_block("fixed_size_list", block, 16)
     encoding, rows = ENCODER.per_value("fixed_size_list", block)
@@ -327,14 +327,14 @@ def test_nested_fixed_size_lists_come_back_in_both_forms(nullable):
             assert (found is None and written is None) or (found == written).all()
 
 
-def test_lists_of_nulls_store_their_validity_only():
+def test_fixed_size_lists_of_nulls_store_only_their_validity():
     null = Encoding(constant=pb21.Constant())
     encoding = Encoding(fixed_size_list=pb21.FixedSizeList(items_per_value=3, values=null, has_validity=True))
     block = DECODER.per_value(encoding, FixedRows(as_bytes(b"\0\0").reshape(2, 1)))
     assert (block.num_values, block.items) == (2, NullBlock(6))
 
 
-def test_packed_struct_rows():
+def test_packed_struct_rows_are_split_into_members():
     encoding = Encoding(packed_struct=pb21.PackedStruct(bits_per_value=[16, 8], values=flat(24)))
     block = DECODER.mini_block(encoding, chunks_of((b"aabccd",), num_values=[2]))
     assert [member.data.tobytes() for member in block.members] == [b"aacc", b"bd"]
@@ -348,7 +348,7 @@ def packed_members(*rows):
     return DECODER.per_value(encoding, string_block(rows))
 
 
-def test_variable_packed_struct_rows():
+def test_variable_packed_struct_rows_are_split_into_members():
     block = packed_members(b"\7\0" + b"\2\0\0\0ab", b"", b"\x08\0" + b"\0\0\0\0")
     number, text = block.members
     assert number.data.view("<u2").tolist() == [7, 0, 8]
@@ -359,7 +359,7 @@ def test_variable_packed_struct_rows():
 @pytest.mark.parametrize(
     "row", [b"\7", b"\7\0\1", b"\7\0\2\0\0\0a", b"\7\0\1\0\0\0ab", b"\7\0\xff\xff\xff\xff"], ids=bytes.hex
 )
-def test_variable_packed_struct_members_fill_their_row(row):
+def test_variable_packed_struct_row_of_the_wrong_size_raises_corrupt_data(row):
     with pytest.raises(CorruptDataError, match="row"):
         packed_members(b"\7\0\0\0\0\0", row)
 
@@ -367,7 +367,7 @@ def test_variable_packed_struct_members_fill_their_row(row):
 # ── blocks and refusals ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_slices_of_blocks():
+def test_slices_of_blocks_of_every_kind_hold_the_right_values():
     bits = FixedWidthBlock(20, 1, np.packbits(np.arange(20) % 3 == 0, bitorder="little"))
     assert np.unpackbits(bits.slice(5, 12).data, count=7, bitorder="little").tolist() == [0, 1, 0, 0, 1, 0, 0]
     assert strings_of(string_block([b"a", b"bc", b"d"]).slice(1, 3)) == [b"bc", b"d"]
@@ -390,19 +390,19 @@ def test_slices_of_blocks():
     ],
     ids=describe,
 )
-def test_what_is_not_decoded_is_refused_by_name(encoding):
+def test_unsupported_encodings_are_refused_by_name(encoding):
     with pytest.raises(UnsupportedEncodingError, match=encoding.WhichOneof("compression")):
         DECODER.mini_block(encoding, chunks_of((b"abcd",), num_values=[1]))
 
 
-def test_an_encoding_without_an_arm_is_corrupt_and_an_unknown_one_is_newer():
+def test_encoding_without_a_kind_is_corrupt_and_an_unknown_kind_is_unsupported():
     with pytest.raises(CorruptDataError, match="has no type"):
         DECODER.block(Encoding(), Chunks.single(as_bytes(b""), 0))
     with pytest.raises(UnsupportedEncodingError, match="has an unknown type"):
         DECODER.block(Encoding.FromString(b"\xfa\x01\x00"), Chunks.single(as_bytes(b""), 0))
 
 
-def test_nesting_without_end_is_refused():
+def test_deeply_nested_encodings_are_refused():
     scheme = pb21.BufferCompression(scheme=pb21.COMPRESSION_ALGORITHM_ZSTD)
     encoding = flat(8)
     for _ in range(40):

@@ -62,7 +62,7 @@ def through_block(arm, block):
     return DECODER.block(encoding, Chunks.single(data, block.num_values))
 
 
-def test_every_arm_writes_each_form_that_it_reads_but_where_another_file_does_it():
+def test_every_encoding_writes_each_form_it_reads_except_general_compression():
     missing = {
         (arm, form)
         for arm, encoding in COMPRESSIVE.items()
@@ -73,7 +73,7 @@ def test_every_arm_writes_each_form_that_it_reads_but_where_another_file_does_it
     assert missing == {("general", "mini_block"), ("general", "per_value"), ("general", "block")}
 
 
-def test_runs_byte_by_byte():
+def test_rle_writes_the_specified_bytes():
     encoded = ENCODER.mini_block("rle", words([7, 7, 7, 9], 16), 2)
     values, lengths = reread(encoded).buffers
     assert [values.segment(index).tobytes() for index in range(2)] == [b"\x07\x00", b"\x07\x00\x09\x00"]
@@ -84,14 +84,14 @@ def test_runs_byte_by_byte():
 
 @pytest.mark.parametrize("bits", WORD_BITS)
 @pytest.mark.parametrize("longest", [1, 5, 300, 2000])
-def test_runs_come_back(bits, longest):
+def test_rle_round_trips(bits, longest):
     values = np.repeat(RNG.integers(0, 200, 40), RNG.integers(1, longest + 1, 40))
     block = words(values, bits)
     assert through_chunks("rle", block, 64).data.tobytes() == block.data.tobytes()
     assert through_block("rle", block).data.tobytes() == block.data.tobytes()
 
 
-def test_runs_of_sequences_of_unequal_length():
+def test_rle_of_sequences_of_unequal_length_round_trips():
     levels = np.array([1] * 700 + [0, 0, 1], np.uint16)
     encoding, segments = encode_runs(levels, np.array([300, 0, 403]))
     decoded = DECODER.block(encoding, Chunks(np.array([300, 0, 403]), (segments,)))
@@ -100,7 +100,7 @@ def test_runs_of_sequences_of_unequal_length():
 
 @pytest.mark.parametrize("bits", [16, 32, 64])
 @pytest.mark.parametrize("num_values", [1, 64, 200])
-def test_planes_come_back(bits, num_values):
+def test_byte_stream_split_round_trips(bits, num_values):
     block = FixedWidthBlock(num_values, bits, RNG.integers(0, 256, num_values * bits // 8).astype(np.uint8))
     assert through_chunks("byte_stream_split", block, 64).data.tobytes() == block.data.tobytes()
     encoded = ENCODER.mini_block("byte_stream_split", words([0x0102, 0x0304], 16), 2)
@@ -109,7 +109,7 @@ def test_planes_come_back(bits, num_values):
 
 @pytest.mark.parametrize("bits", WORD_BITS)
 @pytest.mark.parametrize("num_values", [1, 1000, 1024])
-def test_packed_blocks_come_back(bits, num_values):
+def test_bitpacked_blocks_round_trip(bits, num_values):
     for width in range(bits + 1):
         values = RNG.integers(0, 1 << min(width, 62), num_values) if width else np.zeros(num_values, np.int64)
         block = words(values, bits)
@@ -120,7 +120,7 @@ def test_packed_blocks_come_back(bits, num_values):
 
 
 @pytest.mark.parametrize("scheme", [pb21.COMPRESSION_ALGORITHM_ZSTD, pb21.COMPRESSION_ALGORITHM_LZ4])
-def test_compressed_blocks_come_back(scheme):
+def test_compressed_blocks_round_trip(scheme):
     encoding, data = ENCODER.block("variable", strings(*[b"again and again"] * 50))
     packed = compress_block(encoding, data, scheme)
     assert packed is not None
@@ -130,7 +130,7 @@ def test_compressed_blocks_come_back(scheme):
     assert compress_block(*ENCODER.block("flat", FixedWidthBlock(100, 8, noise)), scheme) is None
 
 
-def test_compression_goes_around_any_chunks():
+def test_general_compression_wraps_chunks_of_any_encoding():
     block = words(np.repeat(np.arange(64), 64), 32)
     for arm, size in (("flat", 1024), ("inline_bitpacking", 1024), ("byte_stream_split", 1024), ("rle", 4096)):
         chunks = compress_chunks(ENCODER.mini_block(arm, block, size), pb21.COMPRESSION_ALGORITHM_ZSTD)
@@ -139,7 +139,7 @@ def test_compression_goes_around_any_chunks():
         assert DECODER.mini_block(chunks.encoding, reread(chunks)).data.tobytes() == block.data.tobytes()
 
 
-def test_values_are_compressed_one_by_one_and_empty_ones_stay_empty():
+def test_values_are_compressed_one_by_one_and_empty_values_stay_empty():
     values = [b"a" * 500, b"", b"b" * 300]
     packed = compress_values(*ENCODER.per_value("variable", strings(*values)), 3)
     assert packed is not None
@@ -147,7 +147,7 @@ def test_values_are_compressed_one_by_one_and_empty_ones_stay_empty():
     assert strings_of(DECODER.per_value(*packed)) == values
 
 
-def test_symbols_come_back_in_both_forms():
+def test_fsst_round_trips_in_both_forms():
     values = [f"https://example.com/{index % 50}/path".encode() for index in range(2000)] + [b"", b"\xff" * 9]
     block = strings(*values)
     compressed = compress_strings(block)
@@ -160,14 +160,14 @@ def test_symbols_come_back_in_both_forms():
     assert strings_of(DECODER.per_value(encoding, rows)) == values
 
 
-def test_without_compiled_kernels_symbols_are_described_and_not_used(monkeypatch):
+def test_fsst_without_compiled_kernels_stores_uncompressed_strings(monkeypatch):
     monkeypatch.setattr("lance_core.encodings.compressive.fsst.train_symbols", lambda *_: None)
     encoded = ENCODER.mini_block("fsst", strings(b"as it is"), 2)
     assert len(encoded.encoding.fsst.symbol_table) == 2312
     assert strings_of(DECODER.mini_block(encoded.encoding, reread(encoded))) == [b"as it is"]
 
 
-def test_packed_structs_come_back():
+def test_packed_structs_round_trip():
     members = (words([1, 2, 3], 8), words([40, 50, 60], 32))
     block = StructBlock(3, members)
     encoded = ENCODER.mini_block("packed_struct", block, 2)
@@ -181,7 +181,7 @@ def test_packed_structs_come_back():
         ENCODER.mini_block("packed_struct", StructBlock(3, (FixedWidthBlock(3, 1, np.zeros(1, np.uint8)),)), 2)
 
 
-def test_variable_packed_structs_come_back():
+def test_variable_packed_structs_round_trip():
     block = StructBlock(2, (words([1, 2], 16), strings(b"ab", b""), words([3, 4], 8)))
     encoding, rows = ENCODER.per_value("variable_packed_struct", block)
     assert strings_of(rows) == [b"\x01\0\x02\0\0\0ab\x03", b"\x02\0\0\0\0\0\x04"]
@@ -190,7 +190,7 @@ def test_variable_packed_structs_come_back():
     assert found.members[2].data.tolist() == [3, 4]
 
 
-def test_null_items_take_no_bytes():
+def test_null_items_of_fixed_size_lists_take_no_bytes():
     block = FixedSizeListBlock(3, 4, NullBlock(12), np.zeros(12, np.bool_))
     encoding, rows = ENCODER.per_value("fixed_size_list", block)
     assert isinstance(rows, FixedRows)
@@ -201,7 +201,7 @@ def test_null_items_take_no_bytes():
 
 
 @pytest.mark.parametrize("arm", ["rle", "byte_stream_split", "fsst", "packed_struct", "constant"])
-def test_blocks_of_another_shape_are_a_defect_of_the_caller(arm):
+def test_encoding_a_block_of_another_shape_raises_internal_error(arm):
     other = NullBlock(3) if arm != "constant" else words([1, 2, 3], 8)
     with pytest.raises(InternalError):
         ENCODER.mini_block(arm, other, 2)

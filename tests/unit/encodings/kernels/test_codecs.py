@@ -8,14 +8,14 @@ from lance_core.encodings.kernels.codecs import compress_lz4, compress_zstd, dec
 TEXT = b"one value after the other, " * 40
 
 
-def test_zstd_stands_behind_its_raw_size():
+def test_zstd_buffer_starts_with_its_raw_size():
     packed = compress_zstd(TEXT, 3)
     assert int.from_bytes(packed[:8], "little") == len(TEXT)
     assert packed[8:12] == b"\x28\xb5\x2f\xfd"
     assert decompress_zstd(packed) == TEXT
 
 
-def test_lz4_stands_behind_its_raw_size():
+def test_lz4_buffer_starts_with_its_raw_size():
     packed = compress_lz4(TEXT)
     assert int.from_bytes(packed[:4], "little") == len(TEXT)
     assert decompress_lz4(packed) == TEXT
@@ -29,7 +29,7 @@ def test_bare_zstd_frames_are_read():
 
 
 @pytest.mark.parametrize("codec", [compress_lz4, lambda raw: compress_zstd(raw, 1)])
-def test_empty_stays_empty(codec):
+def test_empty_buffers_stay_empty_when_compressed(codec):
     assert codec(b"") == b""
     assert decompress_lz4(b"") == decompress_zstd(b"") == b""
 
@@ -47,5 +47,5 @@ def test_empty_stays_empty(codec):
         (decompress_lz4, compress_lz4(TEXT)[:-9]),
     ],
 )
-def test_malformed_buffers_are_none(decompress, packed):
+def test_malformed_compressed_buffers_decompress_to_none(decompress, packed):
     assert decompress(packed) is None

@@ -35,7 +35,7 @@ def both(monkeypatch, action):
 
 @pytest.mark.parametrize("value_bits", [8, 16, 32, 64])
 @pytest.mark.sampled(2)
-def test_blocks_of_every_width_pack_and_unpack_alike(monkeypatch, value_bits):
+def test_compiled_and_numpy_kernels_pack_and_unpack_every_width_alike(monkeypatch, value_bits):
     random = np.random.default_rng(value_bits)
     dtype = np.dtype(f"u{value_bits // 8}")
     widths = random.permutation(np.repeat(np.arange(value_bits + 1), 2))
@@ -62,7 +62,7 @@ def test_blocks_of_every_width_pack_and_unpack_alike(monkeypatch, value_bits):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_raw_pieces_stand_between_packed_ones(monkeypatch):
+def test_unpack_pieces_copies_raw_pieces_between_packed_ones(monkeypatch):
     values = np.arange(1024, dtype=np.uint16) % 4
     packed = pack_blocks(values[None], 16, 2).view(np.uint8)[0]
     raw = np.array([7, 8, 9, 10], np.uint16)
@@ -79,7 +79,7 @@ def _chunk(strings, width):
 
 
 @pytest.mark.parametrize("width", [4, 8])
-def test_chunks_of_strings_join_alike(monkeypatch, width):
+def test_compiled_and_numpy_kernels_join_string_chunks_alike(monkeypatch, width):
     random = np.random.default_rng(width)
     strings = [bytes(random.integers(0, 256, random.integers(0, 9), np.uint8)) for _ in range(3000)]
     cuts = [0, 1, 17, 1024, 1024, 2999, 3000]
@@ -98,14 +98,14 @@ def test_chunks_of_strings_join_alike(monkeypatch, width):
 @pytest.mark.parametrize(
     "offsets", [[11, 13, 14], [12, 11, 14], [12, 14, 13], [12, 13, 16], [0, 0, 0], [12, 13, 2**32 - 1], [2**31] * 3]
 )
-def test_bad_offsets_of_a_chunk_are_refused_alike(monkeypatch, offsets):
+def test_compiled_and_numpy_kernels_refuse_bad_chunk_offsets_alike(monkeypatch, offsets):
     data = np.frombuffer(np.array(offsets, "<u4").tobytes() + b"abc", np.uint8)
     chunk = Segments(data, np.array([0]), np.array([len(data)]))
     assert both(monkeypatch, lambda: join_chunks(chunk, np.array([2]), 4)) == [None, None]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_lists_peel_alike(monkeypatch, seed):
+def test_compiled_and_numpy_kernels_peel_list_levels_alike(monkeypatch, seed):
     random = np.random.default_rng(seed)
     num_levels = int(random.integers(1, 500))
     repetition = random.integers(0, 3, num_levels, np.uint16)
@@ -139,7 +139,7 @@ SAMPLES = {
 
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.sampled(4)
-def test_strings_survive_compression(monkeypatch, name):
+def test_fsst_strings_survive_compression(monkeypatch, name):
     data, offsets = _joined(SAMPLES[name])
     table = train_symbols(data, offsets)
     assert table is not None
@@ -150,7 +150,7 @@ def test_strings_survive_compression(monkeypatch, name):
         np.testing.assert_array_equal(stops, offsets)
 
 
-def test_a_slice_of_strings_is_compressed_from_its_own_start():
+def test_fsst_compresses_a_slice_of_strings_from_its_own_start():
     data, offsets = _joined(SAMPLES["urls"])
     table = train_symbols(data, offsets[1000:2000])
     codes, bounds = compress_strings(table, data, offsets[1000:2000])
@@ -159,13 +159,13 @@ def test_a_slice_of_strings_is_compressed_from_its_own_start():
     assert expanded.tobytes() == data[offsets[1000] : offsets[1999]].tobytes()
 
 
-def test_urls_shrink_to_less_than_a_third():
+def test_fsst_shrinks_urls_to_less_than_a_third():
     data, offsets = _joined(SAMPLES["urls"])
     codes, _ = compress_strings(train_symbols(data, offsets), data, offsets)
     assert len(codes) * 3 < len(data)
 
 
-def test_any_table_serves_for_compression():
+def test_fsst_compresses_with_any_symbol_table():
     # Symbols that collide, one without bytes, and one that begins like another.
     table = SymbolTable(True, (b"", b"abcdefgh", b"abcdefgi", b"abc", b"abcd", b"a", b"ab"))
     data, offsets = _joined([b"abcdefghabcdefgiabcdab", b"zzabc", b"abcdefg"])
@@ -183,20 +183,20 @@ def test_any_table_serves_for_compression():
         (b"\x00" * 5000 + b"\xff", [*range(5000), 5001]),
     ],
 )
-def test_escapes_at_the_end_of_a_string_are_refused_alike(monkeypatch, codes, offsets):
+def test_compiled_and_numpy_kernels_refuse_trailing_fsst_escapes_alike(monkeypatch, codes, offsets):
     table = SymbolTable(True, (b"abcdefgh",))
     arguments = (table, np.frombuffer(codes, np.uint8), np.array(offsets))
     assert both(monkeypatch, lambda: expand_codes(*arguments)) == [None, None]
 
 
 @pytest.mark.parametrize("offsets", [[0, 9], [-1, 3], [0, 3, 2, 3]])
-def test_the_compiled_kernel_refuses_offsets_outside_of_the_codes(monkeypatch, offsets):
+def test_compiled_fsst_kernel_refuses_offsets_outside_the_codes(monkeypatch, offsets):
     monkeypatch.setenv("LANCE_CORE_COMPILED", "1")
     table = SymbolTable(True, (b"abcdefgh",))
     assert expand_codes(table, np.zeros(3, np.uint8), np.array(offsets)) is None
 
 
-def test_codes_without_a_symbol_stand_for_nothing(monkeypatch):
+def test_fsst_codes_without_a_symbol_expand_to_nothing(monkeypatch):
     table = SymbolTable(True, (b"ab",))
     for expanded, stops in both(
         monkeypatch, lambda: expand_codes(table, np.array([0, 7, 0], np.uint8), np.array([0, 3]))
@@ -205,7 +205,7 @@ def test_codes_without_a_symbol_stand_for_nothing(monkeypatch):
         assert stops.tolist() == [0, 4]
 
 
-def test_small_jobs_never_load_numba():
+def test_small_inputs_never_load_numba():
     program = """
 import sys
 import numpy as np
@@ -219,7 +219,7 @@ assert "numba" not in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True, env={"PATH": "", "LANCE_CORE_COMPILED": ""})
 
 
-def test_many_bytes_load_the_compiled_kernels(monkeypatch):
+def test_large_inputs_load_the_compiled_kernels(monkeypatch):
     monkeypatch.delenv("LANCE_CORE_COMPILED", raising=False)
     monkeypatch.setattr(loading._METER, "num_bytes", 0)
     assert loading.compiled_kernels("lists", loading.MIN_BYTES) is None
@@ -228,7 +228,7 @@ def test_many_bytes_load_the_compiled_kernels(monkeypatch):
     assert loading.compiled_kernels("lists", loading.MIN_BYTES - 1) is None
 
 
-def test_where_numba_cannot_be_imported_numpy_serves():
+def test_kernels_without_numba_fall_back_to_numpy():
     program = """
 import sys
 sys.modules["numba"] = None
@@ -241,7 +241,7 @@ assert peel_full_lists(np.ones(3, np.uint16)).offsets.tolist() == [0, 1, 2, 3]
     subprocess.run([sys.executable, "-c", program], check=True, env={"PATH": "", "LANCE_CORE_COMPILED": "1"})
 
 
-def test_kernels_compile_where_no_directory_can_be_written(tmp_path):
+def test_kernels_compile_without_a_writable_cache_directory(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     program = """

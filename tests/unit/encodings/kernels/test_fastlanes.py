@@ -21,7 +21,7 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("value_bits", "packed_bits", "num_bytes", "first_bytes", "checksum"), VECTORS)
-def test_packed_block_has_the_known_bytes(value_bits, packed_bits, num_bytes, first_bytes, checksum):
+def test_fastlanes_block_has_the_known_bytes(value_bits, packed_bits, num_bytes, first_bytes, checksum):
     values = np.array([i * 2654435761 % 2**packed_bits for i in range(BLOCK_VALUES)], np.uint64)
     packed = pack_blocks(values.astype(f"<u{value_bits // 8}").reshape(1, -1), value_bits, packed_bits).tobytes()
     assert len(packed) == num_bytes == block_bytes(packed_bits)
@@ -30,7 +30,7 @@ def test_packed_block_has_the_known_bytes(value_bits, packed_bits, num_bytes, fi
 
 
 @pytest.mark.parametrize("value_bits", [8, 16, 32, 64])
-def test_every_width_comes_back(value_bits):
+def test_fastlanes_blocks_of_every_width_round_trip(value_bits):
     rng = np.random.default_rng(value_bits)
     for packed_bits in range(value_bits + 1):
         high = 1 << packed_bits
@@ -41,14 +41,14 @@ def test_every_width_comes_back(value_bits):
         assert (unpacked == values).all(), packed_bits
 
 
-def test_blocks_beyond_one_batch():
+def test_fastlanes_blocks_beyond_one_batch_round_trip():
     values = np.arange(700 * BLOCK_VALUES, dtype=np.uint32).reshape(700, BLOCK_VALUES)
     unpacked = np.empty_like(values)
     unpack_blocks(pack_blocks(values, 32, 20), 32, 20, unpacked)
     assert (unpacked == values).all()
 
 
-def test_blocks_may_lie_apart():
+def test_fastlanes_blocks_with_gaps_between_them_are_unpacked():
     values = np.arange(3 * BLOCK_VALUES, dtype=np.uint16).reshape(3, BLOCK_VALUES)
     packed = pack_blocks(values, 16, 12)
     spaced = np.zeros((3, packed.shape[1] + 5), np.uint16)

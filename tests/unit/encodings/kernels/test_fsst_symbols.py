@@ -24,20 +24,20 @@ def _expand(table, *strings):
     return [data[start:stop].tobytes() for start, stop in itertools.pairwise(stops)]
 
 
-def test_codes_stand_for_symbols():
+def test_fsst_codes_expand_to_their_symbols():
     assert _expand(table_of(b"http://", b"ab"), b"\x00\x01\x01", b"", b"\x01") == [b"http://abab", b"", b"ab"]
 
 
-def test_escapes_take_the_next_byte_literally():
+def test_fsst_escape_takes_the_next_byte_literally():
     table = table_of(b"ab")
     assert _expand(table, b"\xff\x00\x00", b"\xff\xff", b"\xff\xff\xff\xff\x00") == [b"\x00ab", b"\xff", b"\xff\xffab"]
 
 
-def test_an_escape_at_the_end_is_malformed():
+def test_fsst_escape_at_the_end_is_malformed():
     assert expand_codes(parse_symbols(table_of(b"ab")), np.array([0, 255], np.uint8), np.array([0, 2])) is None
 
 
-def test_the_switch_says_whether_strings_are_compressed():
+def test_fsst_table_flag_records_whether_strings_are_compressed():
     assert parse_symbols(table_of(b"ab")).is_compressed
     assert not parse_symbols(table_of(b"ab", compressed=False)).is_compressed
 
@@ -46,5 +46,5 @@ def test_the_switch_says_whether_strings_are_compressed():
     "table",
     [b"", b"\0" * 2312, table_of(b"ab", b"c")[:25], table_of(b"ab").replace(b"\x02", b"\x09")],
 )
-def test_malformed_tables_are_none(table):
+def test_malformed_fsst_tables_parse_to_none(table):
     assert parse_symbols(table) is None

@@ -17,7 +17,7 @@ def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("implementation")
-def test_slots_become_items():
+def test_replace_by_items_repeats_the_levels_of_each_slot():
     repetition, definition, closed = replace_by_items(
         np.array([2, 0, 3]), np.array([1, 1, 2], np.uint16), np.array([0, 4, 5], np.uint16)
     )
@@ -29,7 +29,7 @@ def test_slots_become_items():
 
 
 @pytest.mark.usefixtures("implementation")
-def test_without_empty_slots_nothing_is_closed():
+def test_replace_by_items_without_empty_slots_closes_nothing():
     repetition, definition, closed = replace_by_items(np.array([1, 2]), np.array([1, 1], np.uint16), None)
     assert repetition.tolist() == [1, 1, 0]
     assert definition is None
@@ -37,18 +37,18 @@ def test_without_empty_slots_nothing_is_closed():
 
 
 @pytest.mark.usefixtures("implementation")
-def test_invisible_levels_belong_to_the_next_chunk():
+def test_value_bounds_assign_invisible_levels_to_the_next_chunk():
     definition = np.array([0, 2, 1, 2, 2, 0, 2], np.uint16)
     assert value_bounds(definition, 1, np.array([1, 2, 3])).tolist() == [0, 1, 3, 6]
 
 
 @pytest.mark.usefixtures("implementation")
-def test_rows_end_in_chunks():
+def test_chunk_rows_count_the_rows_that_end_in_each_chunk():
     repetition = np.array([1, 0, 1, 0, 0, 0, 1], np.uint16)
     assert chunk_rows(repetition, 1, np.array([0, 2, 4, 5, 7])).tolist() == [[1, 0], [0, 2], [0, 1], [2, 0]]
 
 
-def test_both_agree_on_anything(monkeypatch):
+def test_compiled_and_numpy_level_kernels_agree_on_random_input(monkeypatch):
     for _ in range(20):
         lengths = RNG.integers(0, 5, 200)
         levels = RNG.integers(0, 4, 200).astype(np.uint16)

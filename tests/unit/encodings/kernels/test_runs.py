@@ -14,7 +14,7 @@ def _expand(values, lengths, runs_per_chunk, values_per_chunk):
     )
 
 
-def test_runs_of_several_chunks():
+def test_runs_of_several_chunks_are_expanded():
     assert _expand([7, 8, 7], [2, 1, 3], [2, 1], [3, 3]).tolist() == [7, 7, 8, 7, 7, 7]
 
 
@@ -22,10 +22,10 @@ def test_overshooting_runs_end_with_their_chunk():
     assert _expand([7, 8, 9], [2, 255, 200], [2, 1], [4, 2]).tolist() == [7, 7, 8, 8, 9, 9]
 
 
-def test_short_runs_are_refused():
+def test_runs_shorter_than_their_chunk_are_refused():
     assert _expand([7, 8], [2, 1], [1, 1], [3, 1]) is None
 
 
-def test_a_chunk_without_runs():
+def test_chunk_without_runs_must_have_no_values():
     assert _expand([7], [3], [0, 1], [0, 3]).tolist() == [7, 7, 7]
     assert _expand([7], [3], [0, 1], [1, 3]) is None

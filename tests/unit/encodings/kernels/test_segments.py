@@ -25,7 +25,7 @@ def _segments(starts, sizes):
         ([3, 3], [0, 0], b""),
     ],
 )
-def test_gather_joins_segments(starts, sizes, joined):
+def test_segments_gather_joins_their_bytes(starts, sizes, joined):
     assert _segments(starts, sizes).gather().tobytes() == joined
 
 
@@ -35,12 +35,12 @@ def test_gather_of_adjacent_segments_is_a_view():
 
 @pytest.mark.parametrize("starts", [[2, 9, 16], [0, 8, 16], [5]])
 @pytest.mark.parametrize("segment_bytes", [0, 1, 3])
-def test_rows_are_the_first_bytes(starts, segment_bytes):
+def test_segment_rows_are_the_first_bytes_of_each_segment(starts, segment_bytes):
     rows = _segments(starts, [4] * len(starts)).rows(segment_bytes)
     assert [row.tobytes() for row in rows] == [DATA[start : start + segment_bytes].tobytes() for start in starts]
 
 
-def test_long_rows_at_uneven_places():
+def test_segment_rows_may_be_long_and_unevenly_spaced():
     data = np.arange(256, dtype=np.uint8)
     starts = np.array([0, 50, 150], np.int64)
     rows = Segments(data, starts, np.full(3, 60, np.int64)).rows(40)
@@ -48,7 +48,7 @@ def test_long_rows_at_uneven_places():
     assert rows.shape == (3, 40)
 
 
-def test_evenly_leaves_the_rest_to_the_last():
+def test_evenly_leaves_the_remaining_bytes_to_the_last_segment():
     segments = Segments.evenly(DATA, 3, 8)
     assert segments.sizes.tolist() == [8, 8, 4]
     assert segments.segment(2).tobytes() == b"CCCC"
@@ -62,7 +62,7 @@ def test_interleave_zips_columns():
     assert positions.tolist() == [0, 5, 7, 13]
 
 
-def test_interleave_of_nothing():
+def test_interleave_of_no_segments_is_empty():
     empty = Segments.back_to_back(np.empty(0, np.uint8), np.empty(0, np.int64))
     joined, positions = interleave([empty])
     assert (len(joined), positions.tolist()) == (0, [0])

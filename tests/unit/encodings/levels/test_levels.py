@@ -90,7 +90,7 @@ def _assembled(dtype, leaves):
 
 
 @pytest.mark.parametrize(("dtype", "values", "layers", "repetition", "definition"), EXAMPLES)
-def test_examples_both_ways(dtype, values, layers, repetition, definition):
+def test_level_examples_are_shredded_and_assembled(dtype, values, layers, repetition, definition):
     leaves = _leaves(dtype, values)
     levels = shred(leaves[0].slots)
     assert levels.layers.codes == layers
@@ -99,7 +99,7 @@ def test_examples_both_ways(dtype, values, layers, repetition, definition):
     assert _assembled(dtype, leaves).to_pylist() == values
 
 
-def test_a_map_is_a_list_of_valid_structs():
+def test_levels_of_a_map_are_those_of_a_list_of_valid_structs():
     dtype = pa.map_(pa.string(), I32)
     key, value = _leaves(dtype, [[("k", 1), ("m", None)], None, []])
     assert shred(key.slots).layers.codes == (VI, VI, NEL)
@@ -115,19 +115,19 @@ def test_visible_levels_own_a_value():
     assert Layers((NI, NEL)).max_visible == 1
 
 
-def test_no_visible_mask_when_every_level_is_visible():
+def test_levels_have_no_visible_mask_when_all_are_visible():
     (leaf,) = _leaves(pa.list_(I32), [[1, None]])
     assert shred(leaf.slots).visible() is None
 
 
-def test_offsets_of_every_layer_are_applied():
+def test_levels_of_a_slice_apply_the_offsets_of_every_layer():
     dtype = pa.list_(pa.struct([("x", pa.list_(I32))]))
     values = [[{"x": [i, None]}, None, {"x": [[], None][i % 2]}] if i % 3 else None for i in range(40)]
     sliced = pa.array(values, dtype).slice(7, 20)
     assert _assembled(dtype, _leaves(dtype, sliced)).to_pylist() == values[7:27]
 
 
-def test_items_hidden_under_null_lists_are_dropped():
+def test_shredding_drops_items_hidden_under_null_lists():
     mask = pa.array([False, True, False])
     hidden = pa.ListArray.from_arrays(pa.array([0, 2, 4, 5], I32), pa.array(range(5), I32), mask=mask)
     (leaf,) = _leaves(pa.list_(I32), hidden)
@@ -135,7 +135,7 @@ def test_items_hidden_under_null_lists_are_dropped():
     assert _assembled(pa.list_(I32), [leaf]).to_pylist() == [[0, 1], None, [4]]
 
 
-def test_struct_nulls_reach_the_lists_inside():
+def test_struct_nulls_reach_the_lists_inside_them():
     dtype = pa.struct([("a", pa.list_(I32))])
     lists = pa.array([[1], [2, 3]], pa.list_(I32))
     structs = pa.StructArray.from_arrays([lists], fields=list(dtype), mask=pa.array([False, True]))
@@ -156,11 +156,11 @@ def test_struct_nulls_reach_the_lists_inside():
     ],
     ids=str,
 )
-def test_layers_whose_nulls_may_come_later_keep_their_name(dtype, values, codes):
+def test_layers_that_may_get_nulls_later_stay_nullable(dtype, values, codes):
     assert shred(_leaves(dtype, values, keep_nullable=True)[0].slots).layers.codes == codes
 
 
-def test_a_struct_that_cannot_be_null_keeps_nothing():
+def test_layer_of_a_required_struct_is_not_nullable():
     dtype = pa.struct([("a", pa.list_(I32))])
     field = _field(dtype, nullable=False)
     (leaf,) = leaves_of(field, pa.array([{"a": [1]}], dtype), keep_nullable=True)
@@ -176,7 +176,7 @@ def test_a_struct_that_cannot_be_null_keeps_nothing():
     ],
     ids=str,
 )
-def test_nestings_that_the_reference_cannot_read_are_refused(dtype):
+def test_nestings_that_pylance_cannot_read_are_refused(dtype):
     with pytest.raises(NotSupportedError, match="cannot be nested in a list, and cannot contain lists or maps"):
         _leaves(dtype, pa.nulls(1, dtype))
 
@@ -186,17 +186,17 @@ def test_nestings_that_the_reference_cannot_read_are_refused(dtype):
     [pa.nulls(2, pa.struct([])), pa.array([[{}]], pa.list_(pa.struct([]))), pa.array([{"e": {}, "a": 1}])],
     ids=lambda array: str(array.type),
 )
-def test_a_struct_without_members_stands_alone_and_is_never_null(array):
+def test_null_or_nested_structs_without_members_are_refused(array):
     with pytest.raises(NotSupportedError, match="without fields"):
         _leaves(array.type, array)
 
 
-def test_another_nesting_than_the_fields_is_refused():
+def test_array_nested_differently_than_its_field_is_refused():
     with pytest.raises(SchemaMismatchError, match="does not match an array of type"):
         leaves_of(_field(pa.list_(I32)), pa.array([1]), keep_nullable=False)
 
 
-def test_unravelling_checks_the_nesting():
+def test_unraveling_more_layers_than_exist_raises_corrupt_data():
     levels = Levels(Layers((VI, VL)), np.array([1, 0], np.uint16), None, 2)
     unraveler = Unraveler(levels, "field 'c'")
     unraveler.validity()
@@ -204,18 +204,18 @@ def test_unravelling_checks_the_nesting():
         unraveler.validity()
 
 
-def test_definition_levels_may_be_left_out():
+def test_levels_without_definition_levels_are_all_valid():
     unraveler = Unraveler(Levels(Layers((NI,)), None, None, 3), "field 'c'")
     assert (unraveler.num_slots(), unraveler.validity()) == (3, None)
 
 
 @pytest.mark.parametrize("codes", [(), (0,), (7,), (VL,), (NEL, VI)])
-def test_impossible_layers_are_corrupt(codes):
+def test_impossible_layers_raise_corrupt_data(codes):
     with pytest.raises(CorruptDataError, match="do not describe a column"):
         Layers.parse(codes, "page")
 
 
-def test_empty_leaf_layer():
+def test_levels_of_only_empty_lists_need_no_values():
     lengths = np.zeros(3, np.int64)
     levels = shred([ListSlots(None, lengths), ItemSlots(None, 0)])
     assert (_listed(levels.repetition), _listed(levels.definition)) == ([1, 1, 1], [1, 1, 1])

@@ -52,7 +52,7 @@ def test_encoding_of_words_follows_their_values(values, options, arm):
     assert (choice.compression is None) == (options.general is None)
 
 
-def test_chunks_of_words_follow_the_size_that_is_asked_for():
+def test_chunks_of_words_follow_the_requested_size():
     block = words(RNG.integers(0, 1 << 31, 4000), 32)
     sizes = [choose_words(block, FieldOptions(minichunk_bytes=size)).values_per_chunk for size in (64, 1000, 1 << 20)]
     assert sizes == [16, 128, 4096]
@@ -76,7 +76,7 @@ def test_strings_that_do_not_shrink_are_not_compressed():
     assert compressed_ratio(blank, FieldOptions(compression="none")) == 1.0
 
 
-def test_one_long_string_among_short_ones():
+def test_chunks_take_one_long_string_only_up_to_a_limit():
     lengths = [10] * 1000
     lengths[500] = 40_000
     for rules in (V2_1, V2_2):
@@ -86,7 +86,7 @@ def test_one_long_string_among_short_ones():
         lengths[500] = 40_000
 
 
-def test_the_number_of_distinct_values_is_estimated():
+def test_number_of_distinct_values_is_estimated_before_choosing_a_dictionary():
     def few(num_distinct, num_values, plain_bytes, **options):
         array = pa.array(RNG.integers(0, num_distinct, num_values))
         return may_have_few_distinct(array, 8, plain_bytes, FieldOptions(**options))
@@ -101,7 +101,7 @@ def test_the_number_of_distinct_values_is_estimated():
     assert not may_have_few_distinct(pa.nulls(1000, pa.int64()), 8, 8000, PLAIN)
 
 
-def test_a_dictionary_is_counted_against_the_plain_page():
+def test_dictionary_is_chosen_only_when_smaller_than_the_plain_page():
     assert dictionary_fits(50, 1000, PLAIN)
     assert not dictionary_fits(501, 1000, PLAIN)
     assert not dictionary_fits(50, 1000, FieldOptions(dict_divisor=100))
@@ -110,7 +110,7 @@ def test_a_dictionary_is_counted_against_the_plain_page():
     assert not dictionary_pays(7600, 8000, FieldOptions(dict_size_ratio=0.8))
 
 
-def test_one_value_is_found_by_its_bytes():
+def test_common_value_compares_values_by_their_bytes():
     assert common_value(words([7] * 9, 16), None).data.tobytes() == b"\x07\x00"
     assert common_value(words([7, 8, 7], 16), np.array([True, False, True])).data.tobytes() == b"\x07\x00"
     assert common_value(words([7, 8, 7], 16), None) is None
@@ -121,6 +121,6 @@ def test_one_value_is_found_by_its_bytes():
     assert common_value(FixedWidthBlock(10, 1, np.array([0xFF, 0x01], np.uint8)), None) is None
 
 
-def test_versions_without_structural_pages_have_no_rules():
+def test_encoding_rules_of_an_unsupported_version_are_refused():
     with pytest.raises(UnsupportedVersionError):
         rules_of(LanceFileVersion.V2_3)

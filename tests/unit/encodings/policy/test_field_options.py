@@ -20,11 +20,11 @@ def options(metadata, *, top=None):
     return options_of(field.leaves()[0], field)
 
 
-def test_nothing_asked_for():
+def test_field_options_without_metadata_are_the_defaults():
     assert options({}) == FieldOptions()
 
 
-def test_every_metadata_key_is_read():
+def test_field_options_read_every_metadata_key():
     asked = {
         "compression": "zstd",
         "compression-level": "7",
@@ -51,17 +51,17 @@ def test_every_metadata_key_is_read():
     )
 
 
-def test_a_leaf_goes_before_its_column():
+def test_field_options_of_a_leaf_override_those_of_its_column():
     found = options({"compression": "none"}, top={"compression": "zstd", "bss": "on"})
     assert (found.compression, found.bss) == ("none", True)
 
 
-def test_unknown_names_are_ignored():
+def test_field_options_ignore_unknown_names():
     assert options({"structural-encoding": "sparse", "bss": "auto"}) == FieldOptions()
 
 
 @pytest.mark.parametrize("name", ["gzip", "", "ZSTD", " zstd", "zstd ", "None", "\x00"])
-def test_other_compressions_are_refused(name):
+def test_field_options_refuse_unknown_compressions(name):
     with pytest.raises(InvalidInputError, match=re.escape(f"lance-encoding:compression is {name!r}, expected one of")):
         options({"compression": name})
     with pytest.raises(InvalidInputError, match="lance-encoding:compression"):
@@ -69,7 +69,7 @@ def test_other_compressions_are_refused(name):
 
 
 @pytest.mark.parametrize("name", ["none", "zstd", "lz4", "fsst"])
-def test_the_four_compressions(name):
+def test_field_options_accept_the_four_compressions(name):
     assert options({"compression": name}).compression == name
 
 
@@ -88,5 +88,5 @@ def test_the_four_compressions(name):
         ("minichunk-size", "\u00b2", FieldOptions()),
     ],
 )
-def test_numbers_out_of_range_are_clamped_and_others_ignored(key, value, expected):
+def test_field_options_clamp_numbers_and_ignore_malformed_ones(key, value, expected):
     assert options({key: value}) == expected

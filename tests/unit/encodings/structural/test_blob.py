@@ -42,7 +42,7 @@ def _stored(page) -> list[int]:
 
 
 @pytest.mark.parametrize("version", [LanceFileVersion.V2_1, LanceFileVersion.V2_2])
-def test_levels_are_kept_in_the_descriptors(version: LanceFileVersion) -> None:
+def test_blob_page_keeps_levels_in_its_descriptors(version: LanceFileVersion) -> None:
     outer = ItemSlots(np.array([True, True, False, True]), 4)
     inner = ItemSlots(np.array([True, False, False, True]), 4)
     page = _encode(shred([outer, inner]), [(64, 5), (7, 7), (8, 8), (0, 0)], version)
@@ -54,14 +54,14 @@ def test_levels_are_kept_in_the_descriptors(version: LanceFileVersion) -> None:
     assert pairs == [(64, 5), (0, 0), (0, 0), (0, 0)]
 
 
-def test_pages_without_nulls() -> None:
+def test_blob_page_without_nulls_has_no_definition_levels() -> None:
     page = _encode(shred([ItemSlots(None, 3)]), [(0, 1), (64, 2), (0, 0)])
     levels, pairs = _decode(page)
     assert levels.definition is None
     assert pairs == [(0, 1), (64, 2), (0, 0)]
 
 
-def test_ranges_and_single_rows_of_many_chunks() -> None:
+def test_blob_page_of_many_chunks_reads_ranges_and_single_rows() -> None:
     descriptors = [(64 * row, row % 7) for row in range(1000)]
     valid = np.arange(1000) % 5 != 0
     page = _encode(shred([ItemSlots(valid, 1000)]), descriptors)
@@ -74,7 +74,7 @@ def test_ranges_and_single_rows_of_many_chunks() -> None:
     assert pairs == [expected[row] for row in rows]
 
 
-def test_lists_are_refused_both_ways() -> None:
+def test_blob_page_refuses_lists_when_encoding_and_decoding() -> None:
     levels = shred([ListSlots(None, np.array([1, 1])), ItemSlots(None, 2)])
     with pytest.raises(NotSupportedError):
         _encode(levels, [(0, 1), (64, 1)])
@@ -85,7 +85,7 @@ def test_lists_are_refused_both_ways() -> None:
 
 
 @pytest.mark.parametrize("special", [3 << 16, 1 << 16 | 1])
-def test_levels_that_the_layers_do_not_have(special: int) -> None:
+def test_blob_page_with_levels_beyond_its_layers_raises_corrupt_data(special: int) -> None:
     page = _encode(shred([ItemSlots(None, 1)]), [(special, 1)])
     chunk = bytearray(page.buffers[1])
     chunk[16:24] = bytes(8)
@@ -96,7 +96,7 @@ def test_levels_that_the_layers_do_not_have(special: int) -> None:
         _decode(page)
 
 
-def test_other_pages_of_descriptors_are_refused() -> None:
+def test_blob_page_with_malformed_inner_layout_is_refused() -> None:
     page = _encode(shred([ItemSlots(None, 1)]), [(0, 1)])
     page.layout.blob.inner_layout.mini_block.value_compression.CopyFrom(
         page.layout.blob.inner_layout.mini_block.value_compression.packed_struct.values

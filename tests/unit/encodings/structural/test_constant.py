@@ -30,7 +30,7 @@ def reread(page, rows=None):
     return decode(page.layout.constant, page.buffers, page.num_rows, rows)
 
 
-def test_nulls_of_one_layer_need_no_bytes():
+def test_constant_page_of_nulls_of_one_layer_has_no_buffers():
     page = constant.encode_all_null(shred([ItemSlots(np.zeros(5, bool), 5)]), num_rows=5)
     assert page.buffers == ()
     assert page.layout.SerializeToString().hex() == "12032a0103"
@@ -38,7 +38,7 @@ def test_nulls_of_one_layer_need_no_bytes():
     assert (levels.definition.tolist(), block) == ([1, 1, 1], NullBlock(3))
 
 
-def test_a_small_scalar_stands_in_the_layout():
+def test_constant_page_stores_a_small_scalar_in_its_layout():
     levels = shred([ItemSlots(np.array([True, True, False, True]), 4)])
     page = constant.encode_scalar(levels, SEVEN, num_rows=4)
     assert page.layout.constant.inline_value == b"\7\0\0\0"
@@ -48,7 +48,7 @@ def test_a_small_scalar_stands_in_the_layout():
     assert (block.num_values, block.items.data.tobytes()) == (2, b"\7\0\0\0")
 
 
-def test_a_string_is_a_buffer():
+def test_constant_page_stores_a_string_in_a_buffer():
     page = constant.encode_scalar(shred([ItemSlots(None, 3)]), HELLO, num_rows=3)
     assert [buffer.to_pybytes() for buffer in page.buffers] == [HELLO_BYTES]
     assert not page.layout.constant.HasField("inline_value")
@@ -56,7 +56,7 @@ def test_a_string_is_a_buffer():
     assert (block.num_values, block.items.data.tobytes(), block.items.offsets.tolist()) == (3, b"hello", [0, 5])
 
 
-def test_a_wide_scalar_is_a_buffer():
+def test_constant_page_stores_a_wide_scalar_in_a_buffer():
     wide = FixedWidthBlock(1, 33 * 8, np.arange(33, dtype=np.uint8))
     page = constant.encode_scalar(shred([ItemSlots(None, 2)]), wide, num_rows=2)
     assert page.buffers[0].to_pybytes() == struct.pack("<2I", 1, 33) + bytes(range(33))
@@ -64,7 +64,7 @@ def test_a_wide_scalar_is_a_buffer():
     assert block.items.data.tobytes() == bytes(range(33))
 
 
-def test_an_empty_inline_value_is_not_an_absent_one():
+def test_constant_page_with_an_empty_inline_value_has_a_value():
     layout = pb21.ConstantLayout(layers=[1], inline_value=b"")
     _, block = decode(layout, [], 2)
     assert isinstance(block, DictionaryBlock)
@@ -76,7 +76,7 @@ def lists_without_values():
     return shred([lists, ItemSlots(np.zeros(2, bool), 2)])
 
 
-def test_nested_nulls_keep_their_structure():
+def test_constant_page_of_nested_nulls_keeps_their_structure():
     page = constant.encode_all_null(lists_without_values(), num_rows=3)
     levels, block = reread(page)
     assert levels.repetition.tolist() == [1, 0, 1, 1]
@@ -86,14 +86,14 @@ def test_nested_nulls_keep_their_structure():
     assert (levels.repetition.tolist(), block) == ([1, 1], NullBlock(0))
 
 
-def test_levels_without_description_are_raw():
+def test_constant_page_levels_without_compression_are_raw():
     layout = pb21.ConstantLayout(layers=[3, 6])
     raw = [np.array(numbers, "<u2").tobytes() for numbers in ([1, 0, 1, 1], [1, 1, 2, 3])]
     levels, block = decode(layout, raw, 3)
     assert (levels.repetition.tolist(), block) == ([1, 0, 1, 1], NullBlock(2))
 
 
-def test_work_depends_on_the_wanted_rows_alone():
+def test_constant_page_decodes_only_the_wanted_rows():
     layout = pb21.ConstantLayout(layers=[3])
     levels, block = decode(layout, [], 2**40, (2**39, 2**39 + 2))
     assert (levels.num_levels, block.num_values) == (2, 2)
@@ -113,12 +113,12 @@ def test_work_depends_on_the_wanted_rows_alone():
         (pb21.ConstantLayout(layers=[3]), [struct.pack("<3I2i", 2, 8, 5, 0, 4) + b"hello"], "offsets of a constant"),
     ],
 )
-def test_contradictions_are_corrupt(layout, buffers, message):
+def test_contradictory_constant_page_raises_corrupt_data(layout, buffers, message):
     with pytest.raises(CorruptDataError, match=message):
         decode(layout, buffers, 4)
 
 
-def test_levels_that_cost_nothing_are_limited():
+def test_constant_page_with_more_levels_than_bytes_raises_corrupt_data():
     layout = pb21.ConstantLayout(layers=[3], num_def_values=2**40)
     layout.def_compression.out_of_line_bitpacking.uncompressed_bits_per_value = 16
     layout.def_compression.out_of_line_bitpacking.values.flat.SetInParent()
@@ -126,6 +126,6 @@ def test_levels_that_cost_nothing_are_limited():
         decode(layout, [b"", b""], 2**40)
 
 
-def test_values_of_unknown_shape_are_refused():
+def test_constant_page_with_an_unknown_value_shape_is_refused():
     with pytest.raises(UnsupportedEncodingError, match="3 buffers"):
         decode(pb21.ConstantLayout(layers=[1]), [struct.pack("<I", 3)], 4)

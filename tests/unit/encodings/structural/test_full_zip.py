@@ -52,7 +52,7 @@ def string_lists():
     return encode([lists, leaf], strings(LONG, b"a", b""), 4)
 
 
-def test_nulls_have_no_length():
+def test_full_zip_nulls_store_no_length():
     page = nullable_strings()
     assert page.buffers[0].to_pybytes() == b"\0" + b"\x04\x01\0\0" + LONG + b"\x01" + b"\0" + b"\x02\0\0\0yz"
     assert np.frombuffer(page.buffers[1], "<u2").tolist() == [0, 265, 266, 273]
@@ -60,7 +60,7 @@ def test_nulls_have_no_length():
     assert (layout.bits_rep, layout.bits_def, layout.bits_per_offset) == (0, 1, 32)
 
 
-def test_lists_put_repetition_above_definition():
+def test_full_zip_control_words_put_repetition_above_definition():
     page = string_lists()
     assert page.buffers[0].to_pybytes() == (
         b"\x04" + b"\x04\x01\0\0" + LONG + b"\x06" + b"\x07" + b"\x04" + b"\x01\0\0\0a" + b"\x01"
@@ -70,7 +70,7 @@ def test_lists_put_repetition_above_definition():
 
 
 @pytest.mark.parametrize("page", [nullable_strings(), string_lists()], ids=["nullable", "lists"])
-def test_every_range_of_rows(page):
+def test_full_zip_page_decodes_every_range_of_rows(page):
     whole, block = decode(page)
     values = strings_of(block)
     for start in range(page.num_rows):
@@ -82,7 +82,7 @@ def test_every_range_of_rows(page):
 
 
 @pytest.mark.parametrize("num_rows", [3, 40])
-def test_nested_lists_of_fixed_width_with_holes(num_rows):
+def test_full_zip_page_of_nested_lists_with_nulls_round_trips(num_rows):
     rng = np.random.default_rng(num_rows)
     outer_valid = rng.random(num_rows) < 0.8
     outer = ListSlots(outer_valid, np.where(outer_valid, rng.integers(0, 4, num_rows), 0))
@@ -100,7 +100,7 @@ def test_nested_lists_of_fixed_width_with_holes(num_rows):
     assert block.data.tobytes().endswith(tail.data.tobytes())
 
 
-def test_values_without_levels_are_the_plain_array():
+def test_full_zip_page_without_levels_shares_the_memory_of_the_array():
     block = FixedWidthBlock(5, 64 * 8, np.arange(5 * 64, dtype=np.uint8))
     page = encode([ItemSlots(None, 5)], block, 5)
     assert page.buffers[0].address == block.data.ctypes.data
@@ -110,13 +110,13 @@ def test_values_without_levels_are_the_plain_array():
     assert part.data.tobytes() == block.data[128:256].tobytes()
 
 
-def test_fixed_width_nulls_keep_their_place():
+def test_full_zip_page_keeps_the_bytes_of_fixed_width_nulls():
     page = encode([ItemSlots(np.array([True, False]), 2)], FixedWidthBlock(2, 16, np.arange(4, dtype=np.uint8)), 2)
     assert page.buffers[0].to_pybytes() == b"\0\0\1" + b"\1\0\0"
     assert page.layout.full_zip.bits_per_value == 16
 
 
-def test_wider_control_words_are_read():
+def test_full_zip_page_with_wider_control_words_is_read():
     layout = pb21.FullZipLayout(
         bits_def=9,
         bits_per_value=8,
@@ -130,13 +130,13 @@ def test_wider_control_words_are_read():
     assert (levels.definition.tolist(), block.data.tobytes()) == ([0, 1], b"ab")
 
 
-def test_long_lengths():
+def test_full_zip_page_with_64_bit_lengths_round_trips():
     page = encode([ItemSlots(None, 2)], strings(b"abc", b"", dtype=np.int64), 2)
     assert page.buffers[0].to_pybytes() == b"\3" + bytes(7) + b"abc" + bytes(8)
     assert strings_of(decode(page)[1]) == [b"abc", b""]
 
 
-def test_contradictions_are_corrupt():
+def test_contradictory_full_zip_page_raises_corrupt_data():
     page = string_lists()
     data, index = (bytearray(buffer.to_pybytes()) for buffer in page.buffers)
     cases = {
@@ -162,7 +162,7 @@ def test_contradictions_are_corrupt():
         {"bits_per_value": 8, "bits_def": 40},
     ],
 )
-def test_impossible_widths_are_corrupt(fields):
+def test_full_zip_page_with_impossible_widths_raises_corrupt_data(fields):
     layout = pb21.FullZipLayout(layers=[1], num_items=1, **fields)
     with pytest.raises(CorruptDataError):
         read(layout, [np.zeros(1, np.uint8)], 1, (0, 1))

@@ -57,14 +57,14 @@ def encode(levels, values, values_per_chunk, num_rows):
     return mini_block.encode(levels, chunks, num_rows=num_rows)
 
 
-def test_lists_written_by_the_reference():
+def test_mini_block_page_of_lists_by_pylance_is_decoded():
     levels, block = decode(LISTS, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], 4)
     assert levels.repetition.tolist() == [1, 0, 1, 1, 1, 0]
     assert levels.definition.tolist() == [0, 0, 2, 3, 0, 1]
     assert block.data.view("<i4").tolist() == [1, 2, 3, 0]
 
 
-def test_chunks_of_the_older_version_have_narrow_words():
+def test_mini_block_page_of_2_1_has_narrow_chunk_words():
     layout = pb21.MiniBlockLayout()
     layout.CopyFrom(LISTS)
     layout.has_large_chunk = False
@@ -73,7 +73,7 @@ def test_chunks_of_the_older_version_have_narrow_words():
     assert (levels.repetition.tolist(), block.data.view("<i4").tolist()) == ([1, 0], [3, 0])
 
 
-def test_three_numbers_are_one_chunk():
+def test_mini_block_page_of_three_numbers_is_one_chunk():
     page = encode(Levels(Layers((1,)), None, None, 3), [1, 2, 3], 1024, 3)
     chunk_words, chunk = (buffer.to_pybytes() for buffer in page.buffers)
     assert chunk_words.hex() == "20000000"
@@ -81,7 +81,7 @@ def test_three_numbers_are_one_chunk():
     assert page.layout.mini_block.SerializeToString().hex() == "1a040a0208203201013801" + "48035001"
 
 
-def test_the_last_chunk_word_has_no_count():
+def test_last_mini_block_chunk_word_has_no_count():
     page = encode(Levels(Layers((1,)), None, None, 1025), np.arange(1025), 1024, 1025)
     first, last = np.frombuffer(page.buffers[0], "<u4").tolist()
     assert (first & 15, last & 15) == (10, 0)
@@ -95,7 +95,7 @@ def lists_of(lengths, values_per_chunk):
     return levels, encode(levels, np.arange(lengths.sum()), values_per_chunk, len(lengths))
 
 
-def test_invisible_levels_go_to_the_next_chunk():
+def test_mini_block_page_puts_invisible_levels_into_the_next_chunk():
     _, page = lists_of([1, 1, 0, 0, 1, 1, 0], 2)
     words, data = (as_bytes(buffer) for buffer in page.buffers[:2])
     table = ChunkTable.parse(page.layout.mini_block, words, len(data))
@@ -118,7 +118,7 @@ def index_of(page):
         ([4, 2], [[0, 2], [1, 0], [1, 0]]),
     ],
 )
-def test_repetition_index(lengths, index):
+def test_mini_block_repetition_index_counts_rows_and_leftover_items(lengths, index):
     levels, page = lists_of(lengths, 2)
     assert index_of(page) == index
     stops = np.cumsum(lengths).tolist()
@@ -131,7 +131,7 @@ def test_repetition_index(lengths, index):
     assert levels.num_levels == 6
 
 
-def test_every_range_of_uneven_lists():
+def test_mini_block_page_decodes_every_range_of_uneven_lists():
     rng = np.random.default_rng(5)
     lengths = rng.integers(0, 6, 40)
     lengths[[7, 20]] = 30
@@ -145,7 +145,7 @@ def test_every_range_of_uneven_lists():
             assert int((levels.repetition == 1).sum()) == stop - start
 
 
-def test_only_the_needed_chunks_are_decoded():
+def test_mini_block_page_decodes_only_the_needed_chunks():
     page = encode(Levels(Layers((1,)), None, None, 4096), np.arange(4096), 1024, 4096)
     damaged = bytearray(page.buffers[1])
     damaged[2:6] = b"\xff\xff\xff\xff"
@@ -155,7 +155,7 @@ def test_only_the_needed_chunks_are_decoded():
     assert block.data.view("<i4").tolist() == [3000, 3001]
 
 
-def test_rows_can_be_found_without_an_index():
+def test_mini_block_page_finds_rows_without_a_repetition_index():
     layout = pb21.MiniBlockLayout()
     layout.CopyFrom(LISTS)
     layout.repetition_index_depth = 0
@@ -189,19 +189,19 @@ def changed(**fields):
         (changed(num_buffers=2), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "do not fill it exactly"),
     ],
 )
-def test_contradictions_are_corrupt(layout, buffers, message):
+def test_contradictory_mini_block_page_raises_corrupt_data(layout, buffers, message):
     with pytest.raises(CorruptDataError, match=message):
         decode(layout, buffers, 4)
 
 
-def test_levels_beyond_the_layers_are_corrupt():
+def test_mini_block_levels_beyond_the_layers_raise_corrupt_data():
     layout = changed()
     layout.layers[:] = [1, 4]
     with pytest.raises(CorruptDataError, match="definition level is greater than 1"):
         decode(layout, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], 4)
 
 
-def test_dictionary_indices_are_checked():
+def test_mini_block_dictionary_index_out_of_range_raises_corrupt_data():
     layout = pb21.MiniBlockLayout(
         value_compression=FLAT32,
         dictionary=FLAT16,
@@ -219,7 +219,7 @@ def test_dictionary_indices_are_checked():
     assert block.items.data.view("<u2").tolist() == [1, 2, 3]
 
 
-def test_index_parsing_and_building_agree():
+def test_repetition_index_parses_what_it_builds():
     repetition = np.array([1, 0, 0, 1, 1, 0], np.uint16)
     data = build_repetition_index(repetition, 1, np.array([0, 2, 4, 6]))
     index = RepetitionIndex.parse(data, 3, 3)

@@ -33,7 +33,7 @@ def test_list_offsets_that_wrap_descend_or_are_negative_are_refused(words: list[
         split_list_offsets(np.array(words, np.int64), np.array([len(words) - 1]))
 
 
-def test_lengths_of_several_runs() -> None:
+def test_split_offsets_returns_lengths_and_bounds_of_several_runs() -> None:
     words = np.array([10, 12, 12, 90, 95], np.int64)
     lengths, firsts, lasts = split_offsets(words, np.array([2, 1]), 100)
     assert lengths.tolist() == [2, 0, 5]

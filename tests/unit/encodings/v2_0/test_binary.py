@@ -13,7 +13,7 @@ TYPES = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_ends_bytes_and_nulls(dtype: pa.DataType) -> None:
+def test_binary_page_stores_ends_bytes_and_nulls(dtype: pa.DataType) -> None:
     array = pa.array([b"ab", None, b""], pa.binary()).cast(dtype)
     encoding, buffers = encode(array)
     assert buffers == [u64(2, 5, 2), b"ab"]
@@ -21,20 +21,20 @@ def test_ends_bytes_and_nulls(dtype: pa.DataType) -> None:
     assert decode(encoding, buffers, dtype, 3).equals(array)
 
 
-def test_the_adjustment_itself_is_a_null() -> None:
+def test_binary_end_equal_to_the_null_adjustment_is_a_null() -> None:
     encoding, buffers = encode(pa.array(["", None]))
     assert (encoding.binary.null_adjustment, buffers) == (1, [u64(0, 1), b""])
     assert decode(encoding, buffers, pa.string(), 2).to_pylist() == ["", None]
 
 
-def test_a_page_of_nulls_and_a_page_without_rows() -> None:
+def test_binary_pages_of_nulls_or_without_rows_have_no_bytes() -> None:
     encoding, buffers = encode(pa.nulls(3, pa.string()))
     assert (encoding.binary.null_adjustment, buffers) == (1, [u64(1, 1, 1), b""])
     encoding, buffers = encode(pa.array([], pa.string()))
     assert (encoding.binary.null_adjustment, buffers) == (0, [b"", b""])
 
 
-def test_bytes_under_nulls_advance_the_ends() -> None:
+def test_binary_page_ends_include_bytes_under_nulls() -> None:
     offsets = pa.py_buffer(np.array([0, 2, 4, 6], np.int32))
     array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), offsets, pa.py_buffer(b"aabbcc")])
     encoding, buffers = encode(array)
@@ -53,18 +53,18 @@ def test_bytes_under_nulls_advance_the_ends() -> None:
     ],
     ids=["bare offsets", "wrapped bytes of 0.14 and a huge adjustment", "wrapped whole"],
 )
-def test_other_forms_of_binary_are_decoded(encoding: pb20.ArrayEncoding) -> None:
+def test_binary_encodings_with_other_nullable_wrappers_are_decoded(encoding: pb20.ArrayEncoding) -> None:
     assert decode(encoding, [u64(1, 1, 3), b"abc"], pa.string(), 3).to_pylist() == ["a", "", "bc"]
 
 
-def test_nulls_beyond_two_to_the_53() -> None:
+def test_binary_null_adjustment_beyond_2_to_the_53_is_exact() -> None:
     adjustment = (1 << 60) + 1
     encoding = binary(adjustment, flat(64, 0), flat(8, 1))
     assert decode(encoding, [u64(1, adjustment + 1, 2), b"ab"], pa.binary(), 3).to_pylist() == [b"a", None, b"b"]
 
 
 @pytest.mark.parametrize("scheme", ["zstd", "lz4", "none", "unknown"])
-def test_compressed_bytes(scheme: str) -> None:
+def test_binary_page_with_compressed_bytes_round_trips(scheme: str) -> None:
     array = pa.array([f"some text {index % 7}" for index in range(50)] + [None, ""], pa.large_string())
     encoding, buffers = encode(array, compression=scheme)
     assert encoding.binary.bytes.flat.compression.scheme == ("" if scheme == "unknown" else scheme)
@@ -73,20 +73,20 @@ def test_compressed_bytes(scheme: str) -> None:
     assert decode(encoding, buffers, array.type, rows).equals(array.take(rows.positions()))
 
 
-def test_the_level_is_recorded_when_it_is_given() -> None:
+def test_compression_level_is_recorded_only_when_given() -> None:
     array = pa.array(["a"] * 5)
     assert encode(array, compression="zstd", compression_level="7")[0].binary.bytes.flat.compression.level == 7
     assert not encode(array, compression="zstd")[0].binary.bytes.flat.compression.HasField("level")
 
 
 @pytest.mark.parametrize("level", ["high", "", "3.5", " 5", "5 ", "٥", "2147483648", "9" * 30])
-def test_a_level_that_is_no_number_is_not_given(level: str) -> None:
+def test_malformed_compression_level_is_ignored(level: str) -> None:
     encoding, _ = encode(pa.array(["a"] * 5), compression="zstd", compression_level=level)
     assert not encoding.binary.bytes.flat.compression.HasField("level")
 
 
 @pytest.mark.parametrize("level", [-(1 << 31), -131_073, -8, 0, 23, 999, (1 << 31) - 1])
-def test_a_level_that_zstd_does_not_have_becomes_the_nearest_one(level: int) -> None:
+def test_compression_level_beyond_those_of_zstd_becomes_the_nearest(level: int) -> None:
     array = pa.array([f"text {row}" for row in range(500)])
     encoding, buffers = encode(array, compression="zstd", compression_level=f"{level:+}")
     assert encoding.binary.bytes.flat.compression.level == level
@@ -95,7 +95,7 @@ def test_a_level_that_zstd_does_not_have_becomes_the_nearest_one(level: int) -> 
     assert decode(encoding, buffers, array.type, len(array)).equals(array)
 
 
-def test_a_compressed_page_of_nulls() -> None:
+def test_compressed_binary_page_of_nulls_is_decoded() -> None:
     for scheme in ("zstd", "lz4"):
         encoding, buffers = encode(pa.nulls(3, pa.string()), compression=scheme)
         assert decode(encoding, buffers, pa.string(), 3).null_count == 3
@@ -112,13 +112,13 @@ def test_a_compressed_page_of_nulls() -> None:
         ([u64(1, 2), b"\xff\xff"], "invalid bytes"),
     ],
 )
-def test_broken_offsets_and_broken_text(buffers: list[bytes], message: str) -> None:
+def test_binary_page_with_bad_offsets_or_text_raises_corrupt_data(buffers: list[bytes], message: str) -> None:
     encoding = binary(1 << 61, flat(64, 0), flat(8, 1))
     with pytest.raises(CorruptDataError, match=message):
         decode(encoding, buffers, pa.string(), max(2, len(buffers[0]) // 8))
 
 
-def test_broken_offsets_of_single_rows() -> None:
+def test_single_rows_with_bad_binary_offsets_raise_corrupt_data() -> None:
     encoding = binary(100, flat(64, 0), flat(8, 1))
     with pytest.raises(CorruptDataError, match="not in ascending order"):
         decode(encoding, [u64(3, 2, 1, 3), b"abc"], pa.binary(), Spans.of_points(np.array([0, 2])))
@@ -134,7 +134,7 @@ def test_broken_offsets_of_single_rows() -> None:
         (binary(4, binary(1, flat(64), flat(8)), flat(8, 1)), "expected flat"),
     ],
 )
-def test_other_widths_are_refused(encoding: pb20.ArrayEncoding, message: str) -> None:
+def test_binary_page_with_other_widths_raises_corrupt_data(encoding: pb20.ArrayEncoding, message: str) -> None:
     with pytest.raises(CorruptDataError, match=message):
         decode(encoding, [u64(1, 2, 3), b"abc"], pa.string(), 3)
     with pytest.raises(CorruptDataError):

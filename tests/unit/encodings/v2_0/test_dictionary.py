@@ -20,7 +20,7 @@ def _message(indices: pb20.ArrayEncoding, items: pb20.ArrayEncoding, num_items: 
     return pb20.ArrayEncoding(dictionary=pb20.Dictionary(indices=indices, items=items, num_dictionary_items=num_items))
 
 
-def test_without_nulls_order_and_unused_items_stay() -> None:
+def test_dictionary_without_nulls_keeps_its_order_and_unused_items() -> None:
     array = _dictionary([2, 0, 2], pa.array(["z", "unused", "a"]))
     encoding, buffers = encode(array)
     assert (buffers, encoding.dictionary.num_dictionary_items) == ([b"\2\0\2", u64(1, 7, 8), b"zunuseda"], 3)
@@ -38,7 +38,7 @@ def test_without_nulls_order_and_unused_items_stay() -> None:
     ],
     ids=["null key", "null item", "all null keys", "all null items", "no rows"],
 )
-def test_null_rows_share_an_item_of_their_own(array: pa.Array, indices: bytes, num_items: int) -> None:
+def test_dictionary_null_rows_share_one_extra_item(array: pa.Array, indices: bytes, num_items: int) -> None:
     encoding, buffers = encode(array)
     assert encoding.dictionary.indices == no_nulls(flat(8, 0))
     assert (buffers[0], encoding.dictionary.num_dictionary_items) == (indices, num_items)
@@ -57,7 +57,7 @@ def test_null_rows_share_an_item_of_their_own(array: pa.Array, indices: bytes, n
     ids=lambda items: str(items.type),
 )
 @pytest.mark.parametrize("index", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
-def test_values_and_indices_of_every_kind(items: pa.Array, index: pa.DataType) -> None:
+def test_dictionaries_of_every_item_and_index_type_round_trip(items: pa.Array, index: pa.DataType) -> None:
     array = _dictionary([0, 1, None, 0], items, index)
     encoding, buffers = encode(array)
     assert decode(encoding, buffers, array.type, 4).to_pylist() == array.to_pylist()
@@ -67,7 +67,7 @@ def test_values_and_indices_of_every_kind(items: pa.Array, index: pa.DataType) -
     ]
 
 
-def test_no_room_for_the_null_item() -> None:
+def test_dictionary_without_room_for_a_null_item_is_refused() -> None:
     full = _dictionary([0, None], pa.array([f"{index}" for index in range(128)]))
     with pytest.raises(NotSupportedError, match="128 items"):
         encode(full)
@@ -84,7 +84,7 @@ def test_automatic_dictionaries_shift_by_one_and_explicit_ones_do_not() -> None:
     assert decode(encoding, buffers, pa.string(), 4).to_pylist() == [None, "a", None, "a"]
 
 
-def test_nulls_in_the_indices_as_release_0_16_wrote_them() -> None:
+def test_dictionary_with_null_indices_by_release_0_16_is_decoded() -> None:
     items = binary(3, flat(64, 2), flat(8, 3))
     encoding = _message(some_nulls(flat(1, 0), flat(8, 1)), items, 2)
     buffers = [b"\x05", b"\0\1\1", u64(1, 2), b"ab"]
@@ -92,13 +92,13 @@ def test_nulls_in_the_indices_as_release_0_16_wrote_them() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DTYPE, pa.string()])
-def test_indices_behind_the_items_are_refused(dtype: pa.DataType) -> None:
+def test_dictionary_indices_beyond_the_items_raise_corrupt_data(dtype: pa.DataType) -> None:
     encoding = _message(flat(8, 0), binary(3, flat(64, 1), flat(8, 2)), 2)
     with pytest.raises(CorruptDataError, match="index"):
         decode(encoding, [b"\0\3", u64(1, 2), b"ab"], dtype, 2)
 
 
-def test_other_indices_are_refused() -> None:
+def test_dictionary_indices_of_another_type_raise_corrupt_data() -> None:
     items = binary(3, flat(64, 1), flat(8, 2))
     with pytest.raises(CorruptDataError, match="indices of type uint16"):
         decode(_message(flat(16, 0), items, 2), [b"\0\0", u64(1, 2), b"ab"], DTYPE, 1)
@@ -135,7 +135,7 @@ def test_plain_strings_of_few_values_get_a_dictionary(num_rows: int, num_distinc
     assert decode(encoding, buffers, pa.string(), num_rows).equals(array)
 
 
-def test_the_layout_of_an_automatic_dictionary() -> None:
+def test_automatic_dictionary_stores_shifted_indices_and_items() -> None:
     encoding, buffers = encode(pa.array([None, "b", "a"] + ["b"] * 97))
     assert buffers[0] == bytes([0, 1, 2]) + b"\1" * 97
     assert buffers[1:] == [u64(1, 2), b"ba"]

@@ -12,7 +12,7 @@ from tests.support.pages_v2_0 import binary, decode, encode, flat, some_nulls, u
 ALL_NULLS = pb20.ArrayEncoding(nullable=pb20.Nullable(all_nulls=pb20.Nullable.AllNull()))
 
 
-def test_the_kind_follows_the_nulls_not_the_bitmap() -> None:
+def test_nullable_kind_follows_the_nulls_and_not_the_bitmap() -> None:
     with_bitmap = pa.Array.from_buffers(pa.int8(), 3, [pa.py_buffer(b"\x07"), pa.py_buffer(b"\1\2\3")])
     assert encode(with_bitmap)[0].nullable.HasField("no_nulls")
     assert encode(pa.array([1, None], pa.int8()))[0].nullable.HasField("some_nulls")
@@ -22,13 +22,13 @@ def test_the_kind_follows_the_nulls_not_the_bitmap() -> None:
     assert encoding.SerializeToString() == bytes.fromhex("1202 1a00")
 
 
-def test_validity_comes_before_values() -> None:
+def test_nullable_page_stores_validity_before_values() -> None:
     encoding, [validity, values] = encode(pa.array([1, None, 3], pa.int32()))
     assert (validity, len(values)) == (b"\x05", 12)
     assert encoding.nullable.some_nulls.values.flat.buffer.buffer_index == 1
 
 
-def test_what_lies_under_nulls_is_kept_and_not_looked_at() -> None:
+def test_values_under_nulls_are_kept_and_not_checked() -> None:
     garbage = b"\xff" * 16
     array = pa.Array.from_buffers(
         pa.decimal128(5, 2), 2, [pa.py_buffer(b"\x01"), pa.py_buffer(b"\x05" + b"\0" * 15 + garbage)]
@@ -41,16 +41,16 @@ def test_what_lies_under_nulls_is_kept_and_not_looked_at() -> None:
 @pytest.mark.parametrize(
     "dtype", [pa.int32(), pa.string(), pa.list_(pa.int8(), 3), pa.null(), pa.struct([("a", pa.int8())]), pa.bool_()]
 )
-def test_all_nulls_of_any_type(dtype: pa.DataType) -> None:
+def test_all_null_encoding_decodes_as_any_type(dtype: pa.DataType) -> None:
     assert decode(ALL_NULLS, [], dtype, 4).equals(pa.nulls(4, dtype))
 
 
-def test_more_nulls_than_a_page_can_mean_are_refused() -> None:
+def test_page_with_too_many_nulls_is_refused() -> None:
     with pytest.raises(NotSupportedError, match="fewer rows"):
         decode(ALL_NULLS, [], pa.list_(pa.int64(), 1 << 30), 1 << 20)
 
 
-def test_validity_around_strings_adds_to_their_own() -> None:
+def test_validity_around_strings_combines_with_their_own_nulls() -> None:
     encoding = some_nulls(flat(1, 0), binary(4, flat(64, 1), flat(8, 2)))
     buffers = [b"\x05", u64(1, 2, 6), b"abc"]
     assert decode(encoding, buffers, pa.string(), 3).to_pylist() == ["a", None, None]
@@ -58,7 +58,7 @@ def test_validity_around_strings_adds_to_their_own() -> None:
     assert decode(encoding, buffers, pa.string(), rows).to_pylist() == ["a", None]
 
 
-def test_an_empty_nullable_and_validity_of_bytes_are_refused() -> None:
+def test_nullable_without_a_kind_or_with_byte_validity_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="does not describe"):
         decode(pb20.ArrayEncoding(nullable=pb20.Nullable()), [], pa.int8(), 1)
     with pytest.raises(CorruptDataError, match="8 bits per row"):

@@ -16,7 +16,7 @@ def _of(points: list[int]) -> Spans:
 
 
 @given(POINTS)
-def test_points_become_runs_that_do_not_touch(points: list[int]) -> None:
+def test_spans_of_points_are_runs_that_do_not_touch(points: list[int]) -> None:
     spans = _of(points)
     assert spans.positions().tolist() == points
     assert spans.total == len(points)
@@ -24,7 +24,7 @@ def test_points_become_runs_that_do_not_touch(points: list[int]) -> None:
 
 
 @given(POINTS, st.integers(0, 60), st.integers(0, 60))
-def test_clipped_counts_from_the_start_of_the_window(points: list[int], first: int, second: int) -> None:
+def test_clipped_spans_count_from_the_start_of_the_window(points: list[int], first: int, second: int) -> None:
     start, stop = sorted((first, second))
     clipped = _of(points).clipped(start, stop)
     inside = [point - start for point in points if start <= point < stop]
@@ -32,23 +32,23 @@ def test_clipped_counts_from_the_start_of_the_window(points: list[int], first: i
 
 
 @given(POINTS)
-def test_covering_holds_the_byte_of_every_bit_once(points: list[int]) -> None:
+def test_covering_spans_hold_the_byte_of_every_bit_once(points: list[int]) -> None:
     covering = _of(points).covering(8)
     assert covering.positions().tolist() == sorted({point // 8 for point in points})
 
 
 @given(POINTS)
-def test_index_of_finds_positions_behind_each_other(points: list[int]) -> None:
+def test_spans_index_of_numbers_positions_consecutively(points: list[int]) -> None:
     assert _of(points).index_of(np.array(points)).tolist() == list(range(len(points)))
 
 
 @given(POINTS, st.integers(1, 9))
-def test_scaled_positions_stand_for_finer_ones(points: list[int], factor: int) -> None:
+def test_scaled_spans_cover_the_finer_positions(points: list[int], factor: int) -> None:
     finer = [point * factor + part for point in points for part in range(factor)]
     assert _of(points).scaled(factor).positions().tolist() == finer
 
 
-def test_positions_beyond_any_file_are_refused() -> None:
+def test_spans_beyond_any_file_size_raise_corrupt_data() -> None:
     with pytest.raises(CorruptDataError, match="is larger than any file"):
         Spans.single(0, 1 << 40).scaled(1 << 30)
     with pytest.raises(CorruptDataError, match="is larger than any file"):

@@ -19,7 +19,7 @@ def _mini_block(num_items: int) -> pb21.PageLayout:
     return pb21.PageLayout(mini_block=pb21.MiniBlockLayout(num_items=num_items))
 
 
-def test_values_of_fixed_width_are_counted() -> None:
+def test_page_memory_counts_values_of_fixed_width() -> None:
     packed = _page(_mini_block(1000), 1000, 16, 100)
     assert page_memory(packed, pa.float64()) == 8000
     assert page_memory(packed, pa.bool_()) == 125
@@ -27,13 +27,13 @@ def test_values_of_fixed_width_are_counted() -> None:
     assert page_memory(_page(_mini_block(0), 10, 0), pa.null()) == 0
 
 
-def test_items_of_lists_count_an_offset_each() -> None:
+def test_page_memory_counts_an_offset_per_list_item() -> None:
     layout = _mini_block(5000)
     layout.mini_block.rep_compression.flat.bits_per_value = 16
     assert page_memory(_page(layout, 1000, 16, 100, 16), pa.int64()) == 5000 * 12
 
 
-def test_texts_are_as_large_as_stored_unless_compressed() -> None:
+def test_page_memory_of_strings_is_their_stored_size_unless_compressed() -> None:
     layout = _mini_block(100)
     layout.mini_block.value_compression.variable.offsets.flat.bits_per_value = 32
     assert page_memory(_page(layout, 100, 16, 9000), pa.string()) == 400 + 9016
@@ -42,7 +42,7 @@ def test_texts_are_as_large_as_stored_unless_compressed() -> None:
     assert page_memory(_page(layout, 100, 16, 9000), pa.string()) == 400 + 4 * 9016
 
 
-def test_items_of_dictionaries_are_multiplied() -> None:
+def test_page_memory_multiplies_dictionary_items() -> None:
     layout = _mini_block(1000)
     layout.mini_block.dictionary.variable.SetInParent()
     layout.mini_block.num_dictionary_items = 10
@@ -53,7 +53,7 @@ def test_items_of_dictionaries_are_multiplied() -> None:
     assert page_memory(page, pa.binary()) == 4000 + 1000 * 200
 
 
-def test_full_zip_pages() -> None:
+def test_page_memory_of_full_zip_pages_follows_their_buffers() -> None:
     layout = pb21.PageLayout()
     layout.full_zip.num_items = 50
     layout.full_zip.value_compression.flat.bits_per_value = 8
@@ -63,7 +63,7 @@ def test_full_zip_pages() -> None:
     assert page_memory(_page(layout, 50, 4000, 51), pa.large_binary()) == 400 + 4 * 4051
 
 
-def test_one_value_for_many_rows() -> None:
+def test_page_memory_of_a_constant_page_counts_every_row() -> None:
     layout = pb21.PageLayout()
     layout.constant.inline_value = b"\0" * 8
     assert page_memory(_page(layout, 1000), pa.int64()) == 8000
@@ -74,7 +74,7 @@ def test_one_value_for_many_rows() -> None:
 
 @pytest.mark.parametrize("has_levels", [False, True])
 @pytest.mark.parametrize("depth", [0, 1])
-def test_lists_without_an_index_are_not_cut(has_levels: bool, depth: int) -> None:
+def test_list_pages_without_a_repetition_index_are_not_cut(has_levels: bool, depth: int) -> None:
     layout = _mini_block(10)
     layout.mini_block.repetition_index_depth = depth
     if has_levels:

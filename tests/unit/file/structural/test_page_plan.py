@@ -35,7 +35,7 @@ def _shape(segments: list[PageSegment]) -> list[tuple[int, int, list[tuple[int, 
     return [(s.start, s.stop, [(p.page_index, p.start, p.stop) for p in s.slices]) for s in segments]
 
 
-def test_pages_of_one_leaf() -> None:
+def test_pages_of_one_leaf_become_one_segment_each() -> None:
     columns = _columns(pa.int8(), 10, (4, 6))
     assert _shape(plan_segments(columns, 0, 10, max_rows=100, max_bytes=1000)) == [
         (0, 4, [(0, 0, 4)]),
@@ -43,14 +43,14 @@ def test_pages_of_one_leaf() -> None:
     ]
 
 
-def test_a_row_range_takes_only_the_pages_it_touches() -> None:
+def test_row_range_plan_includes_only_the_pages_it_touches() -> None:
     columns = _columns(pa.int8(), 12, (4, 4, 4))
     assert _shape(plan_segments(columns, 5, 7, max_rows=100, max_bytes=1000)) == [(5, 7, [(1, 1, 3)])]
     assert _shape(plan_segments(columns, 4, 8, max_rows=100, max_bytes=1000)) == [(4, 8, [(1, 0, 4)])]
     assert plan_segments(columns, 5, 5, max_rows=100, max_bytes=1000) == []
 
 
-def test_leaves_with_other_pages_are_cut_at_every_boundary() -> None:
+def test_leaves_with_different_pages_are_cut_at_every_page_boundary() -> None:
     columns = _columns(pa.struct([("a", pa.int8()), ("b", pa.int8())]), 10, (4, 6), (7, 3))
     assert _shape(plan_segments(columns, 0, 10, max_rows=100, max_bytes=1000)) == [
         (0, 4, [(0, 0, 4), (0, 0, 4)]),
@@ -59,7 +59,7 @@ def test_leaves_with_other_pages_are_cut_at_every_boundary() -> None:
     ]
 
 
-def test_large_pages_are_cut_to_pieces() -> None:
+def test_pages_of_many_rows_are_cut_into_segments() -> None:
     columns = _columns(pa.int8(), 10, (10,))
     assert _shape(plan_segments(columns, 0, 10, max_rows=4, max_bytes=1000)) == [
         (0, 4, [(0, 0, 4)]),
@@ -68,13 +68,13 @@ def test_large_pages_are_cut_to_pieces() -> None:
     ]
 
 
-def test_pages_of_many_bytes_are_cut_too() -> None:
+def test_pages_of_many_bytes_are_cut_into_segments() -> None:
     columns = _columns(pa.int8(), 10, (10,))
     segments = plan_segments(columns, 0, 10, max_rows=100, max_bytes=20)
     assert [(segment.start, segment.stop) for segment in segments] == [(0, 3), (3, 6), (6, 9), (9, 10)]
 
 
-def test_empty_pages_are_passed_over() -> None:
+def test_empty_pages_are_skipped() -> None:
     columns = _columns(pa.int8(), 3, (0, 2, 0, 1, 0))
     assert _shape(plan_segments(columns, 0, 3, max_rows=9, max_bytes=1000)) == [
         (0, 2, [(0, 0, 2)]),
@@ -82,7 +82,7 @@ def test_empty_pages_are_passed_over() -> None:
     ]
 
 
-def test_length_below_a_fixed_size_list_of_structs_counts_slots() -> None:
+def test_page_length_below_a_fixed_size_list_of_structs_counts_slots() -> None:
     columns = _columns(pa.list_(pa.struct([("a", pa.int8())]), 3), 4, (6, 6))
     assert _shape(plan_segments(columns, 1, 4, max_rows=9, max_bytes=1000)) == [
         (1, 2, [(0, 3, 6)]),
@@ -91,17 +91,17 @@ def test_length_below_a_fixed_size_list_of_structs_counts_slots() -> None:
 
 
 @pytest.mark.parametrize("lengths", [(), (9,), (10, 1), (2**63, 2**63 + 10)])
-def test_pages_must_add_up_to_the_rows_of_the_file(lengths: tuple[int, ...]) -> None:
+def test_pages_that_do_not_add_up_to_the_rows_raise_corrupt_data(lengths: tuple[int, ...]) -> None:
     with pytest.raises(CorruptDataError, match="the file has 10 rows"):
         _columns(pa.int8(), 10, lengths)
 
 
-def test_a_page_must_hold_whole_fixed_size_lists() -> None:
+def test_page_with_a_partial_fixed_size_list_raises_corrupt_data() -> None:
     with pytest.raises(CorruptDataError):
         _columns(pa.list_(pa.struct([("a", pa.int8())]), 3), 4, (5, 7))
 
 
-def test_bytes_of_a_segment_are_in_proportion() -> None:
+def test_bytes_of_a_segment_are_proportional_to_its_rows() -> None:
     [segment] = plan_segments(_columns(pa.int8(), 10, (10,)), 0, 5, max_rows=9, max_bytes=1000)
     assert segment.num_bytes == 32
 
@@ -111,7 +111,7 @@ def _pages(layout: pb21.PageLayout, num_bytes: int, length: int) -> list[LeafCol
     return leaf_columns(_field(pa.binary()), [0], [ColumnMetadata(pages=(page,))], length, "f")
 
 
-def test_values_that_may_grow_are_decoded_as_they_are_needed() -> None:
+def test_compressed_values_are_decoded_in_smaller_segments() -> None:
     compressed, plain = pb21.PageLayout(), pb21.PageLayout()
     compressed.full_zip.value_compression.general.values.variable.SetInParent()
     plain.full_zip.value_compression.variable.SetInParent()
@@ -144,7 +144,9 @@ def _edges(segments: list[PageSegment]) -> list[int]:
         (0, 1000, [0, 100]),
     ],
 )
-def test_vectors_that_lie_in_the_file_as_they_are(start: int, batch_rows: int, expected: list[int]) -> None:
+def test_plain_vectors_are_decoded_in_segments_of_whole_batches(
+    start: int, batch_rows: int, expected: list[int]
+) -> None:
     layout = pb21.PageLayout()
     layout.full_zip.bits_per_value = 800
     layout.full_zip.value_compression.fixed_size_list.values.flat.bits_per_value = 32
@@ -156,7 +158,7 @@ def test_vectors_that_lie_in_the_file_as_they_are(start: int, batch_rows: int, e
     assert len(with_levels) == 10
 
 
-def test_pages_are_cut_for_the_memory_of_a_stream() -> None:
+def test_pages_are_cut_to_the_memory_share_of_a_stream() -> None:
     layout = pb21.PageLayout()
     layout.mini_block.num_items = 100
     page = Page(buffers=(ByteRange(0, 10), ByteRange(0, 90)), length=100, first_row=0, encoding=layout)

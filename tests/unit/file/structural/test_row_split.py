@@ -37,7 +37,7 @@ def _split(columns: list[LeafColumn], rows: list[int], keys: dict[int, list[byte
 TWO = pa.struct([("a", pa.int8()), ("b", pa.int8())])
 
 
-def test_pages_that_cannot_be_read_as_one() -> None:
+def test_rows_of_pages_that_cannot_be_joined_are_split_by_page() -> None:
     columns = _columns(pa.int8(), 30, (10, 10, 10))
     keys = {0: [None, None, None]}
     assert _split(columns, [1, 5, 12, 25, 26], keys) == [
@@ -47,14 +47,14 @@ def test_pages_that_cannot_be_read_as_one() -> None:
     ]
 
 
-def test_pages_that_can() -> None:
+def test_rows_of_pages_with_equal_layout_are_read_as_one() -> None:
     columns = _columns(pa.int8(), 40, (10, 10, 10, 10))
     keys = {0: [b"x", b"x", b"x", b"y"]}
     # Page 1 has no wanted row: rows are numbered as if it did not exist.
     assert _split(columns, [1, 5, 25, 31], keys) == [[([0, 2], [1, 5, 15])], [([3], (1, 2))]]
 
 
-def test_pages_of_the_leaves_need_not_line_up() -> None:
+def test_rows_are_split_when_pages_of_leaves_do_not_line_up() -> None:
     columns = _columns(TWO, 20, (10, 10), (5, 15))
     apart = {0: [None] * 2, 1: [None] * 2}
     assert _split(columns, [1, 7, 15, 17], apart) == [
@@ -71,14 +71,14 @@ def test_pages_of_the_leaves_need_not_line_up() -> None:
     ]
 
 
-def test_slots_below_a_fixed_size_list_of_structs() -> None:
+def test_rows_below_a_fixed_size_list_of_structs_are_split_by_slots() -> None:
     columns = _columns(pa.list_(pa.struct([("a", pa.int8())]), 3), 8, (12, 12))
     assert _split(columns, [1, 3, 6], {0: [b"x", b"x"]}) == [[([0, 1], [3, 4, 5, 9, 10, 11, 18, 19, 20])]]
     assert _split(columns, [4, 5], {0: [b"x", b"x"]}) == [[([1], (0, 6))]]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_row_is_read_once(seed: int) -> None:
+def test_split_rows_reads_every_row_once(seed: int) -> None:
     random = np.random.default_rng(seed)
     columns = _columns(TWO, 60, (7, 23, 30), (20, 1, 19, 20))
     keys = {index: random.choice([None, b"x", b"y"], 4).tolist() for index in (0, 1)}
@@ -99,7 +99,7 @@ def _merged(columns: list[LeafColumn], keys: dict[int, list[bytes | None]], star
     return [(s.start, s.stop, [(p.page_index, p.num_pages, p.start, p.stop) for p in s.slices]) for s in merged]
 
 
-def test_small_neighbors_are_merged() -> None:
+def test_small_neighboring_pages_are_merged() -> None:
     columns = _columns(pa.int8(), 40, (10, 10, 10, 10))
     keys = {0: [b"x", b"x", b"x", b"y"]}
     assert _merged(columns, keys, 3, 35, 1000) == [(3, 30, [(0, 3, 3, 30)]), (30, 35, [(3, 1, 0, 5)])]
@@ -112,7 +112,7 @@ def test_small_neighbors_are_merged() -> None:
     assert len(_merged(columns, keys, 0, 40, 100)) == 4
 
 
-def test_leaves_are_merged_together_or_not_at_all() -> None:
+def test_pages_of_all_leaves_are_merged_together_or_not_at_all() -> None:
     columns = _columns(TWO, 20, (10, 10), (5, 15))
     assert _merged(columns, {0: [b"x"] * 2, 1: [b"y"] * 2}, 0, 20, 1000) == [(0, 20, [(0, 2, 0, 20), (0, 2, 0, 20)])]
     assert _merged(columns, {0: [b"x"] * 2, 1: [b"y", b"z"]}, 0, 20, 1000) == [

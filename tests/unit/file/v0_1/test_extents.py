@@ -38,14 +38,14 @@ def spans(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
         [(50, 60), (50, 60), (50, 60)],
     ],
 )
-def test_spans_are_joined_in_the_order_asked(pairs: list[tuple[int, int]]) -> None:
+def test_extents_gather_spans_in_the_requested_order(pairs: list[tuple[int, int]]) -> None:
     extents = Extents(Reads())
     expected = b"".join(DATA[start:stop] for start, stop in pairs)
     assert extents.gather(*spans(pairs)).tobytes() == expected
     assert extents.gather(*spans(pairs)).tobytes() == expected
 
 
-def test_near_spans_share_a_read_and_nothing_is_read_twice() -> None:
+def test_spans_near_each_other_share_a_read_and_are_read_once() -> None:
     reads = Reads()
     extents = Extents(reads)
     extents.load(*spans([(0, 1_000), (2_000, 3_000), (100_000, 100_100)]))
@@ -57,14 +57,14 @@ def test_near_spans_share_a_read_and_nothing_is_read_twice() -> None:
     assert reads.calls[1:] == [[ByteRange(2_500, 3_500)]]
 
 
-def test_a_later_read_inside_an_earlier_one_hides_nothing() -> None:
+def test_overlapping_extents_return_the_right_bytes() -> None:
     extents = Extents(Reads())
     extents.load(*spans([(0, 100)]))
     extents.load(*spans([(50, 200)]))
     assert extents.gather(*spans([(20, 90), (60, 150), (55, 99)])).tobytes() == DATA[20:90] + DATA[60:150] + DATA[55:99]
 
 
-def test_merged_spans() -> None:
+def test_merged_spans_join_spans_near_each_other() -> None:
     starts, stops = merged_spans(*spans([(100_000, 100_001), (0, 50_000), (10, 20), (50_100, 50_200)]))
     assert starts.tolist() == [0, 100_000]
     assert stops.tolist() == [50_200, 100_001]

@@ -24,7 +24,7 @@ def opened(table: pa.Table, **options: object) -> LegacyMetadataReader:
     return LegacyMetadataReader(FileTail(store, "file"))
 
 
-def test_a_thousand_batches_are_one_segment_and_one_round_of_reading() -> None:
+def test_thousand_small_batches_become_one_segment_and_one_read() -> None:
     num_rows = 200_000
     table = pa.table({"a": np.arange(num_rows), "s": [f"{row}" for row in range(num_rows)]})
     metadata = opened(table, max_rows_per_group=200)
@@ -42,7 +42,7 @@ def test_a_thousand_batches_are_one_segment_and_one_round_of_reading() -> None:
 
 
 @pytest.mark.parametrize("batch_rows", [None, 1_000, 8_192])
-def test_segments_cover_the_rows_and_stay_small(batch_rows: int | None) -> None:
+def test_segments_of_0_1_cover_the_rows_and_stay_small(batch_rows: int | None) -> None:
     num_rows = 5_000
     table = pa.table({"v": pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(num_rows * 2_000)), 2_000)})
     metadata = opened(table, max_rows_per_group=num_rows)
@@ -60,7 +60,7 @@ def test_segments_cover_the_rows_and_stay_small(batch_rows: int | None) -> None:
     assert source.plan(7, 7) == []
 
 
-def test_a_row_range_reads_only_its_bytes() -> None:
+def test_row_range_of_a_0_1_file_reads_only_its_bytes() -> None:
     num_rows = 100_000
     table = pa.table({"a": np.arange(num_rows), "s": [f"text {row:06}" for row in range(num_rows)]})
     metadata = opened(table)
@@ -80,7 +80,7 @@ def test_a_row_range_reads_only_its_bytes() -> None:
         assert sum(total) <= 3 * (width + 8)
 
 
-def test_pages_that_overlap_are_not_expanded() -> None:
+def test_overlapping_pages_of_0_1_are_not_expanded() -> None:
     table = pa.table({"a": np.arange(1_000, dtype=np.int64)})
     metadata = opened(table, max_rows_per_group=500)
     many = 50

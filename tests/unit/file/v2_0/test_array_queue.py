@@ -11,14 +11,14 @@ def _add(queue: ArrayQueue, *sizes: int) -> list[list[int]]:
     return [[len(page) for page in queue.add(pa.array(np.arange(size)))] for size in sizes]
 
 
-def test_a_page_is_due_beyond_the_limit_not_at_it() -> None:
+def test_array_queue_emits_a_page_only_beyond_its_limit() -> None:
     queue = ArrayQueue(80, 1 << 20)
     assert _add(queue, 4, 6, 1) == [[], [], [11]]
     assert queue.num_bytes == 0
     assert list(queue.drain()) == []
 
 
-def test_a_larger_array_is_not_copied_together_with_others() -> None:
+def test_array_queue_does_not_join_a_large_array_with_others() -> None:
     queue = ArrayQueue(80, 1 << 20)
     assert _add(queue, 4, 20) == [[], [4, 20]]
 

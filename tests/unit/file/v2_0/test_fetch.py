@@ -37,7 +37,7 @@ def _wants(spans: list[Spans]) -> Steps[list[bytes]]:
     st.booleans(),
     st.booleans(),
 )
-def test_runs_come_back_to_back_however_they_are_read(
+def test_fetched_runs_are_joined_however_they_are_read(
     steps: list[tuple[int, int]], is_mapped: bool, equal: bool
 ) -> None:
     starts, stops, position = [], [], 0
@@ -53,7 +53,7 @@ def test_runs_come_back_to_back_however_they_are_read(
     assert found == FILE[spans.positions()].tobytes()
 
 
-def test_a_mapped_file_is_asked_once_and_a_remote_one_not_for_wide_gaps() -> None:
+def test_mapped_file_is_read_once_and_a_remote_file_without_wide_gaps() -> None:
     spans = Spans.of(np.array([0, 100, 500_000]), np.array([10, 110, 500_010]))
     mapped, remote = _Reads(), _Reads()
     run(_wants([spans]), mapped, is_mapped=True)
@@ -62,7 +62,7 @@ def test_a_mapped_file_is_asked_once_and_a_remote_one_not_for_wide_gaps() -> Non
     assert remote.rounds == [[ByteRange(0, 110), ByteRange(500_000, 500_010)]]
 
 
-def test_a_single_run_is_handed_on_without_a_copy() -> None:
+def test_single_fetched_run_is_not_copied() -> None:
     buffer = pa.py_buffer(FILE)
 
     def step() -> Steps[pa.Buffer]:
@@ -73,7 +73,7 @@ def test_a_single_run_is_handed_on_without_a_copy() -> None:
     assert found.address == buffer.address + 100
 
 
-def test_the_first_round_is_known_without_reading() -> None:
+def test_first_fetch_ranges_are_known_without_reading() -> None:
     def two_rounds() -> Steps[None]:
         yield [Spans.single(0, 8), Spans.single(64, 72)]
         yield [Spans.single(100, 200)]
@@ -81,7 +81,7 @@ def test_the_first_round_is_known_without_reading() -> None:
     assert first_ranges(two_rounds(), is_mapped=False) == [ByteRange(0, 8), ByteRange(64, 72)]
 
 
-def test_errors_of_the_store_pass_through() -> None:
+def test_fetch_raises_errors_of_the_store_unchanged() -> None:
     def broken(ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
         raise OSError("gone")
 

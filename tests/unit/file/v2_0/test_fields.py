@@ -102,7 +102,7 @@ def test_strings_of_0_12_take_two_columns() -> None:
     assert taken.to_pylist() == ["ab", "ab", None, "de"]
 
 
-def test_strings_of_0_12_with_the_columns_of_a_manifest() -> None:
+def test_strings_of_0_12_are_found_by_manifest_column_indices() -> None:
     file = _old_strings()
     [source] = v2_0_sources(file, [file.schema.field("b")], {2: 3})
     assert [source.decode(part, file.read).to_pylist() for part in source.plan(0, 4)] == [[b"", b"", b"", b"z"]]
@@ -111,7 +111,7 @@ def test_strings_of_0_12_with_the_columns_of_a_manifest() -> None:
         v2_0_sources(file, [file.schema.field("b")], {2: 3})
 
 
-def test_unaligned_words_are_read() -> None:
+def test_unaligned_values_are_read() -> None:
     file = _File(schema_from_arrow(pa.schema([("x", pa.int64())])), 3)
     file.add([(3, flat(64), [u64(7, 8, 9)])])
     assert _rows(file, 0, 3) == [[7, 8, 9]]
@@ -163,7 +163,7 @@ def test_columns_of_another_length_are_refused(num_rows: int) -> None:
 
 
 @pytest.mark.parametrize("num_items", [2, 4])
-def test_more_or_fewer_items_than_announced_are_refused(num_items: int) -> None:
+def test_list_items_that_contradict_the_list_page_are_refused(num_items: int) -> None:
     file = _File(schema_from_arrow(pa.schema([("x", pa.list_(pa.int8()))])), 1)
     file.add([_lists(3, 3)])
     file.add([(num_items, flat(8), [bytes(num_items)])])
@@ -171,7 +171,7 @@ def test_more_or_fewer_items_than_announced_are_refused(num_items: int) -> None:
         v2_0_sources(file, file.schema.fields)
 
 
-def test_columns_that_are_not_there() -> None:
+def test_missing_and_surplus_columns_raise_corrupt_data() -> None:
     file = _old_strings()
     for wrong in ({0: 9}, {1: 1}):
         with pytest.raises(CorruptDataError, match="column"):
