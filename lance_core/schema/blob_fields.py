@@ -106,7 +106,7 @@ def prepared_field(field: Field) -> Field:
 
 
 def declared_schema(schema: Schema) -> Schema:
-    """Return the table schema for rows with this schema: the declared shape replaces the prepared shape."""
+    """Return the schema that a table needs for these rows: blobs in the prepared shape get the declared shape."""
     declared = _schema_mapped(
         schema, lambda field: field.with_children(_DECLARED_V2[:2]) if is_prepared(field) else field
     )

@@ -42,7 +42,7 @@ _MAX_POSITION: Final = 2**32 - 1
 
 
 def position(metadata: Mapping[str, bytes], key: str) -> int | None:
-    """Return the position in a metadata entry; None if the entry is missing or not a number."""
+    """Return the position that a metadata entry contains; None if the entry is missing or not a number."""
     text = metadata.get(key, b"")
     # Longer text may exceed the limit of int(), and is out of range unless it starts with zeros.
     digits = text.lstrip(b"+").lstrip(b"0") or b"0"

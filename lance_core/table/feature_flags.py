@@ -26,6 +26,8 @@ value    meaning                                 reader  writer  in this library
 others   unknown                                                 refused
 =======  ======================================  ======  ======  ==============================================
 
+"Both words or neither" means that a version with the flag in only one of the bit sets is damaged.
+
 Source: ``lance.table.Manifest.reader_feature_flags`` and ``writer_feature_flags``; pylance 14.0.2, bit by bit.
 """
 

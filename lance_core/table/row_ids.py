@@ -9,9 +9,9 @@ version that created it and the version that last changed it. For a new fragment
 Ids are assigned at each commit attempt, so that concurrent appends never share an id. Sequences of existing fragments
 are kept unchanged.
 
-Rows that a compaction moves keep their id and versions: the sequences of the old fragments are concatenated without the
-deleted rows, and split at the boundaries of the new fragments. Segments of ids stay separate, and each is stored in its
-smallest form. For a run of versions, only the length matters, not the start of its span.
+Rows that a compaction moves keep their ids and versions: the sequences of the old fragments are concatenated without
+the deleted rows, and split at the boundaries of the new fragments. Segments of ids stay separate, and each is stored in
+its smallest form. For a run of versions, only the length of its span matters, not the start.
 
 Source: ``lance.table.RowIdSequence``, ``RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """

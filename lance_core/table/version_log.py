@@ -1,9 +1,9 @@
 """The versions of a table and their manifests.
 
 Versions are found by listing ``_versions/``, never by probing increasing numbers: a cleanup may leave gaps below the
-latest version, at which such probing would end. If the store lists in lexical order, V2 names are listed in order from
-the newest version, and listing stops as soon as possible. A version with a given number is opened by its name, trying
-the V2 name first, without listing.
+latest version, and probing would stop at the first gap. If the store lists in lexical order, V2 names are listed in
+order from the newest version, and listing stops as soon as possible. A version with a given number is opened by its
+name, trying the V2 name first, without listing.
 
 A commit protocol (:mod:`~lance_core.table.commit_protocols`) decides which writer creates a version. The external
 protocol stores the latest version in a database, and may have to finish a commit before its manifest can be read.
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Holds older than this are ignored, because a crashed process left them."""
+"""Older holds are ignored, because they are assumed to be leftovers of crashed processes."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 

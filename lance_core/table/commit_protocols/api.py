@@ -36,8 +36,8 @@ class VersionPlaces(Protocol):
 class CommitProtocol(Protocol):
     """Decides which writer creates a version.
 
-    The first four methods handle versions that are missing from a listing, perhaps only temporarily. By default, there
-    are no such versions.
+    The first four methods handle versions that a listing of the store does not contain, or does not contain yet. Their
+    default implementations assume that there are no such versions.
     """
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:

@@ -104,7 +104,7 @@ class DynamoDbManifests:
         self._call("put_item", Item=_item(_base_uri(root), row), ConditionExpression=_PRESENT)
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if its path has not changed."""
+        """Remove the row of a version if the stored path still equals ``row.path``."""
         base = _base_uri(root)
         try:
             self._call(
