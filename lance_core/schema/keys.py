@@ -1,6 +1,6 @@
 """Keys that are declared in a schema but not enforced: the primary key and the clustering key.
 
-Both are declared in field metadata, from which the attributes of a field are derived::
+Both are declared in field metadata, from which the key attributes of a ``Field`` are derived::
 
     lance-schema:unenforced-primary-key               "true" makes the field part of the primary key
     lance-schema:unenforced-primary-key:position      position in the key, from 1; makes the field part of the key

@@ -59,7 +59,7 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
 def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Schema:
     """Select the fields with the given ids and their ancestors, in schema order.
 
-    A container is kept only if one of its descendants is kept, or if it has no children.
+    A field with children is kept if one of its descendants is kept, and omitted otherwise, even if its own id is given.
     """
     return Schema(
         fields=tuple(kept for top in schema.fields if (kept := _kept_by_ids(top, field_ids)) is not None),

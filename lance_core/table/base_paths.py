@@ -141,7 +141,7 @@ class FileLocator:
 
     @property
     def storage_options(self) -> Mapping[str, str] | None:
-        """The options passed to the stores of base paths."""
+        """The storage options of the table and of its base paths."""
         return self._storage_options
 
     @property

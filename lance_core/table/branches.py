@@ -12,7 +12,7 @@ Therefore, a branch that has a record always has versions. All records are in th
 describes the path from the main branch to the branch. For each fork on this path, it contains the version at which the
 fork was created, and an identity that does not depend on the branch name.
 
-Source: files written and rejected by pylance 14.0.2.
+Source: files that pylance 14.0.2 writes, and files that it rejects.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
 
 
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return all table roots below a root, each with a trailing slash, given the paths of all files below it."""
+    """Return all table roots below a root, each with a trailing slash, given the paths of all its files."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 

@@ -49,7 +49,7 @@ __all__ = ["FeatureFlag", "derive_flags", "require_readable", "require_writable"
 
 
 class FeatureFlag(IntFlag):
-    """The feature flags that have names."""
+    """The feature flags that have a known purpose."""
 
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2

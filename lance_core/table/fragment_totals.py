@@ -43,7 +43,7 @@ class FragmentTotals:
 
     Attributes:
         message: the manifest; later changes to it do not affect the totals.
-        columns: the fields of all fragments, merged by column.
+        columns: all fragments merged into one message, whose repeated fields contain the values of all fragments.
         counts: the nested messages of all fragments, not decoded, because they are only counted.
         may_have_dead_fields: whether a data file may list a field as dead; False means that none does.
     """

@@ -100,7 +100,7 @@ class ManifestDraft(DraftContent):
         Args:
             fragments: the new fragments.
             sources: the fragments that may have contained the moved rows, in the order in which they are searched.
-            keeps_ids: whether to keep fragment ids other than 0.
+            keeps_ids: whether a new fragment whose id is not 0 keeps this id.
             hidden: function that reads hidden columns of the sources and of the new fragments.
 
         Returns:

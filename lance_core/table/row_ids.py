@@ -1,7 +1,7 @@
 """Stable row ids of new and rewritten fragments.
 
-A table that was created with stable row ids gives every new row the next free id, and records for every row the
-version that created it and the version that last changed it. For a new fragment, all of these are single runs::
+A table that was created with stable row ids gives every new row the next free id, and records for every row the version
+that created it and the version that last changed it. For a new fragment, each of these sequences is a single run::
 
     row ids              RowIdSequence { Range { start: next_row_id, end: next_row_id + rows } }
     created, updated     RowDatasetVersionSequence { span: Range { 0, rows }, version: committing version }
@@ -92,8 +92,8 @@ def carry_row_ids(
     """Copy the ids and versions of rewritten rows to the new fragments, and store them inline.
 
     Args:
-        sources: the old fragments, each with the positions of its deleted rows, in the order in which the rows were
-            written.
+        sources: the old fragments, each with the positions of its deleted rows, in the order in which their rows were
+            written to the new fragments.
         new_fragments: the fragments that now contain the live rows.
         hidden: function that reads hidden columns.
 

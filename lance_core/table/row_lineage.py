@@ -82,7 +82,7 @@ def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Number
 
 
 class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
-    """Raised when a needed hidden column was not fetched.
+    """Raised when a hidden column is needed that has not been fetched.
 
     Attributes:
         fragment: the fragment that contains the column.
@@ -205,7 +205,7 @@ class RowLineage:
         return self._runs(UPDATED_AT_ID if recorded else CREATED_AT_ID).at(positions)
 
     def check(self) -> None:
-        """Parse all inline sequences.
+        """Check all inline sequences by parsing them.
 
         Raises:
             CorruptDataError: a sequence is damaged.

@@ -28,7 +28,7 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 
 @dataclass(frozen=True, slots=True)
 class VersionRuns:
-    """The versions of the rows of a fragment, in packed form.
+    """The versions of the rows of a fragment, as runs of equal versions.
 
     Attributes:
         stops: position after the last row of each run, shape (num_runs,).

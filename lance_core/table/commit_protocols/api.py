@@ -76,7 +76,7 @@ class CommitProtocol(Protocol):
         ...
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Create a version unless it exists. One of several concurrent callers gets ``CREATED``.
+        """Create a version unless it exists. If several writers do this concurrently, only one gets ``CREATED``.
 
         Args:
             places: the location of the table.
