@@ -1,4 +1,4 @@
-"""The versions of a table and their manifests.
+"""VersionLog: finds, reads, and creates the versions of a table.
 
 Versions are found by listing ``_versions/``, never by probing increasing numbers: a cleanup may leave gaps below the
 latest version, and probing would stop at the first gap. If the store lists in lexical order, V2 names are listed in
@@ -145,7 +145,7 @@ class VersionLog:
         return sorted(found, key=lambda name: name.version)
 
     def surely_newer_than(self, version: int) -> list[ManifestName]:
-        """Return the same as :meth:`newer_than`, but list again if nothing was found and the listing may be incomplete."""
+        """Return the same as :meth:`newer_than`, but list again if nothing was found and listings may be incomplete."""
         newer = self.newer_than(version)
         return newer or ([] if self._store.capabilities.lexical_listing else self.newer_than(version))
 
