@@ -1,1 +1,1 @@
-"""Public classes for records, with the names and arguments of the reference implementation, and their conversions."""
+"""Public record classes, with the names and arguments of the reference implementation, and their conversions."""

@@ -1,4 +1,7 @@
-"""Conversion of compacted write-ahead log generations between (shard id, generation) pairs and protobuf messages."""
+"""Converts (shard id, generation) pairs to and from protobuf messages.
+
+The pairs identify generations of the write-ahead log that have been compacted into the table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Argument checks: unsupported arguments, numbers, strings, and schemas.
+"""Checks arguments: rejects unsupported ones, and validates numbers, strings, and schemas.
 
 Signatures follow pylance, so that existing code works unchanged. An unsupported argument that would change the result
 is rejected if it is given; an argument that only tunes caches or read-ahead is accepted and has no effect.

@@ -130,7 +130,7 @@ def new_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]
 
 
 def numbered_bases(bases: Sequence[DatasetBasePath]) -> tuple[pb_table.BasePath, ...]:
-    """Convert the base paths of a new table to messages, with the lowest unused ids (from 1) for those without an id.
+    """Convert the base paths of a new table to messages; a base path without an id gets the lowest unused id, from 1.
 
     Raises:
         InvalidTypeError: the argument is not a list of ``DatasetBasePath``.

@@ -31,7 +31,7 @@ __all__ = [
 
 _IDS_IN_COLUMN: Final = "Column"
 _VERSIONS_IN_COLUMN: Final[Mapping[str, Any]] = MappingProxyType({"column": {}})
-"""JSON form of sequences that are stored in hidden columns of data files."""
+"""Denotes, in JSON, row versions that are stored in a hidden column of a data file."""
 
 
 def fragment_from_record(record: Fragment) -> FragmentMetadata:

@@ -60,7 +60,8 @@ class JsonObject:
         Args:
             name: name of the entry.
             reader: checks and converts the value.
-            default: the value to read if the entry is missing; without a default, a missing entry is an error.
+            default: the unconverted value to use if the entry is missing; without a default, a missing entry is an
+                error.
 
         Raises:
             InvalidInputError: the entry is missing or malformed.
@@ -135,7 +136,7 @@ def mapping(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def entries(build: Callable[[JsonObject], _T]) -> Reader[_T]:
-    """Return a reader for objects, which passes each object to ``build`` for conversion."""
+    """Return a reader for JSON objects; it converts each object by calling ``build``."""
     return lambda value, where: build(JsonObject(value, where))
 
 

@@ -8,8 +8,8 @@ v2           struct of data, uri, position, size, with    packed struct of kind,
              extension type ``lance.blob.v2``             blob_uri
 ===========  ==========================================  =====================================================
 
-The values of both generations are large_binary. For v2, the schema in a data file also declares the stored shape, whose
-members have neither ids nor parents there; for v1, it declares large_binary.
+In both generations, the values are large_binary. The schema in a data file declares v1 blobs as large_binary, and v2
+blobs in the stored shape, whose members have neither ids nor parents there.
 
 Programs that write sidecar files themselves provide the descriptors for v2 columns in a fourth shape, the prepared
 shape: a struct of kind, data, uri, blob_id, blob_size, and position, with the extension type of v2. This shape never
@@ -106,7 +106,7 @@ def prepared_field(field: Field) -> Field:
 
 
 def declared_schema(schema: Schema) -> Schema:
-    """Return the table schema for rows with this schema: the declared shape replaces the prepared shape."""
+    """Return the schema that a table needs for these rows: blobs in the prepared shape get the declared shape."""
     declared = _schema_mapped(
         schema, lambda field: field.with_children(_DECLARED_V2[:2]) if is_prepared(field) else field
     )

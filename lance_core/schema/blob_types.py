@@ -1,4 +1,4 @@
-"""Blobs as Arrow columns, with the same names as in pylance.
+"""Classes and functions for blobs as Arrow columns, with the same names as in pylance.
 
 **Source:** ``lance.blob`` of pylance 14.0.2.
 """

@@ -1,8 +1,8 @@
 """Converts schemas to and from ``pa.Schema``, and to and from the flat list of ``lance.file.Field`` messages.
 
-The messages are written as pylance writes them, byte for byte: ``type`` is always 0, ``parent_id`` is -1 at the top
-level, and ``encoding`` repeats information from the logical type. The members of a blob v2 descriptor, which occur only
-in the schemas of data files, have neither an id nor a parent; they directly follow the field of their blob.
+The messages equal those that pylance writes, byte for byte: ``type`` is always 0, ``parent_id`` is -1 at the top level,
+and ``encoding`` repeats information from the logical type. The members of a blob v2 descriptor, which occur only in the
+schemas of data files, have neither an id nor a parent; they directly follow the field of their blob.
 
 **Source:** ``lance.file.Field``, ``lance.file.Schema``; behavior of pylance 14.0.2.
 """

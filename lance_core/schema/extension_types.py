@@ -1,8 +1,8 @@
-"""Converts between storage types, as in files, and the extension types registered with Arrow.
+"""Converts between the storage types that files contain and the extension types that are registered with Arrow.
 
 The metadata of a field contains the name of its extension type. Arrow resolves such names when a schema or an array
-passes through its IPC format or its C data interface. This module uses both, which also handles nested fields and does
-not copy data.
+passes through its IPC format or its C data interface. This module uses both. This also works for nested fields, and no
+data is copied.
 
 **Source:** metadata keys ``ARROW:extension:name`` and ``ARROW:extension:metadata`` of the Arrow columnar format.
 """
@@ -52,7 +52,7 @@ def restore_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the types of ``schema``, which :func:`restore_schema` returned; zero-copy."""
+    """Return the batch with the types of ``schema``, a result of :func:`restore_schema`; no data is copied."""
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch._import_from_c_capsule(*batch.__arrow_c_array__())
@@ -61,8 +61,8 @@ def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def extension_metadata(dtype: pa.BaseExtensionType) -> dict[str, bytes]:
     """Return the field metadata that specifies an extension type and its parameters.
 
-    Arrow's own extension types do not expose their serialized parameters to Python, but the C data interface does:
-    there, metadata has the form ``i32 n | n x (i32 length | key | i32 length | value)`` in native byte order.
+    Arrow's own extension types do not expose their serialized parameters to Python, but the C data interface does. In
+    this interface, metadata has the form ``i32 n | n x (i32 length | key | i32 length | value)`` in native byte order.
     """
     serialize = getattr(dtype, "__arrow_ext_serialize__", None)
     if serialize is not None:
@@ -94,7 +94,7 @@ def contains_extension(dtype: pa.DataType) -> bool:
 
 
 def storage_type(dtype: pa.DataType) -> pa.DataType:
-    """Replace every extension type in a type with its storage type; field metadata is omitted."""
+    """Return a type in which storage types replace all extension types; field metadata is omitted."""
     if isinstance(dtype, pa.BaseExtensionType):
         return storage_type(dtype.storage_type)
     if not contains_extension(dtype):
@@ -118,7 +118,7 @@ def with_children(dtype: pa.DataType, children: list[pa.Field]) -> pa.DataType:
 
 
 def storage_array(array: pa.Array) -> pa.Array:
-    """Replace every extension type in an array with its storage type; zero-copy."""
+    """Return an array in which storage types replace all extension types; no data is copied."""
     if not contains_extension(array.type):
         return array
     _, content = array.__arrow_c_array__()

@@ -42,7 +42,7 @@ PACKED_KEYS: Final = ("lance-encoding:packed", "packed")
 """Metadata keys for structs whose members are stored row by row in one column; the second key is the older one."""
 
 BLOB_KEY: Final = "lance-encoding:blob"
-"""Metadata key of large_binary fields whose values are stored outside the pages; any value counts, even ``false``."""
+"""Metadata key that marks a large_binary field as a v1 blob. Only its presence matters: ``false`` also marks a blob."""
 
 BLOB_V2: Final = "lance.blob.v2"
 """Extension type of blobs since 2.2. Table schemas contain the extension name; file schemas contain ``BLOB_KEY``."""
@@ -117,7 +117,7 @@ class Field:
 
     @property
     def is_structural_fixed_size_list(self) -> bool:
-        """Whether the field is a fixed-size list of structs, the only kind that has a child field and no column."""
+        """Whether the field is a fixed-size list of structs, the only kind with a child field and without a column."""
         return self.is_fixed_size_list and bool(self.children)
 
     @property
@@ -132,7 +132,7 @@ class Field:
 
     @property
     def is_blob(self) -> bool:
-        """Whether the values are stored outside the pages (large_binary, or the blob v2 struct)."""
+        """Whether the field is a blob: a large_binary or a blob v2 struct whose values are stored outside the pages."""
         if not self.metadata and not self.extension_name:
             return False
         name = self.extension_name or self.metadata.get(EXTENSION_NAME_KEY, b"").decode(errors="replace")
@@ -216,7 +216,7 @@ class Schema:
         return max(self.field_ids(), default=-1)
 
     def find(self, key: str | int) -> Field | None:
-        """Return the field with an id or at a path ("a", "s.x", "l.item"); None if it does not exist.
+        """Return the field with the given id or path ("a", "s.x", "l.item"); None if it does not exist.
 
         At every level, the exact name is tried first, so that nested fields whose names contain dots are found.
         """
@@ -226,7 +226,7 @@ class Schema:
         return None if trail is None else trail[-1]
 
     def field(self, key: str | int) -> Field:
-        """Return the field with an id or at a path; see :meth:`find`.
+        """Return the field with the given id or path; see :meth:`find`.
 
         Raises:
             InvalidInputError: the field does not exist.
@@ -256,9 +256,10 @@ def is_true(value: bytes | None) -> bool:
 
 
 def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
-    """Return the fields on a dotted path that starts with one of the siblings; None if the path does not exist.
+    """Return the fields on a dotted path, which starts with one of ``siblings``; None if the path does not exist.
 
-    A name that contains dots may be written literally or in backticks (``s.`a.b```); a backtick in a name is doubled.
+    A name that contains dots may be written literally or in backticks (``s.`a.b```); in backticks, a backtick that is
+    part of the name is written twice.
     """
     for quoted in (False, True):
         for node in siblings:

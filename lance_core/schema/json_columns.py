@@ -49,7 +49,7 @@ def json_field(given: pa.Field) -> pa.Field:
 
 
 def shown_json_schema(schema: Schema) -> Schema:
-    """Return the schema with a text field for each stored JSON column; without such columns, the same object."""
+    """Return the schema with a text field for each stored JSON column; unchanged if there are no such columns."""
     if not any(node.logical_type == "json" for node in schema.walk()):
         return schema
     return replace(schema, fields=tuple(_shown(top) for top in schema.fields))

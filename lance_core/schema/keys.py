@@ -1,6 +1,6 @@
 """Keys that are declared in a schema but not enforced: the primary key and the clustering key.
 
-Both are declared in field metadata, from which the attributes of a field are derived::
+Both are declared in field metadata, from which the key attributes of a ``Field`` are derived::
 
     lance-schema:unenforced-primary-key               "true" makes the field part of the primary key
     lance-schema:unenforced-primary-key:position      position in the key, from 1; makes the field part of the key
@@ -42,7 +42,7 @@ _MAX_POSITION: Final = 2**32 - 1
 
 
 def position(metadata: Mapping[str, bytes], key: str) -> int | None:
-    """Return the position in a metadata entry; None if the entry is missing or not a number."""
+    """Return the position that a metadata entry contains; None if the entry is missing or not a number."""
     text = metadata.get(key, b"")
     # Longer text may exceed the limit of int(), and is out of range unless it starts with zeros.
     digits = text.lstrip(b"+").lstrip(b"0") or b"0"

@@ -16,9 +16,10 @@ String                         Arrow
 =============================  ==========================================================================
 
 Fixed-size lists can be nested at most 64 levels deep. View types are stored as the corresponding plain types. Interval,
-decimal32, decimal64, union, run-end encoded, and list-view types have no string.
+decimal32, decimal64, union, run-end encoded, and list-view types have no logical type.
 
-The strings in a damaged file may have any length. Each is processed only once, and messages quote only its start.
+The strings in a damaged file may have any length. Each string is processed only once, and error messages quote only its
+beginning.
 
 **Source:** ``lance.file.Field.logical_type``; behavior of pylance 14.0.2.
 """

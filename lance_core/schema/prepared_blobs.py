@@ -61,7 +61,7 @@ def prepared_arrow_field(name: str) -> pa.Field:
 
 
 def in_given_shape(declared: Field, given: pa.DataType) -> Field:
-    """Return a table field, with the prepared shape for blobs that are given as descriptors.
+    """Return a table field in which blobs that are given as descriptors have the prepared shape.
 
     Args:
         declared: the field of the table, with its ids.

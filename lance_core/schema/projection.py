@@ -59,7 +59,7 @@ def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = Fa
 def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Schema:
     """Select the fields with the given ids and their ancestors, in schema order.
 
-    A container is kept only if one of its descendants is kept, or if it has no children.
+    A field with children is kept if one of its descendants is kept, and omitted otherwise, even if its own id is given.
     """
     return Schema(
         fields=tuple(kept for top in schema.fields if (kept := _kept_by_ids(top, field_ids)) is not None),
@@ -68,7 +68,7 @@ def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Sche
 
 
 def check_compatible(expected: Schema, found: pa.Schema) -> None:
-    """Check whether data with an Arrow schema may be appended to a table.
+    """Check that data with an Arrow schema may be appended to a table.
 
     The order of columns, and the names of list items and map entries, are ignored. Nullable columns may be missing. The
     same applies to the members of structs at any nesting depth. Nullability is also ignored, because Spark and pandas
@@ -103,9 +103,9 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
 
 
 def has_same_columns(table: Schema, written: Schema) -> bool:
-    """Return whether files with one schema can be read with another schema.
+    """Return whether files with the schema ``written`` can be read with the schema ``table``.
 
-    Every field id of the files must refer to the same column in both schemas.
+    Every field id of ``written`` must refer to the same column in both schemas.
 
     Args:
         table: the schema used for reading; it may have additional top-level columns.

@@ -12,9 +12,9 @@ fixed-size list of nulls                                  x     x     x
 fixed-size lists, 20 to 48 levels deep              x           x     x
 fixed-size lists, 49 to 64 levels deep              x
 struct without fields                                     x     x     x
-values outside the pages (``lance-encoding:blob``)        x     x     x
-values outside the pages, inside a list                   x
-list marked as packed                               x           x     x
+v1 blob (``lance-encoding:blob``)                         x     x     x
+list of v1 blobs                                          x
+list with the metadata of a packed struct           x           x     x
 packed struct, metadata value not ``true``          x     x
 packed struct with strings or binaries              (1)               x
 packed struct with fixed-size lists                 (1)   x           x
@@ -24,9 +24,9 @@ fixed-size list of structs                                            x
 ``lance.blob.v2``                                                     x
 =================================================  ====  ====  ====  ====
 
-(1) Version 0.1 stores them as plain structs. (2) Dictionaries of floats can be read but not written: pylance writes
-them, but then cannot open the table. Types that no version supports have no logical type; see
-:mod:`lance_core.schema.logical_types`.
+(1) In version 0.1, they are stored as plain structs. (2) In version 0.1, dictionaries of floats can be read but not
+written, because pylance writes them but then cannot open the table. Types that no version supports have no logical
+type; see :mod:`lance_core.schema.logical_types`.
 
 **Source:** types in the specification of the formats; types that pylance 14.0.2 can write and read back.
 """
@@ -123,22 +123,24 @@ RULES: Final = (
         versions=(_V.V2_2,),
     ),
     StorableRule(
-        what="a list of values outside the pages (lance-encoding:blob)", applies=_is_blob_v1_item, versions=(_V.V2_0,)
+        what="a list of v1 blobs (lance-encoding:blob)",
+        applies=_is_blob_v1_item,
+        versions=(_V.V2_0,),
     ),
     StorableRule(
-        what="a column of values outside the pages (lance-encoding:blob)",
+        what="a v1 blob column (lance-encoding:blob)",
         applies=_is_blob_v1,
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
     # The reference writes such fields, but then searches for the items in the column of the list.
     StorableRule(
-        what="a list marked as packed",
+        what="a list with the metadata of a packed struct",
         applies=_is_packed_list,
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),
     # The reference writes such fields, but its decoders terminate the process.
     StorableRule(
-        what="a packed struct whose metadata value is not 'true'",
+        what="a packed struct whose 'packed' metadata entry is not 'true'",
         applies=_is_packed_by_another_word,
         versions=(_V.V0_1, _V.V2_0),
     ),

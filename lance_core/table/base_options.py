@@ -4,7 +4,7 @@ Both forms of the reference implementation are supported. ``base_store_params`` 
 replace all options of the table; entries ``base_{id}.{name}`` of the table's own options override individual options.
 
 All options are passed as one dictionary to the code that opens files. The options of base paths are in an attribute of
-this dictionary instead of its items, so that the table's own store never receives them.
+this dictionary, not among its items, so that the table's own store never receives them.
 
 Source: ``base_store_params`` and ``storage_options`` of pylance 14.0.2.
 """
@@ -70,10 +70,10 @@ def inherited_options(
     storage_options: dict[str, str] | None,
     base_store_params: Mapping[str, Mapping[str, str]] | None,
 ) -> dict[str, str] | None:
-    """Return the storage options for a call on a handle; the handle's options replace arguments that are None.
+    """Return the options for a call on an open table; for arguments that are None, the options of the table are used.
 
     Args:
-        of_handle: the options with which the handle was opened.
+        of_handle: the options with which the table was opened.
         storage_options: the ``storage_options`` argument of the call.
         base_store_params: the ``base_store_params`` argument of the call.
     """

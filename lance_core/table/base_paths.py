@@ -128,7 +128,7 @@ class FileLocator:
         return self._find(base_id, INDICES_DIRECTORY, name)
 
     def data_place(self, base_id: int | None) -> DataPlace:
-        """Return the location for new data files below a base path; None means the table's own root.
+        """Return the location for new data files below a base path; below the table's own root if ``base_id`` is None.
 
         Raises:
             CorruptDataError: the base path is unknown.
@@ -141,7 +141,7 @@ class FileLocator:
 
     @property
     def storage_options(self) -> Mapping[str, str] | None:
-        """The options passed to the stores of base paths."""
+        """The storage options of the table and of its base paths."""
         return self._storage_options
 
     @property
@@ -155,7 +155,9 @@ class FileLocator:
         return directory_uri(self._bases[base_id].path) + path
 
     def below_base(self, base_id: int | None, path: str) -> Location:
-        """Return the location of a file below a base path, such as an external value; None means the table's own root.
+        """Return the location of a file, such as an external value, below a base path.
+
+        If ``base_id`` is None, the file is below the table's own root.
 
         Raises:
             CorruptDataError: the base path is unknown, or ``path`` leads outside the base path.

@@ -12,7 +12,7 @@ Therefore, a branch that has a record always has versions. All records are in th
 describes the path from the main branch to the branch. For each fork on this path, it contains the version at which the
 fork was created, and an identity that does not depend on the branch name.
 
-Source: files written and rejected by pylance 14.0.2.
+Source: files that pylance 14.0.2 writes, and files that it rejects.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def branch_at(store: ObjectStore, main: str, root: str) -> str:
 
 
 def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
-    """Return the names of all branches that have a record, even an unreadable one, below the main root."""
+    """Return the names of all branches of a main root that have a record, even if the record cannot be read."""
     directory = store.join(root, BRANCHES_DIRECTORY)
     return frozenset(
         unquote(file_name.removesuffix(REF_SUFFIX))
@@ -228,14 +228,15 @@ def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
 
 
 def branch_of_file(path: str, known: Container[str]) -> str | None:
-    """Return the name of the branch whose root contains a file; None if the file is not in a directory of a root.
+    """Return the name of the branch whose root contains a file; None if the file does not belong to a root.
 
-    The directories of a root may contain the roots of other tables, which are not branches.
+    A file belongs to a root if it is in one of the root's standard directories, such as ``data/``. These directories
+    may contain the roots of other tables, which are not branches.
 
     Args:
         path: the path of the file, below ``tree/``.
         known: names of the known branches. The name of an unknown branch is assumed to end before the first path
-            segment that is the name of a directory in a root.
+            segment that is the name of a standard directory.
     """
     segments = path.split("/")
     depths = [depth for depth in range(1, len(segments) - 1) if segments[depth] in ROOT_DIRECTORIES]
@@ -244,7 +245,7 @@ def branch_of_file(path: str, known: Container[str]) -> str | None:
 
 
 def nested_roots(paths: Iterable[str]) -> tuple[str, ...]:
-    """Return all table roots below a root, each with a trailing slash, given the paths of all files below it."""
+    """Return all table roots below a root, each with a trailing slash, given the paths of all its files."""
     return tuple({f"{path.partition(_VERSIONS_BELOW)[0]}/" for path in paths if _VERSIONS_BELOW in path})
 
 

@@ -3,8 +3,8 @@
 ``field_ids`` and ``column_indices`` are parallel lists: the values of field ``field_ids[i]`` are in column
 ``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column (leaves). Format
 2.0 also lists structs and lists, which own a column there; members of a packed struct are not listed, or have column
-index -1. Format 0.1 lists every field and no columns: its page table is ordered by field id, starting with the first
-listed id. Negative ids have special meanings: -2 marks a column that a later file has replaced, and -3 to -5 mark
+index -1. Format 0.1 lists every field and no column indices: its page table is ordered by field id, starting with the
+first listed id. Negative ids have special meanings: -2 marks a column that a later file has replaced, and -3 to -5 mark
 hidden row lineage columns.
 
 Source: ``lance.table.DataFile``.
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["DEAD_FIELD_ID", "DataFile", "stored_fields"]
 
 DEAD_FIELD_ID: Final = -2
-"""Value in ``field_ids`` for a column that is no longer read."""
+"""Replaces the id of a field in ``field_ids`` if the field's column is no longer read."""
 
 
 def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
-    """Yield the fields that a new data file lists, in order: fields that own a column, or in 0.1, all fields by id.
+    """Yield the fields that a new data file lists, in order: fields with a column; for format 0.1, all fields by id.
 
     Args:
         fields: sibling fields; all their descendants are in the file.
@@ -72,7 +72,7 @@ class DataFile:
 
     @property
     def known_num_bytes(self) -> int | None:
-        """The recorded size in bytes; None if it is missing, or unreliable, as the sizes of files of format 0.1 are."""
+        """The recorded size in bytes; None if there is none, or if the format is 0.1, whose sizes are unreliable."""
         return None if self.file_version.is_legacy else self.num_bytes or None
 
     @property

@@ -1,7 +1,7 @@
 """Deletion files: the deleted rows of one fragment.
 
-Every file contains the physical offsets of all deleted rows in its fragment. The type recorded in the manifest
-determines the format; the number of rows does not.
+Every file contains the physical offsets of all deleted rows in its fragment. The manifest records the format; readers
+do not derive it from the number of rows.
 
 =======  ==========================================================================================
 arrow    Arrow IPC file: one column ``row_id: uint32 not null``, values in any order, any compression
@@ -11,10 +11,10 @@ bitmap   portable 32-bit Roaring bitmap, with or without run containers
 Name: ``_deletions/{fragment_id}-{read_version}-{id}.arrow`` or ``.bin``.
 
 A fragment's first deletion file is an Arrow file if it lists fewer than 5000 rows, and otherwise a bitmap. A file that
-replaces an Arrow file is an Arrow file if it lists at most 5000 rows; a file that replaces a bitmap is a bitmap. A set
-merged from the deletes of two writers is always written as a bitmap. Files are immutable: the next delete in the
-fragment writes a new file, which also contains the old rows. If every row is deleted, the fragment is removed and no
-file is written.
+replaces an Arrow file is an Arrow file if it lists at most 5000 rows; a file that replaces a bitmap is a bitmap. If the
+deletions of two writers are merged, the result is always written as a bitmap. Files are immutable: the next delete in
+the fragment writes a new file, which also contains the old rows. If every row is deleted, the fragment is removed and
+no file is written.
 
 Source: ``lance.table.DeletionFile``; files of pylance 14.0.2.
 """

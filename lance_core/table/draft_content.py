@@ -99,7 +99,7 @@ class DraftContent:
         self._dictionaries = {field_id: kept[field_id] for field_id in field_ids if field_id in kept}
 
     def count_field_ids(self) -> None:
-        """Update the record of the highest assigned field id, if the table has one."""
+        """If the table records the highest assigned field id, raise it to at least the highest id in the schema."""
         if self._message.HasField("max_allocated_field_id"):
             highest = max((field.id for field in self._message.fields), default=-1)
             self._message.max_allocated_field_id = max(self._message.max_allocated_field_id, highest)
@@ -146,7 +146,7 @@ class DraftContent:
         field.unenforced_clustering_key_position = position(metadata, CLUSTERING_POSITION) or 0
 
     def add_base_paths(self, base_paths: Iterable[pb_table.BasePath]) -> None:
-        """Add base paths without changing them."""
+        """Add base paths, keeping their ids."""
         self._message.base_paths.extend(base_paths)
 
     def set_branch(self, name: str | None) -> None:

@@ -26,6 +26,8 @@ value    meaning                                 reader  writer  in this library
 others   unknown                                                 refused
 =======  ======================================  ======  ======  ==============================================
 
+"Both words or neither" means that a version with the flag in only one of the bit sets is damaged.
+
 Source: ``lance.table.Manifest.reader_feature_flags`` and ``writer_feature_flags``; pylance 14.0.2, bit by bit.
 """
 
@@ -47,7 +49,7 @@ __all__ = ["FeatureFlag", "derive_flags", "require_readable", "require_writable"
 
 
 class FeatureFlag(IntFlag):
-    """The feature flags that have names."""
+    """The feature flags that have a known purpose."""
 
     DELETION_FILES = 1
     STABLE_ROW_IDS = 2

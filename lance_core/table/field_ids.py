@@ -1,7 +1,7 @@
 """Field ids: the ids in use, and the next id to assign.
 
-An id is in use while the schema, a data file, or a data overlay refers to it, so the id of a dropped column is reused
-once the last file with the column has been removed. A table whose manifest records the highest assigned id
+An id is in use while the schema, a data file, or a data overlay refers to it, so the id of a dropped column may be
+reused once the last file with the column has been removed. A table whose manifest records the highest assigned id
 (``max_allocated_field_id``) never assigns an id twice.
 
 Source: behavior of pylance 14.0.2.

@@ -1,8 +1,8 @@
 """Files of a fragment: which file contains which field, and which files are no longer needed.
 
 The newest file that lists a field contains its values; older files then list the field as dead (-2). The next commit
-removes files without live fields from the fragment, but keeps its last file: a fragment without files could not
-represent rows whose values are null.
+removes files without live fields from the fragment. However, the last file of a fragment is always kept, because a
+fragment without files could not represent rows whose values are null.
 
 Source: ``lance.table.DataFragment.files``; behavior of pylance 14.0.2.
 """
@@ -33,7 +33,7 @@ def rewritten_fields(before: pb_table.DataFragment, after: pb_table.DataFragment
 
 
 def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment) -> list[pb_table.DataFile]:
-    """Return the files that a fragment did not have before; all files if ``before`` is None."""
+    """Return the files of a fragment that it did not have ``before``; all of its files if ``before`` is None."""
     known = set() if before is None else {_place(file) for file in before.files}
     return [file for file in after.files if _place(file) not in known]
 

@@ -1,15 +1,15 @@
 """The system index ``__lance_frag_reuse``: records which fragments replaced others, for indices that were not remapped.
 
 A compaction that defers the remapping of indices leaves them unchanged, so their bitmaps still list the old fragments.
-Such an index nevertheless covers the new fragments: for one compaction after another, readers of its bitmap replace the
-old fragments of each group with the new fragments, provided that the index covers all of the old fragments. ::
+Such an index nevertheless covers the new fragments. To determine them, readers process the compactions in order: for
+each group, they remove the old fragments from the bitmap and, if it contained all of them, add the new fragments. ::
 
     index on b       {0, 1, 2}
     compaction       0, 1, 2  ->  3
     covers           {3}
 
-Therefore, a bitmap must be updated before a fragment id is removed from it. Records in a separate file, or in the
-tagged form, are not supported; the coverage of an index on such a table is unknown.
+Therefore, a bitmap must be updated in this way before a fragment id is removed from it. Records in a separate file, or
+in the field ``transitions``, are not supported; the coverage of an index on such a table is unknown.
 
 Source: ``lance.table.FragmentReuseIndexDetails``; behavior of pylance 14.0.2.
 """
@@ -66,7 +66,7 @@ class FragmentReuse:
     def present_fragments(self, covered: BitMap) -> BitMap:
         """Return the fragments that an index with the given bitmap covers; empty if unknown.
 
-        If the index covers only some of the old fragments of a group, these are omitted.
+        If the index covers only some of the old fragments of a group, it covers none of the group's fragments.
         """
         # Imported on first use: few tables have an index.
         from pyroaring import BitMap

@@ -2,8 +2,9 @@
 
 A manifest of ten thousand fragments contains ten thousand messages, each with nested messages. Protobuf decodes them in
 a millisecond; creating a Python object for each takes ten times as long. The totals needed to open a table (format
-versions, whether row counts are recorded, the sums) are therefore read by column: if a message that is declared as
-singular occurs several times, the decoder merges the occurrences, and the merged repeated fields contain all values.
+versions, sums, and whether row counts are recorded) are therefore read by column. For this purpose,
+``protos/columns.proto`` declares the fragment as a singular message: if a singular message occurs several times, the
+decoder merges the occurrences, so that each repeated field contains the values of all fragments.
 
 A value of 0 is not serialized. If a column has fewer values than there are messages, the missing values are zeros; if
 it matters which messages have zeros, the messages themselves are read.
@@ -33,7 +34,7 @@ VersionPair: TypeAlias = tuple[int, int]
 
 _MAX_U32: Final = 2**32 - 1
 _DEAD_FIELD: Final = b"\xfe" + b"\xff" * 8 + b"\x01"
-"""Encoding of -2 in ``DataFile.fields``."""
+"""The serialized form of -2 in ``DataFile.fields``, which marks a dead field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class FragmentTotals:
 
     Attributes:
         message: the manifest; later changes to it do not affect the totals.
-        columns: the fields of all fragments, merged by column.
-        counts: the nested messages of all fragments, for counting; they are not decoded.
+        columns: all fragments merged into one message, whose repeated fields contain the values of all fragments.
+        counts: the nested messages of all fragments, not decoded, because they are only counted.
         may_have_dead_fields: whether a data file may list a field as dead; False means that none does.
     """
 
@@ -54,7 +55,7 @@ class FragmentTotals:
 
     @classmethod
     def of(cls, message: pb_table.Manifest) -> Self:
-        """Return the totals of a manifest, whose fragments are decoded again by column."""
+        """Return the totals of a manifest; its fragments are serialized and decoded again, by column."""
         data = message.SerializeToString()
         columns = pb_columns.ManifestColumns.FromString(data).fragments
         counts = pb_columns.ManifestCounts.FromString(data).fragments

@@ -34,8 +34,8 @@ FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
 """System index: records where compactions moved rows, for indices that have not been rewritten yet."""
 
 MEM_WAL_INDEX: Final = "__lance_mem_wal"
-"""System index: the shards of the write-ahead log, and the newest generation of each that has been compacted into the
-table."""
+"""System index: records the shards of the write-ahead log and, for each shard, the newest generation that has been
+compacted into the table."""
 
 _SYSTEM_INDICES: Final = frozenset({FRAGMENT_REUSE_INDEX, MEM_WAL_INDEX})
 
@@ -67,8 +67,8 @@ class IndexSummary:
         name: name of the index; all segments of an index have the same name.
         field_ids: ids of the indexed fields; empty for system indices.
         covering_field_ids: ids of other fields whose values the index also stores.
-        fragment_bitmap: serialized Roaring bitmap of the fragments that the index covers; empty if not recorded, as in
-            releases before 0.8.
+        fragment_bitmap: serialized Roaring bitmap of the fragments that the index covers; empty if not recorded
+            (releases before 0.8 did not record it).
     """
 
     name: str

@@ -80,8 +80,8 @@ def decode_index_section(section: bytes | None) -> list[pb_table.IndexMetadata]:
 def without_fragments(section: bytes | None, fragment_ids: Collection[int], field_ids: Collection[int]) -> bytes | None:
     """Remove fragments from the indices on some fields, because these fields have new values in the fragments.
 
-    An index that a compaction did not remap lists the old fragments but covers the new ones: the new fragments are
-    first added to its bitmap. If the new fragments are unknown, every fragment is removed from the index.
+    An index that a compaction did not remap lists the old fragments but covers the new ones. Therefore, the new
+    fragments are first added to its bitmap. If the new fragments are unknown, every fragment is removed from the index.
     """
     if section is None or not fragment_ids or not field_ids:
         return section
@@ -120,7 +120,7 @@ def without_rewritten_fields(
 def with_moved_fragments(
     section: bytes | None, *, new_ids: Sequence[int], source_ids: Collection[int], field_ids: Collection[int]
 ) -> bytes | None:
-    """Add new fragments, whose rows kept their ids, to the indices that cover all fragments the rows came from.
+    """Add new fragments, whose rows kept their ids, to the indices that cover all fragments that contained these rows.
 
     Args:
         section: the serialized ``IndexSection``; None if there is no index.

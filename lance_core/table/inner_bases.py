@@ -43,7 +43,8 @@ _DIRECTORIES: Final = (
 def inner_directories(root: str, paths: Iterable[str]) -> set[str]:
     """Return the base paths inside directories of a table, relative to the table's root and with a trailing slash.
 
-    Stores are not distinguished: the result may contain more directories than necessary, but never fewer.
+    The stores of the paths are not compared. The result may therefore contain more directories than necessary, but
+    never fewer.
 
     Args:
         root: path of the table in its store.

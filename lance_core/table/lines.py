@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["identity_of", "line_identity", "line_of", "main_line", "planned_line", "read_record"]
 
 _CLOCK_SKEW_SECONDS: Final = 300
-"""Assumed clock skew between writers: a version is newer than a branch only if their times differ by more than this."""
+"""Assumed clock skew between writers: only a version that is newer than a branch by more than this counts as newer."""
 
 
 def main_line(log: VersionLog, branch: str) -> VersionLog:
@@ -70,8 +70,8 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
     """Return the identity of the line that a change is planned for, given the version that the change is based on.
 
     Returns:
-        None for the main branch. If the branch has been recreated since, the result is a value that differs from the
-        identity of every line.
+        The identity of the branch; None for the main branch. If the branch has been recreated since the version was
+        committed, the result is a value that differs from the identity of every line.
 
     Raises:
         RefNotFoundError: the branch was deleted.

@@ -185,7 +185,7 @@ class Manifest:
         """Check the feature flags and the format version of every data file.
 
         Args:
-            totals: the totals of this manifest, if the caller has them.
+            totals: the totals of this manifest; if None, they are computed.
 
         Raises:
             UnsupportedFeatureFlagError: a flag is not supported.

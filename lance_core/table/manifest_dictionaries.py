@@ -6,9 +6,9 @@ The values precede all other sections of the manifest file, and ``Field.dictiona
     strings, binaries     bytes | i64 offset[n + 1]     position of the offsets, n; offsets are file positions
     integers              value[n]                      position of the values, n
 
-Every commit writes them again, because their positions are specific to one manifest file. An empty string or binary is
-read as null, because the format cannot represent null in any other way. Manifests of tables in other formats also
-contain the message ``Field.dictionary``; it has no meaning there and is kept unchanged.
+Every commit writes the values again, because their positions are specific to one manifest file. An empty string or
+binary is read as null, because the format cannot represent null in any other way. Manifests of tables in other formats
+also contain the message ``Field.dictionary``; it has no meaning there and is kept unchanged.
 
 Source: ``lance.file.Dictionary``; manifests of pylance 14.0.2, byte for byte.
 """
@@ -79,8 +79,9 @@ def place_dictionaries(message: pb_table.Manifest, dictionaries: Mapping[int, pa
     """Serialize the values, to be written from position 0 of a manifest file, and record their positions.
 
     Args:
-        message: the manifest, in which ``Field.dictionary`` is set. For fields without values, it is cleared in a 0.1
-            table and empty in all other tables, as in the reference implementation.
+        message: the manifest. This function sets ``Field.dictionary`` of every field that has values. As in the
+            reference implementation, a dictionary field without values has no such message in a 0.1 table, and an empty
+            one in all other tables.
         dictionaries: maps field ids to values; values of fields that are not in the manifest are omitted.
 
     Returns:

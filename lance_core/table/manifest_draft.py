@@ -8,7 +8,7 @@ Every commit removes fragments without live rows.
 Ids only increase: fragment ids continue after the highest id ever used, and row ids after the highest id ever assigned,
 even if every fragment is replaced.
 
-Source: ``lance.table.Manifest``; the content that pylance 14.0.2 keeps and resets when it commits.
+Source: ``lance.table.Manifest``; which values pylance 14.0.2 keeps and which it resets when it commits.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class ManifestDraft(DraftContent):
 
     Args:
         previous: the previous version; :meth:`Manifest.empty` for a new table.
-        content: the version whose content the draft starts from; if None, ``previous``. Counters start with the higher
-            of the values in ``content`` and ``previous``; sticky flags are set if either version has them.
+        content: the version whose content the draft starts from; if None, ``previous``. Each counter starts with the
+            higher of its values in ``content`` and ``previous``. A sticky flag is set if either version has it.
 
     Raises:
         CorruptDataError: the version to start from lists two fragments with the same id, or an id of more than 32 bits.
@@ -99,8 +99,8 @@ class ManifestDraft(DraftContent):
 
         Args:
             fragments: the new fragments.
-            sources: the fragments that contained the moved rows, the most likely first.
-            keeps_ids: whether to keep fragment ids other than 0.
+            sources: the fragments that may have contained the moved rows, in the order in which they are searched.
+            keeps_ids: whether a new fragment whose id is not 0 keeps this id.
             hidden: function that reads hidden columns of the sources and of the new fragments.
 
         Returns:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ManifestFile", "is_kept_inline", "parse_manifest_file", "serialize_manifest_file"]
 
 _MAX_INLINE_TRANSACTION_BYTES: Final = 20 * 1024 * 1024
-"""A transaction larger than this is stored only as a file below ``_transactions/``."""
+"""A transaction with more bytes than this is stored only as a file below ``_transactions/``."""
 
 _MAGIC: Final = b"LANC"
 _TRAILER: Final = struct.Struct("<qHH4s")

@@ -1,9 +1,9 @@
 """Migration of manifests from V1 names to V2 names.
 
-Each manifest is copied to its new name unless a file with the new name exists; then, the old file is removed. After an
-interrupted migration, every version still has at least one name, and running the migration again completes it. During
-the migration, the directory has both kinds of names, and the table cannot be opened. No other operation may run at the
-same time.
+Each manifest is copied to its new name unless a file with the new name exists. After that, the file with the old name
+is removed. After an interrupted migration, every version therefore still has at least one name, and running the
+migration again completes it. During the migration, the directory has both kinds of names, and the table cannot be
+opened. No other operation may run at the same time.
 
 Source: ``migrate_manifest_paths_v2`` of pylance 14.0.2, which renames the files.
 """

@@ -6,7 +6,7 @@ A new fragment of an update begins with moved rows, whose ids the writer provide
     created at     as in the previous fragment      | committing version
     updated at     committing version               | committing version
 
-All ids form one segment. To find the previous fragment of a row, in which the row is now deleted, the fragments that
+All ids form one segment. A moved row is now deleted in its previous fragment. To find this fragment, the fragments that
 the update modified are searched first, then all others. Rows that changed in place keep their ids; only their
 last-updated version changes.
 
@@ -48,7 +48,7 @@ def place_moved_rows(
 
     Args:
         fragment: the new fragment; row ids that it already has belong to its first rows.
-        sources: the fragments that contained the moved rows, the most likely first.
+        sources: the fragments that may have contained the moved rows, in the order in which they are searched.
         first_row_id: the next free id of the table.
         version: the version being committed.
         hidden: function that reads hidden columns.
@@ -57,7 +57,8 @@ def place_moved_rows(
         The next free id after the fragment's rows.
 
     Raises:
-        InvalidInputError: there are more ids than rows, or an id occurs twice, was never assigned, or is damaged.
+        InvalidInputError: there are more ids than rows, an id occurs twice or was never assigned, or the ids cannot be
+            decoded.
         CorruptDataError: a sequence of a source is damaged.
         NotSupportedError: a sequence is stored in a hidden column that cannot be read.
     """

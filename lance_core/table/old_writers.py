@@ -1,27 +1,28 @@
 """Defects that old releases of the reference implementation left in manifests, and their corrections.
 
 =========================  ===================  ==================================================================
-defect                     written by           read and written as
+defect                     written by           correction and cause
 =========================  ===================  ==================================================================
-wrong row counts           0.8.0 and earlier,   not recorded: the data files are read, and the next commit records
-                           which record no      their counts. 0.8.0 counted live rows instead of all rows of a file,
-                           writer version       once rows of an earlier release had been deleted.
-shared field ids           up to 0.10.5         the field belongs to the last file of a fragment that lists it, and is
-                                                dead in earlier files, as after any rewrite of a column. Adding and
-                                                dropping columns repeatedly reassigned ids that were in use.
-understated format         0.16                 the format of the data files, if all have the same format. The
-                                                manifest records 0.1. Mixed formats are rejected.
-overlapping coverage       up to 0.21           a fragment is covered only by the oldest segment of an index that lists
-                                                it. Segments for appended rows also listed fragments that were
-                                                indexed before.
-unreliable coverage        before 0.8.15        empty: such an index covers no fragment, and queries read the rows.
-                                                The fragments were not recorded, or were wrong after a compaction.
+wrong row counts           0.8.0 and earlier,   The row counts are read from the data files; the next commit
+                           which record no      records them. Cause: 0.8.0 counted live rows instead of all rows
+                           writer version       of a file if rows written by an earlier release had been deleted.
+shared field ids           up to 0.10.5         A field belongs to the last file of a fragment that lists it, and is
+                                                dead in earlier files, as after any rewrite of a column. Cause:
+                                                adding and dropping columns repeatedly reassigned ids in use.
+understated format         0.16                 The format of the data files is used if all have the same format;
+                                                mixed formats are rejected. Cause: the manifest records 0.1.
+overlapping coverage       up to 0.21           A fragment is covered only by the oldest segment of an index that
+                                                lists it. Cause: segments for appended rows also listed fragments
+                                                that were already indexed.
+unreliable coverage        before 0.8.15        The index covers no fragment, and queries read the rows instead.
+                                                Cause: the covered fragments were not recorded, or were wrong after
+                                                a compaction.
 =========================  ===================  ==================================================================
 
-A parsed manifest contains the corrected values, so that all code that uses it is correct; the next commit records them.
-A correction does not remove files, because other readers still see the version as it was written, and need them. The
-reference implementation returns wrong rows or fails until its next commit, which assigns new ids to fields that share
-an id. This library keeps the ids of fields, because files of format 0.1 and indices depend on them.
+A parsed manifest contains the corrected values, which the next commit records. A correction does not remove files,
+because other readers still use the version as it was written and need all of its files. The reference implementation
+returns wrong rows or fails for such a version. Its next commit assigns new ids to fields that share an id. This library
+keeps the ids of fields, because files of format 0.1 and indices depend on them.
 
 **Source:** the migrations in ``commit.rs`` of pylance 14.0.2; tables written by the releases above.
 """

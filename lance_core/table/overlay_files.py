@@ -92,7 +92,7 @@ def coverage(overlay: pb_table.DataOverlayFile, field_ids: Collection[int], what
 
 
 def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
-    """Return the offsets that an overlay covers in any field. Raises the same errors as :func:`coverage`."""
+    """Return the offsets that an overlay covers for at least one field. Raises the same errors as :func:`coverage`."""
     # Imported on first use: hardly any table has overlays.
     from pyroaring import BitMap
 
@@ -103,7 +103,7 @@ def covered_anywhere(overlay: pb_table.DataOverlayFile, what: str) -> BitMap:
 def retire_overlaid_fields(
     fragment: pb_table.DataFragment, field_ids: Collection[int], until: int | None = None
 ) -> None:
-    """Mark fields as dead in the overlays of a fragment, in place: its data files contain newer values for them.
+    """Mark fields as dead, in place, in a fragment's overlays, because its data files contain newer values for them.
 
     Args:
         fragment: the fragment to change.

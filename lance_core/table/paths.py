@@ -19,7 +19,7 @@
       _mem_wal/      {shard}/…                        unmerged rows, in small tables with complete roots
 
 V2 names sort with the newest version first, so that a store that lists in lexical order returns it first. A table keeps
-the naming scheme with which it was created; a directory with names of both schemes indicates an interrupted migration.
+its naming scheme until it is migrated; a directory with names of both schemes indicates an interrupted migration.
 
 Source: file names written by pylance 14.0.2.
 """
@@ -182,8 +182,8 @@ def parse_detached_name(name: str) -> ManifestName | None:
 def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
     """Return the newest manifest of each naming scheme, given the names of the files below ``_versions/`` in any order.
 
-    The result equals the maximum of :func:`parse_manifest_name` over all names, but V2 names, which have a fixed length
-    and count down, are compared as strings: a V2 name is parsed only if it sorts before all V2 names parsed so far.
+    V2 names have a fixed length and count down, so they can be compared as strings. To save time, a V2 name is parsed
+    only if it sorts before all V2 names parsed so far.
     """
     newest: dict[ManifestNaming, ManifestName] = {}
     first = ""
@@ -201,10 +201,10 @@ def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
 
 
 def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestName]:
-    """Return the manifests newer than a version, and one other manifest of each naming scheme without newer manifests.
+    """Return the manifests newer than a version; for a naming scheme without newer ones, return one older manifest.
 
-    The other manifests show whether both naming schemes occur. Of the V2 names, only the names of newer versions and
-    one other name are parsed. ``names`` are the names of the files below ``_versions/``.
+    The older manifests show which naming schemes occur. Only the V2 names of newer versions and one other V2 name are
+    parsed. ``names`` are the names of the files below ``_versions/``.
     """
     newest_known = manifest_name(version) if version > 0 else manifest_name(1) + "~"
     found: list[ManifestName] = []

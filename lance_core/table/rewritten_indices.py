@@ -1,4 +1,4 @@
-"""Effects of a rewrite of fragments on the indices whose row addresses were rewritten together with the fragments.
+"""Replaces indices whose row addresses were rewritten together with the fragments that the indices cover.
 
 Such an index is replaced by an index with a new id that covers the new fragments instead of the old ones. The rest of
 its entry is kept: name, fields, the version from which it was built, and type. Its new files are in the table's root.

@@ -5,7 +5,7 @@ same id. At most one of these rows is live; the index finds the live row::
 
     requested ids -> segments whose bounds include them -> positions in the segments -> without deleted rows
 
-Segments are searched as they are stored (:mod:`~lance_core.table.row_id_sets`), so that an index takes about as much
+Segments are searched without being unpacked (:mod:`~lance_core.table.row_id_sets`), so an index takes about as much
 memory as the manifest. Deletion files are read only for fragments in which ids were found, and are not cached.
 
 **Source:** behavior of ``_take_rows`` of pylance 14.0.2.

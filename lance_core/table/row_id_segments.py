@@ -5,17 +5,18 @@ form                content                          size in bytes
 ==================  ===============================  =======================
 range               start … end - 1                  none
 range_with_holes    range without the listed ids     24 + 4 for each hole
-range_with_bitmap   ids of the range with set bits   24 + 1 for each 8 slots
+range_with_bitmap   ids of the range with a set bit  24 + 1 for each 8 slots
 sorted_array        ascending numbers                24 + 2 for each number
 array               numbers in any order
 ==================  ===============================  =======================
 
-An ascending list is stored in the form with the smallest approximate size in the right column; if several have this
-size, the first of them is used. :mod:`~lance_core.table.encoded_numbers` describes how arrays are packed. Readers
-accept every form.
+An ascending list is stored in the form with the smallest size according to the right column, which is approximate; if
+several forms have this size, the first of them is used. :mod:`~lance_core.table.encoded_numbers` describes how arrays
+are packed. Readers accept every form.
 
-A small message may describe a huge list: a range of a few bytes has up to 2 ** 64 ids. Parsing therefore does not
-unpack the list. Callers compare the number of ids with the number of rows in the fragment before they unpack the list.
+A small message may describe a huge list: a range that is stored in a few bytes has up to 2 ** 64 ids. Parsing therefore
+does not unpack the list. Callers compare the number of ids with the number of rows in the fragment before they unpack
+the list.
 
 Source: ``lance.table.U64Segment``; the choice of form follows pylance 14.0.2.
 """

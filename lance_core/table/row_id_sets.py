@@ -46,7 +46,7 @@ _NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
 _NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
 
 _FEW: Final = 16
-"""At most this many positions are always looked up individually."""
+"""Up to this many positions are always looked up one by one, even if they are adjacent."""
 
 
 class RowIdSet(Protocol):
@@ -76,7 +76,7 @@ class RowIdSet(Protocol):
 
 
 class PlainRange:
-    """Ids ``[start, stop)``."""
+    """The ids from ``start`` to ``stop - 1``."""
 
     def __init__(self, start: int, stop: int) -> None:
         """Initialize the range, which must contain at least one id."""
@@ -96,7 +96,7 @@ class PlainRange:
 
 
 class RangeWithHoles:
-    """Ids ``[start, stop)`` except the holes."""
+    """The ids from ``start`` to ``stop - 1``, except the holes."""
 
     def __init__(self, start: int, stop: int, holes: _Numbers) -> None:
         """Initialize with at least one id and one hole; the holes must be ascending and inside the range."""
@@ -135,7 +135,7 @@ class RangeWithHoles:
 
 
 class MaskedIds:
-    """Ids ``start + i`` where bit i is set."""
+    """The ids ``start + i`` for which bit ``i`` of the bitmap is set."""
 
     def __init__(self, start: int, bitmap: npt.NDArray[np.uint8]) -> None:
         """Initialize with a bitmap in which at least one bit is set."""
@@ -200,7 +200,7 @@ class _PackedIds:
 
 
 class SortedIds(_PackedIds):
-    """Ascending ids."""
+    """Ids that are stored in ascending order."""
 
     def find(self, ids: _Numbers) -> _Positions:
         """Return the positions of some ids."""
@@ -210,7 +210,7 @@ class SortedIds(_PackedIds):
 
 
 class ListedIds(_PackedIds):
-    """Ids in any order."""
+    """Ids that are stored in any order."""
 
     def find(self, ids: _Numbers) -> _Positions:
         """Return the positions of some ids."""

@@ -1,7 +1,7 @@
 """Stable row ids of new and rewritten fragments.
 
-A table that was created with stable row ids gives every new row the next free id, and records for every row the
-version that created it and the version that last changed it. For a new fragment, all of these are single runs::
+A table that was created with stable row ids gives every new row the next free id, and records for every row the version
+that created it and the version that last changed it. For a new fragment, each of these sequences is a single run::
 
     row ids              RowIdSequence { Range { start: next_row_id, end: next_row_id + rows } }
     created, updated     RowDatasetVersionSequence { span: Range { 0, rows }, version: committing version }
@@ -9,9 +9,9 @@ version that created it and the version that last changed it. For a new fragment
 Ids are assigned at each commit attempt, so that concurrent appends never share an id. Sequences of existing fragments
 are kept unchanged.
 
-Rows that a compaction moves keep their id and versions: the sequences of the old fragments are concatenated without the
-deleted rows, and split at the boundaries of the new fragments. Segments of ids stay separate, and each is stored in its
-smallest form. For a run of versions, only the length matters, not the start of its span.
+Rows that a compaction moves keep their ids and versions: the sequences of the old fragments are concatenated without
+the deleted rows, and split at the boundaries of the new fragments. Segments of ids stay separate, and each is stored in
+its smallest form. For a run of versions, only the length of its span matters, not the start.
 
 Source: ``lance.table.RowIdSequence``, ``RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """
@@ -92,8 +92,8 @@ def carry_row_ids(
     """Copy the ids and versions of rewritten rows to the new fragments, and store them inline.
 
     Args:
-        sources: the old fragments, each with the positions of its deleted rows, in the order in which the rows were
-            written.
+        sources: the old fragments, each with the positions of its deleted rows, in the order in which their rows were
+            written to the new fragments.
         new_fragments: the fragments that now contain the live rows.
         hidden: function that reads hidden columns.
 

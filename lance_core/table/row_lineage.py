@@ -7,7 +7,7 @@ The ids and each of the two kinds of versions are stored in one of three ways::
     hidden column    in a data file of the fragment, as a column of 64-bit numbers, one for each physical row
 
 =======================  ================  ==================================  ==========
-what                     hidden field id   hidden column                       marker
+what                     hidden field id   hidden column                       protobuf field
 =======================  ================  ==================================  ==========
 row ids                  -3                ``_rowid``                          12
 created at version       -4                ``_row_created_at_version``         14
@@ -66,7 +66,7 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 HiddenColumns: TypeAlias = Callable[[pb_table.DataFragment, int], "npt.NDArray[np.uint64]"]
-"""A function that takes a fragment and a field id, and returns the hidden column: one number per physical row."""
+"""A function that takes a fragment and a field id and returns the values of a hidden column, one per physical row."""
 
 
 def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Numbers:
@@ -76,12 +76,13 @@ def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Number
         NotSupportedError: always.
     """
     raise NotSupportedError(
-        f"the row lineage of fragment {fragment.id} is in a hidden column (field {field_id}), which cannot be read here"
+        f"the row lineage of fragment {fragment.id} is in a hidden column (field {field_id}), which this "
+        "operation cannot read"
     )
 
 
 class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
-    """Raised when a needed hidden column was not fetched.
+    """Raised when a hidden column is needed that has not been fetched.
 
     Attributes:
         fragment: the fragment that contains the column.
@@ -159,14 +160,14 @@ class RowLineage:
         return self._fragment.WhichOneof("row_id_sequence") is not None
 
     def is_hidden(self, field_id: int) -> bool:
-        """Return whether the row ids or versions with this field id are stored in a hidden column."""
+        """Return whether the row ids or row versions that this field id denotes are stored in a hidden column."""
         if field_id not in _ARMS:
             return False
         oneof, inline = _ARMS[field_id]
         return self._fragment.WhichOneof(oneof) not in (None, inline)
 
     def given_row_ids(self) -> RowIdSequence:
-        """Return the row ids that the fragment contains, regardless of their number; empty if it contains none.
+        """Return the recorded row ids, even if their number differs from the number of rows; empty if there are none.
 
         Raises:
             CorruptDataError: the ids are damaged.
@@ -204,7 +205,7 @@ class RowLineage:
         return self._runs(UPDATED_AT_ID if recorded else CREATED_AT_ID).at(positions)
 
     def check(self) -> None:
-        """Parse all inline sequences.
+        """Check all inline sequences by parsing them.
 
         Raises:
             CorruptDataError: a sequence is damaged.

@@ -8,7 +8,7 @@
 All tags are in the main root, including those that refer to branches. ``version`` and ``manifestSize`` are required;
 unknown keys are ignored.
 
-Source: files written and rejected by pylance 14.0.2.
+Source: files that pylance 14.0.2 writes, and files that it rejects.
 """
 
 from __future__ import annotations

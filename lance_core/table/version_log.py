@@ -1,9 +1,9 @@
-"""The versions of a table and their manifests.
+"""VersionLog: finds, reads, and creates the versions of a table.
 
 Versions are found by listing ``_versions/``, never by probing increasing numbers: a cleanup may leave gaps below the
-latest version, at which such probing would end. If the store lists in lexical order, V2 names are listed in order from
-the newest version, and listing stops as soon as possible. A version with a given number is opened by its name, trying
-the V2 name first, without listing.
+latest version, and probing would stop at the first gap. If the store lists in lexical order, V2 names are listed in
+order from the newest version, and listing stops as soon as possible. A version with a given number is opened without
+listing, first by its V2 name and then by its V1 name.
 
 A commit protocol (:mod:`~lance_core.table.commit_protocols`) decides which writer creates a version. The external
 protocol stores the latest version in a database, and may have to finish a commit before its manifest can be read.
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Holds older than this are ignored, because a crashed process left them."""
+"""Older holds are ignored, because they are assumed to be leftovers of crashed processes."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 
 
 class VersionLog:
-    """The ``_versions/`` directory of one table.
+    """Finds, reads, and creates the versions of one table.
 
     Args:
         store: the store of the table.
@@ -99,7 +99,7 @@ class VersionLog:
         return self._protocol.latest(self) or self._newest_listed() or self._newest_listed()
 
     def adopt(self, name: ManifestName) -> None:
-        """Register an existing version, which was opened by its number, in the external manifest store, if any."""
+        """If the table has an external manifest store, register an existing version that was opened by its number."""
         if not is_detached_version(name.version):
             self._protocol.adopt(self, name, self._newest_listed)
 
@@ -145,7 +145,7 @@ class VersionLog:
         return sorted(found, key=lambda name: name.version)
 
     def surely_newer_than(self, version: int) -> list[ManifestName]:
-        """Like :meth:`newer_than`, but list again if the result is empty and the listing may have missed changes."""
+        """Return the same as :meth:`newer_than`, but list again if nothing was found and listings may be incomplete."""
         newer = self.newer_than(version)
         return newer or ([] if self._store.capabilities.lexical_listing else self.newer_than(version))
 

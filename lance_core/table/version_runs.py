@@ -1,6 +1,7 @@
 """Version sequences: the version that created, or last changed, each row of a fragment, as runs of equal versions.
 
-For a run, only the number of rows matters, not the start of its span: spans of merged fragments overlap.
+Each run has a span of row positions, but only the length of the span matters, because the spans of merged fragments
+overlap.
 
 Source: ``lance.table.RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """
@@ -27,7 +28,7 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 
 @dataclass(frozen=True, slots=True)
 class VersionRuns:
-    """The versions of the rows of a fragment, in packed form.
+    """The versions of the rows of a fragment, as runs of equal versions.
 
     Attributes:
         stops: position after the last row of each run, shape (num_runs,).

@@ -36,8 +36,8 @@ class VersionPlaces(Protocol):
 class CommitProtocol(Protocol):
     """Decides which writer creates a version.
 
-    The first four methods handle versions that are missing from a listing, perhaps only temporarily. By default, there
-    are no such versions.
+    The first four methods handle versions that a listing of the store does not contain, or does not contain yet. Their
+    default implementations assume that there are no such versions.
     """
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
@@ -76,7 +76,7 @@ class CommitProtocol(Protocol):
         ...
 
     def create(self, places: VersionPlaces, name: ManifestName, data: bytes, depends_on: Collection[str]) -> PutOutcome:
-        """Create a version unless it exists. One of several concurrent callers gets ``CREATED``.
+        """Create a version unless it exists. If several writers do this concurrently, only one gets ``CREATED``.
 
         Args:
             places: the location of the table.

@@ -8,16 +8,16 @@
              S4  row   version -> {final}                   FINAL
              S5  delete {final}-{uuid}
 
-    reader   reads the row from the store; if it is not final, finishes the commit with S3 to S5 on behalf of its writer
+    reader   reads the row; if the row is not final, performs S3 to S5 on behalf of the writer
 
-Exactly one writer succeeds in S2. A writer that loses removes its staged object, to which no row refers, and finishes
-the winner's commit, so that it can be read and compared. Any process can perform S3 to S5, any number of times, because
-the bytes are always the same. The staged object is removed only when the row no longer refers to it. If S2 gets no
-response, nothing is removed: reading the version back finds the row, finishes the commit, and determines which writer
-created the version.
+Exactly one writer succeeds in S2. A writer that loses removes its staged object, to which no row refers. It also
+finishes the winner's commit, so that it can read the winner's version and compare it with its own. Any process can
+perform S3 to S5, any number of times, because the bytes are always the same. The staged object is removed only when the
+row no longer refers to it. If S2 gets no response, nothing is removed: reading the version back finds the row, finishes
+the commit, and determines which writer created the version.
 
-A table without rows was created without the store and is listed like any other. Opening one of its versions by number
-inserts the row of that version.
+A table without rows was created without the manifest store; its versions are found by listing, as usual. Opening one of
+its versions by number inserts the row of that version.
 
 Source: commit protocol of pylance 14.0.2 with an external manifest store. The reference
 implementation copies the staged object in S3; this library writes the same bytes again.
@@ -131,7 +131,7 @@ class ExternalCommit:
             self._manifests.withdraw(places.root, row)
 
     def knows(self, places: VersionPlaces) -> bool:
-        """Return whether the store has a row of the table, finished or not."""
+        """Return whether the manifest store has any row of the table, final or not."""
         return self._manifests.latest(places.root) is not None
 
     def forget(self, places: VersionPlaces) -> None:
@@ -158,8 +158,8 @@ class ExternalCommit:
             return self._finished_by_another(places, row, error)
         if row.num_bytes and len(data) != row.num_bytes:
             raise CorruptDataError(
-                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, but its row "
-                f"records {row.num_bytes}",
+                f"{places.root}: the staged manifest of version {row.version} has {len(data)} bytes, but the "
+                f"external manifest store records {row.num_bytes}",
                 path=_path_of(places, row),
                 expected=row.num_bytes,
                 found=len(data),
@@ -181,8 +181,9 @@ class ExternalCommit:
                 self._manifests.finish(places.root, ManifestRow(name.version, _relative(places, name), num_bytes))
             return name
         raise CorruptDataError(
-            f"{places.root}: version {row.version} is reserved in the manifest store, but its staged manifest "
-            f"{row.path} is missing; delete the row to return to the previous version",
+            f"{places.root}: version {row.version} is reserved in the external manifest store, but its staged "
+            f"manifest {row.path} is missing; delete the row of this version from the store to return to the previous "
+            "version",
             path=_path_of(places, row),
             version=row.version,
         ) from error
@@ -211,7 +212,7 @@ def _name_of(row: ManifestRow) -> ManifestName:
     name = parse_manifest_name(final + ending)
     if directory != VERSIONS_DIRECTORY or "/" in file_name or name is None or name.version != row.version:
         raise CorruptDataError(
-            f"the manifest store's row for version {row.version} has the invalid path {row.path!r:.200}",
+            f"the external manifest store's row for version {row.version} has the invalid path {row.path!r:.200}",
             version=row.version,
         )
     return name

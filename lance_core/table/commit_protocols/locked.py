@@ -2,9 +2,9 @@
 
 This protocol is for stores without a conditional create. The lock is a callable that takes the version and returns a
 context manager; it may raise ``CommitConflictError`` if another writer has locked or created that version. The context
-manager's ``__exit__`` receives an exception if another writer was faster, and none after a commit.
+manager's ``__exit__`` receives an exception if another writer was faster, and no exception after a commit.
 
-Every writer of the table must use the same lock: writers without it are not detected.
+Every writer of the table must use the same lock; writers that do not use it are not detected.
 
 Source: ``commit_lock`` of pylance 14.0.2.
 """

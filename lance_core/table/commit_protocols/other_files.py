@@ -1,8 +1,8 @@
-"""Creation of files other than versions, such as tags, for commit protocols that do not need conditional creates.
+"""Creation of files that are not new versions, such as tags, for commit protocols that do not need conditional creates.
 
 If the store supports conditional creates, exactly one writer creates the file. Otherwise, the file is written if it
 does not exist, and read back. Two simultaneous writers may then both get ``CREATED``, although only one of their files
-remains. With the reference implementation, this can happen on every store. Versions are never created this way.
+remains. With the reference implementation, this can happen on every store. New versions are never created this way.
 """
 
 from __future__ import annotations

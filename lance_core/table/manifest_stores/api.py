@@ -46,7 +46,7 @@ class ManifestStore(Protocol):
         ...
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if its path has not changed."""
+        """Remove the row of a version if the stored path still equals ``row.path``."""
         ...
 
     def forget(self, root: str) -> None:

@@ -104,7 +104,7 @@ class DynamoDbManifests:
         self._call("put_item", Item=_item(_base_uri(root), row), ConditionExpression=_PRESENT)
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if its path has not changed."""
+        """Remove the row of a version if the stored path still equals ``row.path``."""
         base = _base_uri(root)
         try:
             self._call(
@@ -215,9 +215,9 @@ def _row(base: str, item: dict[str, dict[str, str]]) -> ManifestRow:
         version, path = int(item["version"]["N"]), item["path"]["S"]
         num_bytes = int(item.get("size", {}).get("N", 0))
     except (KeyError, ValueError) as error:
-        raise CorruptDataError(f"the manifest store has an incomplete row for {base}: {error!r}") from error
+        raise CorruptDataError(f"the external manifest store has an incomplete row for {base}: {error!r}") from error
     if not path.startswith(f"{base}/"):
         raise CorruptDataError(
-            f"the manifest store's row for version {version} of {base} has the invalid path {path!r:.200}"
+            f"the external manifest store's row for version {version} of {base} has the invalid path {path!r:.200}"
         )
     return ManifestRow(version, path[len(base) + 1 :], num_bytes)

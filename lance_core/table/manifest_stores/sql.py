@@ -107,7 +107,7 @@ class SqlManifests:
         self._run("update", lambda connection: connection.execute(statement))
 
     def withdraw(self, root: str, row: ManifestRow) -> None:
-        """Remove a row if its path has not changed."""
+        """Remove the row of a version if the stored path still equals ``row.path``."""
         table = self._table
         statement = self._sql.delete(table).where(
             table.c.base_uri == self._base(root), table.c.version == row.version, table.c.path == row.path

@@ -29,13 +29,13 @@ FIELDS = {
     "a map": (pa.field("x", pa.map_(pa.string(), pa.int8())), ["2.2"]),
     "a fixed-size list of structs": (pa.field("x", pa.list_(pa.struct([("a", pa.int8())]), 2)), ["2.2"]),
     "a blob (lance.blob.v2)": (V2, ["2.2"]),
-    "a list of values outside": (pa.field("x", pa.list_(BLOB)), ["2.0"]),
-    "a column of values outside": (BLOB, ["2.0", "2.1", "2.2"]),
-    "a list marked as packed": (
+    "a list of v1 blobs": (pa.field("x", pa.list_(BLOB)), ["2.0"]),
+    "a v1 blob column": (BLOB, ["2.0", "2.1", "2.2"]),
+    "a list with the metadata of a packed struct": (
         pa.field("x", pa.large_list(pa.int8()), metadata={"packed": "yes"}),
         ["0.1", "2.1", "2.2"],
     ),
-    "a packed struct whose metadata value is not 'true'": (
+    "a packed struct whose 'packed' metadata entry is not 'true'": (
         pa.field("x", pa.struct([("a", pa.int8())]), metadata={"packed": "1"}),
         ["0.1", "2.0"],
     ),
