@@ -1,4 +1,4 @@
-"""BlobFile: one value of a blob column as a file object, read on demand."""
+"""BlobFile: a file object that reads one value of a blob column on demand."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Checks on storage before a change becomes part of a table.
 
-Every data file must exist with the recorded size. For each set of fields, one of the files with these fields is opened:
-in its own schema, the field ids must have the same names and types as in the table, and its number of rows must equal
-the recorded number. If field ids referred to different columns, wrong values would be read without an error.
+Every data file must exist with the recorded size. Of all files with the same fields, only one is opened: the field ids
+in its schema must have the same names and types as in the table, and its number of rows must equal the recorded number.
+If field ids referred to different columns, wrong values would be read without an error.
 
 A new deletion file must list every row that the fragment's current deletion file lists; otherwise, deleted rows would
 reappear.
 
-An overlay file must exist, contain at least as many values as there are covered rows, and have columns of the table's
-types. The reference implementation accepts any file, and fails when the cells are read.
+An overlay file must exist, contain at least one value for each row that it covers, and have columns of the table's
+types. The reference implementation accepts any file, and fails when the overlaid cells are read.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schema
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: the size or the number of rows of a file differs from the recorded value, or a field has no
-            column.
+        InvalidInputError: the size or the number of rows of a file differs from the recorded value, or a field of the
+            table has no column in its file.
         SchemaMismatchError: a field id refers to different columns in a file and in the table.
         CorruptDataError: a file is damaged.
     """
@@ -238,8 +238,8 @@ def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: File
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: the size of a file differs from the recorded size, or a file has fewer values than covered
-            rows.
+        InvalidInputError: the size of a file differs from the recorded size, or a file has too few values for the rows
+            that it covers.
         SchemaMismatchError: the type of a column differs from the table's.
         CorruptDataError: a file or a list of covered rows is damaged.
     """

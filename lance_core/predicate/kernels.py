@@ -186,7 +186,7 @@ def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array |
 
     Args:
         values: values of type float16, float32, or float64.
-        joins_zeros: whether both zeros get the same key.
+        joins_zeros: whether -0.0 and 0.0 get the same key.
 
     Returns:
         New integers with the same width as the values.

@@ -112,7 +112,7 @@ class Operation(Protocol):
     """Whether the reference implementation keeps schema metadata that the stored transaction does not contain."""
 
     holds_values: ClassVar[bool] = False
-    """Whether the operation contains values from its read version, so that it requires all later versions."""
+    """Whether the operation contains values from its read version; it must then be adapted to each later version."""
 
     may_change_rows: ClassVar[bool] = True
     """Whether the operation may change the rows or columns that readers see."""
@@ -271,7 +271,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
 
 
 def named(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Return a decorator that names a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
+    """Return a decorator that presents a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
 
     Args:
         name: the name of the member.
