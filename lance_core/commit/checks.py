@@ -44,7 +44,8 @@ def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> No
 
     Args:
         fragments: the new fragments.
-        schemas: the table's schema, and the older schema for which the fragments may have been written.
+        schemas: the table's current schema and, if needed, an older schema for which the fragments may have been
+            written.
 
     Raises:
         SchemaMismatchError: a field is unknown, or a required field is missing.
@@ -132,7 +133,8 @@ def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schema
     Args:
         fragments: the new fragments.
         locator: locates the files of ``fragments``.
-        schemas: the table's schema, and the older schema for which the fragments may have been written.
+        schemas: the table's current schema and, if needed, an older schema for which the fragments may have been
+            written.
 
     Raises:
         NotFoundError: a file is missing.
@@ -159,7 +161,9 @@ def _check_has_columns(file: DataFile, leaf_ids: set[int]) -> None:
     without = {field_id for field_id, column in zip(file.field_ids, file.column_indices, strict=False) if column < 0}
     if not without.isdisjoint(leaf_ids):
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment: field {min(without & leaf_ids)} has no column", path=file.path
+            f"data file {file.path} of a new fragment: the fragment records no column for field "
+            f"{min(without & leaf_ids)}",
+            path=file.path,
         )
 
 

@@ -121,7 +121,7 @@ def commit(
 def commit_outside_lineage(
     log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> Manifest:
-    """Create a detached version and return its manifest. The arguments are those of :func:`commit`.
+    """Create a detached version and return its manifest. The arguments are the same as for :func:`commit`.
 
     Raises:
         NotSupportedError: the transaction has no read version or creates a dataset, or the dataset uses V1 manifest

@@ -183,7 +183,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
 
     Args:
         log: the dataset's versions.
-        read_version: the version on which the delete was planned.
+        read_version: the version that the delete was planned on.
         delete: the changes to the fragment.
         durable: whether to make the file durable immediately; if not, the commit that refers to the file does so.
 

@@ -29,7 +29,7 @@ Bounds: TypeAlias = "tuple[pa.Array, pa.Array]"
 """The minima and the maxima of a column in all groups of rows: two arrays of shape (num_groups,), null if unknown."""
 
 FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""Maps each comparison operator to the equivalent operator for exchanged operands."""
+"""Maps each comparison operator to the one that is equivalent when the operands are exchanged."""
 
 
 def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_groups: int) -> NDArray[np.bool_]:

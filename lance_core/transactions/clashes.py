@@ -110,7 +110,7 @@ def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether an update removed a fragment for which ours has a new file, moved its rows, or rewrote the field."""
+    """Check whether an update removed a fragment that gets a new file, moved its rows, or rewrote the same field."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed

@@ -99,7 +99,7 @@ def find_presence(
     Args:
         log: the table's versions.
         transaction: the transaction that created the version.
-        made: the version.
+        made: the version to check.
         before: the version that ``made`` was built on; None if it no longer exists.
         newer: the versions after ``made``, ascending; not empty.
 
@@ -180,7 +180,7 @@ def _compare(
     Args:
         log: the table's versions.
         transaction: the transaction that created the version.
-        made: the version.
+        made: the version to check.
         before: the version that ``made`` was built on; None if it no longer exists.
         following: the next version.
         is_effect_enough: whether the version counts as present if the next one contains its changes, regardless of
@@ -288,7 +288,7 @@ def _survival(
 
     Args:
         log: the table's versions.
-        made: the version.
+        made: the version to check.
         following: the next version.
         undone: the changes of the version that the next version does not have.
         hides_rows: whether fragments missing from the next version were dropped because their last rows were deleted.

@@ -1,4 +1,4 @@
-"""Clone: start a table as a copy of another table. A clone is always the first version of a root.
+"""Clone: start a table as a copy of another table. A clone always creates the first version of a root.
 
 A shallow clone refers to the files of its source: it lists the source as a base path, and every data file, deletion
 file and index in the source's own root then refers to that base. Files in other locations keep their base, so that a

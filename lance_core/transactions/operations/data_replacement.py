@@ -41,11 +41,11 @@ __all__ = ["DataReplacement", "PublicDataReplacement", "PublicDataReplacementGro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """A new file for one fragment.
+    """A new data file for one fragment.
 
     Attributes:
         fragment_id: the id of the fragment.
-        new_file: the file.
+        new_file: the new data file.
     """
 
     fragment_id: int

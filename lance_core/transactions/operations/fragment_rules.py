@@ -165,7 +165,7 @@ def check_file(
 
 
 def check_row_count(old: pb_table.DataFragment, physical_rows: int, version: int) -> None:
-    """Check that a fragment keeps its number of rows, if the table records that number; early releases did not.
+    """Check that a fragment keeps its number of rows, if the table records it (early releases did not record it).
 
     Raises:
         InvalidInputError: the version and the operation record different numbers of rows.

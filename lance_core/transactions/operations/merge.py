@@ -200,7 +200,7 @@ class Merge(Operation):
             if fragment.id in before and fragment.id not in kept:
                 if added:
                     raise InvalidInputError(
-                        f"a merge must list existing fragments before new ones, but lists existing fragment "
+                        "a merge must list existing fragments before new ones, but lists existing fragment "
                         f"{fragment.id} after a new fragment (id {added[-1].id})"
                     )
                 kept[fragment.id] = fragment

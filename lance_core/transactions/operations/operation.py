@@ -118,7 +118,7 @@ class Operation(Protocol):
     """Whether the operation may change the rows or columns that readers see."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether later versions do not reveal whether they were built on the version that the operation created."""
+    """Whether later versions give no evidence of whether they were built on the version that the operation created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
@@ -192,7 +192,7 @@ class Operation(Protocol):
             changed: the new value of :meth:`changed_fragments`.
             emptied: the ids of additional fragments that now lose every row.
         """
-        raise InternalError(f"the operation {self.arm!r} does not hide rows", arm=self.arm)
+        raise InternalError(f"the operation {self.arm!r} does not delete rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
         """Return fragments with only the data files that the operation adds to the existing fragments."""
@@ -224,7 +224,7 @@ class Operation(Protocol):
         return ()
 
     def moved_fragments(self) -> tuple[Fragment, ...]:
-        """Return new fragments that contain row ids of rows from touched fragments."""
+        """Return the new fragments that contain rows from touched fragments, with the ids of these rows."""
         return ()
 
     def laid_overlays(self) -> tuple[OverlayGroup, ...]:

@@ -42,7 +42,8 @@ class ReserveFragments(Operation):
     """Reserve fragment ids.
 
     Attributes:
-        num_fragments: the number of ids to reserve; after the commit, they are the last ids up to ``max_fragment_id``.
+        num_fragments: the number of ids to reserve; after the commit, they are the highest ids up to
+            ``max_fragment_id``.
     """
 
     arm: ClassVar[str] = "reserve_fragments"

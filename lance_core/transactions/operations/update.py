@@ -352,7 +352,8 @@ def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) 
     check_row_count(old, new.physical_rows, version)
     if old.HasField("deletion_file") and not new.message.HasField("deletion_file"):
         raise InvalidInputError(
-            f"updated fragment {old.id} has no deletion file, so rows that are deleted in version {version} would reappear"
+            f"updated fragment {old.id} has no deletion file, so rows that are deleted in version {version} would "
+            "reappear"
         )
     lost = field_files(old).keys() - field_files(new.message).keys()
     if lost:
