@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of", "check_overlays"]
 
 _MAX_SEARCHES: Final = 20
-"""Maximum number of paths to search for in a manifest's bytes; if there are more, parsing the manifest is faster."""
+"""Maximum number of paths that are searched for in a manifest's bytes; for more paths, parsing the manifest is
+faster."""
 
 
 def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:

@@ -4,13 +4,13 @@ Each operation accepts any mix of arrays and scalars, and returns a scalar if al
 null, the result is null, except where SQL defines otherwise: AND and OR (three-valued logic), IS [NOT] NULL, TRUE, or
 FALSE, and IS [NOT] DISTINCT FROM.
 
-Floating-point numbers have the total order of IEEE 754: NaN equals itself and is greater than every number, NaN with
-the sign bit set is less than every number, and -0.0 is less than 0.0. The two zeros are equal only in a comparison with
-a zero that is written as a constant in the predicate. Arrow's comparisons do not order NaN, so the bits are compared as
+Floating-point numbers have the total order of IEEE 754: NaN equals itself and is greater than every number; NaN with
+the sign bit set is less than every number; -0.0 is less than 0.0. The two zeros are equal only in a comparison with a
+zero that is written as a constant in the predicate. Arrow's comparisons do not order NaN, so the bits are compared as
 integers instead.
 
-LIKE and ILIKE are converted to regular expressions: ``%`` matches any text, including line breaks, ``_`` matches one
-character, and a backslash escapes the character that follows it. A backslash at the end of the pattern matches itself.
+LIKE and ILIKE are converted to regular expressions: ``%`` matches any characters, including line breaks; ``_`` matches
+one character; a backslash escapes the character that follows it. A backslash at the end of the pattern matches itself.
 
 Source: predicates tested with pylance 14.0.2.
 """

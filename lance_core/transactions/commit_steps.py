@@ -38,9 +38,10 @@ Callers run the steps in a loop (:class:`Commit`), and read data files between t
 succeeds for exactly one of several concurrent writers. CONFIRM determines whether that writer was too late, because a
 cleanup had removed another version with the same number (:mod:`~lance_core.transactions.overtaken`).
 
-Our transaction file is removed when the commit is known to have failed, or when a merge renamed it; it is kept when the
-outcome is unknown. Merged deletion files that no version refers to are removed once no further attempt can succeed. An
-interrupt (Ctrl-C) counts as a failure before CREATE; after that, the outcome is unknown.
+Our transaction file is removed when the commit is known to have failed, or when a merge wrote it again under a new
+name; it is kept when the outcome is unknown. Merged deletion files that no version refers to are removed once no
+further attempt can succeed. An interrupt (Ctrl-C) counts as a failure before CREATE; after that, the outcome is
+unknown.
 
 Source: commit protocol of pylance 14.0.2; CONFIRM and the recognition of an earlier commit by its UUID are specific to
 this library.

@@ -18,13 +18,13 @@ the next version lacks a change of the version that the next transaction does no
 anything else; the next version no longer exists                                             uncertain
 ===========================================================================================  =================
 
-The mere absence of something proves nothing: a compaction removes fragments as a delete does, and a delete may drop a
-fragment that had the same number as ours. Only settings, and a transaction that replaces the whole table, replace the
+The absence of a fragment alone proves nothing: a compaction removes fragments, as a delete does, and a delete may drop
+a fragment that had the same number as ours. Only settings, and a transaction that replaces the whole table, replace the
 previous content regardless of what it was. The third and fourth rows also match a version that happens to have the same
 content as the one that the next version was built on. The change is then in the table as well, unless the next version
-was itself too late; therefore all versions up to the latest one are checked, until one of them proves the opposite. A
-cleanup never removes the latest version, so the listing after the create shows whether a newer version exists; if not,
-the version is the latest.
+was itself too late. Therefore, the versions up to the latest one are checked until one of them proves the opposite. A
+cleanup never removes the latest version, so the listing after the create shows reliably whether a newer version exists;
+if not, the version is the latest.
 
 The step CONFIRM of :mod:`~lance_core.transactions.commit_steps` checks this after every commit; it removes a version
 that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``CommitOvertakenError``.

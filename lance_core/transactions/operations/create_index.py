@@ -7,8 +7,8 @@ index, it lists both the old and the new one. Entries are matched by UUID.
 While an index was being built, other writers may have changed values of its fields in place. At commit, the fragments
 with changed values are removed from the index's bitmap of covered fragments, so that queries scan their rows.
 
-Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field
-that was dropped in the meantime and then fails every query.
+Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field that
+was dropped in the meantime, after which every query fails.
 """
 
 from __future__ import annotations

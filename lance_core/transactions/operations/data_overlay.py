@@ -13,7 +13,7 @@ rows count as updated. Indices are kept: an index does not include overlays that
 implementation checks these overlays itself.
 
 Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also accepts unreadable overlays:
-for fields that do not exist, or with fewer values than covered cells.
+overlays for fields that do not exist, and overlays with fewer values than covered cells.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Preserves the properties that a fragment keeps when an operation replaces its data files.
 
-An operation contains complete fragments. Row ids, row versions, data overlays and clustering belong to the rows, which
-do not move; they are copied from the table, so that they are not lost if the new fragment was built without them.
+An operation contains complete fragments. Row ids, row versions, data overlays, and clustering belong to the rows, which
+do not move. They are copied from the table, so that they are not lost if the new fragment was built without them.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class ApplyContext:
     Attributes:
         current: the version to build on.
         read_version: the version that the change was planned on; 0 means ``current``.
-        restored: the manifest of :attr:`Operation.restored_version`.
+        restored: the manifest of :attr:`Operation.restored_version`, if the operation restores a version.
         hidden: reads hidden columns of the fragments of ``current`` and of the operation.
     """
 
