@@ -58,8 +58,8 @@ class BlobDescriptors:
     Attributes:
         valid: (num_rows,) mask of non-null rows.
         kinds: (num_rows,) uint8, the kind of each descriptor.
-        positions: (num_rows,) uint64, the first byte of each value in its object.
-        sizes: (num_rows,) uint64, the size of each value in bytes; 0 for whole external files.
+        positions: (num_rows,) uint64, the position of the first byte of each value in its object.
+        sizes: (num_rows,) uint64, the size of each value in bytes; 0 if the value is a whole external file.
         ids: (num_rows,) uint32, the ``blob_id`` of each descriptor.
         uris: the ``blob_uri`` of each descriptor; None for descriptors of version 1.
         file: the data file that contains the column.
@@ -106,7 +106,7 @@ class BlobDescriptors:
         return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
     def places(self) -> list[BlobPlace | None]:
-        """Return the location of each value, or None for nulls. The sizes of whole external files are looked up."""
+        """Return the location of each value, or None if it is null; looks up the sizes of whole external files."""
         found: list[BlobPlace | None] = [None] * len(self.valid)
         for rows, where in self._objects(np.flatnonzero(self.valid)):
             starts, sizes = self._bounds(rows, where)
@@ -258,7 +258,7 @@ def _check_bounds(
     leaves = (sizes > limit) | (starts > limit - np.minimum(sizes, limit))
     if total > num_bytes or bool(leaves.any()):
         raise CorruptDataError(
-            f"{where.path}: values overlap or extend past the end of the file ({num_bytes} bytes)", path=where.path
+            f"{where.path}: blob values overlap or extend past the end of the file ({num_bytes} bytes)", path=where.path
         )
 
 

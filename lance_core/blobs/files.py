@@ -1,4 +1,4 @@
-"""BlobFile: one value of a blob column as a file object, read on demand."""
+"""BlobFile: a file object that reads one value of a blob column on demand."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ DEFAULT_BLOB_BUFFER_SIZE: Final = 512 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
-    """The location of one value.
+    """The location of one blob value in an object, which is a file of a store.
 
     Attributes:
-        store: the store that holds the object.
+        store: the store that contains the object.
         path: the path of the object.
         start: the position of the first byte of the value in the object.
         size: the size of the value in bytes.

@@ -1,14 +1,14 @@
 """Checks on storage before a change becomes part of a table.
 
-Every data file must exist with the recorded size. For each set of fields, one of the files with these fields is opened:
-in its own schema, the field ids must have the same names and types as in the table, and its number of rows must equal
-the recorded number. If field ids referred to different columns, wrong values would be read without an error.
+Every data file must exist with the recorded size. Of all files with the same fields, only one is opened: the field ids
+in its schema must have the same names and types as in the table, and its number of rows must equal the recorded number.
+If field ids referred to different columns, wrong values would be read without an error.
 
 A new deletion file must list every row that the fragment's current deletion file lists; otherwise, deleted rows would
 reappear.
 
-An overlay file must exist, contain at least as many values as there are covered rows, and have columns of the table's
-types. The reference implementation accepts any file, and fails when the cells are read.
+An overlay file must exist, contain at least one value for each row that it covers, and have columns of the table's
+types. The reference implementation accepts any file, and fails when the overlaid cells are read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of", "check_overlays"]
 
 _MAX_SEARCHES: Final = 20
-"""Maximum number of paths to search for in a manifest's bytes; if there are more, parsing the manifest is faster."""
+"""Maximum number of paths that are searched for in a manifest's bytes; for more paths, parsing the manifest is
+faster."""
 
 
 def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
@@ -44,7 +45,8 @@ def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> No
 
     Args:
         fragments: the new fragments.
-        schemas: the table's schema, and the older schema for which the fragments may have been written.
+        schemas: the table's current schema and, if needed, an older schema for which the fragments may have been
+            written.
 
     Raises:
         SchemaMismatchError: a field is unknown, or a required field is missing.
@@ -132,12 +134,13 @@ def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schema
     Args:
         fragments: the new fragments.
         locator: locates the files of ``fragments``.
-        schemas: the table's schema, and the older schema for which the fragments may have been written.
+        schemas: the table's current schema and, if needed, an older schema for which the fragments may have been
+            written.
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: the size or the number of rows of a file differs from the recorded value, or a field has no
-            column.
+        InvalidInputError: the size or the number of rows of a file differs from the recorded value, or a field of the
+            table has no column in its file.
         SchemaMismatchError: a field id refers to different columns in a file and in the table.
         CorruptDataError: a file is damaged.
     """
@@ -159,7 +162,9 @@ def _check_has_columns(file: DataFile, leaf_ids: set[int]) -> None:
     without = {field_id for field_id, column in zip(file.field_ids, file.column_indices, strict=False) if column < 0}
     if not without.isdisjoint(leaf_ids):
         raise InvalidInputError(
-            f"data file {file.path} of a new fragment: field {min(without & leaf_ids)} has no column", path=file.path
+            f"data file {file.path} of a new fragment: the fragment records no column for field "
+            f"{min(without & leaf_ids)}",
+            path=file.path,
         )
 
 
@@ -238,8 +243,8 @@ def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: File
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: the size of a file differs from the recorded size, or a file has fewer values than covered
-            rows.
+        InvalidInputError: the size of a file differs from the recorded size, or a file has too few values for the rows
+            that it covers.
         SchemaMismatchError: the type of a column differs from the table's.
         CorruptDataError: a file or a list of covered rows is damaged.
     """

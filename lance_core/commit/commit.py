@@ -1,4 +1,4 @@
-"""Commits a user's operation as a version, which may be detached; returns its manifest or raises an error."""
+"""Commits a user's operation as a new version, which may be detached, and returns the manifest of that version."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def commit(
         InvalidInputError: the fragments do not fit the dataset (see :mod:`~lance_core.commit.checks`).
         RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
         IncompatibleTransactionError: a later version invalidates the change.
-        CommitOvertakenError: the version was created too late, for example after a cleanup had removed an earlier
-            version with the same number; the new version is no longer part of the table.
+        CommitOvertakenError: the version was created too late, for example after a cleanup had removed another version
+            with the same number; the new version is not part of the table.
         TooMuchWriteContentionError: other writers committed first in every attempt, or the time limit was reached.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
@@ -121,7 +121,7 @@ def commit(
 def commit_outside_lineage(
     log: VersionLog, transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
 ) -> Manifest:
-    """Create a detached version and return its manifest. The arguments are those of :func:`commit`.
+    """Create a detached version and return its manifest. The arguments are the same as for :func:`commit`.
 
     Raises:
         NotSupportedError: the transaction has no read version or creates a dataset, or the dataset uses V1 manifest
@@ -160,8 +160,8 @@ def commit_change(
 
     Args:
         view: the version that the change was planned on.
-        operation: the operation, for which no files have been written.
-        read_version: the read version to record in the transaction; None for the version of the view.
+        operation: the operation, which must not refer to newly written files.
+        read_version: the read version to record in the transaction; if None, the version of the view.
         properties: properties of the transaction.
 
     Raises:
@@ -348,9 +348,10 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             raise cause
         case Overtaken(version, latest):
             raise CommitOvertakenError(
-                f"{root}: version {version} was created too late: a cleanup had removed an earlier version {version} "
-                "or the version to restore, the branch had been created again, or the table had been migrated. "
-                f"The new version was removed; repeat the operation on the latest version, {latest}",
+                f"{root}: version {version} was created too late and is not part of the table. One of the following "
+                "happened first: a cleanup removed another version with the same number, a cleanup removed the version "
+                "to restore, the branch was re-created, or the table was migrated. The new version was removed or "
+                f"reverted; repeat the operation on the latest version, {latest}",
                 path=root,
                 version=version,
                 latest=latest,

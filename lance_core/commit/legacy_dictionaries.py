@@ -1,4 +1,4 @@
-"""Dictionary columns in tables of format 0.1: one list of values for all data files of the table.
+"""Handles dictionary columns in tables of format 0.1, in which all data files share one list of values.
 
 Every data file contains a copy of the values, the manifest contains another copy, and readers may use either.
 Therefore, all copies must agree: each is a prefix of the longest copy, which is the one in the manifest. The dictionary
@@ -34,7 +34,7 @@ __all__ = ["DictionaryAmendment", "known_dictionaries"]
 
 
 def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
-    """Return the dictionary values with which new files of the table start, by field id.
+    """Return, by field id, the dictionary values that each new file of the table must start with.
 
     Raises:
         NotSupportedError: the manifest lacks the dictionary of a column that data files contain.

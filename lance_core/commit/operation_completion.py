@@ -1,10 +1,11 @@
 """Completes users' operations with information from the table, before the commit.
 
-* Field ids for the Arrow schema of a merge. Ids numbered from 0 equal the table's ids if no column was dropped or
-  moved. If a table never reuses field ids, this cannot be assumed: a column with the same name and type as a column of
-  the table gets the id of that column, and all other columns are new.
-* Files of the new indices in a rewrite. Public operations have no field for these files. A new index without files is
-  useless and is rejected.
+* Field ids for a merge whose schema is an Arrow schema. By default, its fields are numbered from 0, which results in
+  the table's ids if no column was dropped or moved. If a table never reuses field ids, this cannot be assumed. Instead,
+  a column with the same name and type as a column of the table gets the id of that column, and all other columns are
+  new.
+* The files of the new indices in a rewrite, because the public operation has no attribute for them. A new index
+  without files is useless and is rejected.
 
 Source: behavior of pylance 14.0.2.
 """

@@ -38,10 +38,9 @@ class CommitOptions:
         checks_files: whether to check the files that the operation adds: new data files, and the deletion files of a
             change without ``affected_rows``. The checks are not needed if the caller has just written the files.
         file_version: the data file version for an Overwrite without data files; None for the table's version.
-        is_first_try: whether no commit of this transaction was attempted before, so that it cannot have created a
-            version.
-        progress: records the progress of the commit; use a separate object for each commit. Its ``line`` is taken from
-            the handle on which the change was planned.
+        is_first_try: whether this is the first commit of this transaction, so that no version created by it can exist.
+        progress: records the progress of the commit; use a separate object for each commit. Its attribute ``line`` is
+            taken from the handle with which the change was planned.
     """
 
     max_retries: int = DEFAULT_MAX_RETRIES

@@ -1,6 +1,6 @@
 """Checks the row ids in a change: they must be the ids of the rows that the change moves.
 
-If an id is lost or duplicated, or was never assigned, indices and ``take`` no longer work on the table.
+If an id were lost or duplicated, or had never been assigned, indices and ``take`` would no longer work on the table.
 
 =========  ==================================================================================
 rewrite    the ids of all rows that it replaces, each exactly once

@@ -4,11 +4,11 @@
 
     plan      based on the version of the handle; after a conflict, based on the latest version
     write     one deletion file for each fragment that keeps some rows; no version refers to the file yet
-    commit    merge with deletes of other rows that were committed in the meantime; after any other conflict, plan again
+    commit    merge with concurrent deletes of other rows; after any other conflict, plan again
 
 A crash before the commit leaves the table unchanged; a later cleanup removes the new deletion files. After a failure or
 an interrupt, the files are removed immediately, unless a version may refer to them. A delete that matches no rows also
-creates a version.
+creates a version, unless ``only_if_found`` is set.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -74,12 +74,13 @@ DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
-"""Minimum number of deletion files to write in several threads; each write waits for a sync or a request."""
+"""Minimum number of deletion files that are written in several threads, because each write waits for a sync or a
+request."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Limits on planning a delete again after a conflict.
+    """Limits how often, and for how long, a delete is planned again after conflicts.
 
     Attributes:
         retries: the maximum number of times that the delete is planned again.
@@ -136,7 +137,8 @@ def delete_rows(
         predicate: the rows to delete, as SQL text or an Arrow expression.
         policy: the limits on planning again after a conflict.
         properties: the properties of the transaction.
-        only_if_found: create no version if no row matches; the result then has the view in which no row matched.
+        only_if_found: whether to create no version if no row matches; the result then contains the version in which no
+            row matched.
 
     Raises:
         InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
@@ -181,7 +183,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
 
     Args:
         log: the dataset's versions.
-        read_version: the version on which the delete was planned.
+        read_version: the version that the delete was planned on.
         delete: the changes to the fragment.
         durable: whether to make the file durable immediately; if not, the commit that refers to the file does so.
 

@@ -1,4 +1,4 @@
-"""Plans a delete: finds the rows to delete in each fragment. Reads the predicate's columns; writes nothing.
+"""Plans a delete: finds the rows to delete in each fragment. It reads only the predicate's columns and writes nothing.
 
 A fragment that loses its last row is dropped; a fragment that loses some rows gets a list of all its deleted rows; all
 other fragments are not changed.
@@ -42,7 +42,7 @@ class FragmentDelete:
         fragment: the fragment before the delete.
         rows_before: the number of live rows before the delete.
         found: the physical positions of the rows to delete; None if all live rows are deleted.
-        deleted: the physical positions of all deleted rows, old and new; None if the fragment is dropped.
+        deleted: the physical positions of all rows that are deleted after the delete; None if the fragment is dropped.
     """
 
     fragment: Fragment

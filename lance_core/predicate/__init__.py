@@ -1,6 +1,6 @@
 """Predicates: SQL text and Arrow expressions that select the rows of a batch.
 
-``tokenizer`` and ``parser`` define the rules of the dialect for sqlglot; ``reading`` converts sqlglot's expressions to
+``tokenizer`` and ``parser`` define the SQL dialect for sqlglot; ``reading`` converts sqlglot's expressions to
 the nodes of ``syntax``; ``arrow_expressions`` converts Arrow expressions to the same nodes; ``binding`` assigns types
 and builds a tree of ``expressions``, which can be evaluated. ``predicate`` is the entry point.
 """

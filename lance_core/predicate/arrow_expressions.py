@@ -1,4 +1,4 @@
-"""Arrow expressions as predicates.
+"""Converts Arrow expressions to predicates.
 
 The content of an expression is accessible only through its serialized form: an Arrow file with one row. The schema
 metadata lists the nodes of the tree in prefix order; the columns contain the literals and options::

@@ -85,7 +85,8 @@ class Binder:
         schema: schema of the table.
 
     Attributes:
-        paths: paths of the columns and struct members referenced so far; a :class:`Column` contains an index into them.
+        paths: paths of the columns and struct members referenced so far; a :class:`Column` contains an index into this
+            list.
     """
 
     def __init__(self, schema: Schema) -> None:

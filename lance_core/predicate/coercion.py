@@ -45,7 +45,7 @@ _DECIMAL: Final = pa.decimal128(20, 0)
 _CONVERTED: Final = frozenset(
     dtype.id for dtype in (pa.dictionary(pa.int8(), pa.null()), pa.string_view(), pa.binary_view())
 )
-"""Ids of the column types whose values are evaluated in a different type."""
+"""Ids of the Arrow types whose values are converted to a different type for the evaluation."""
 
 
 def is_string(dtype: pa.DataType) -> bool:
@@ -89,7 +89,8 @@ def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
 def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
     """Return the common type of several types, combined pairwise from left to right; None if they have none.
 
-    If the types have different time zones, the result has the last one, unlike in :func:`comparison_type`.
+    If the types have different time zones, the result has the last of these time zones, unlike in
+    :func:`comparison_type`.
     """
     return _known(reduce(lambda common, dtype: _common_pair(dtype, common), dtypes))
 
@@ -263,4 +264,4 @@ _ADAPTS: Final = (
     (is_string, is_string),
     (is_binary, is_binary),
 )
-"""Pairs of type tests: a kind of literal, and the kinds of columns whose type it can adopt."""
+"""Pairs of type tests: one for a kind of literal, and one for the types of columns that such a literal can adopt."""

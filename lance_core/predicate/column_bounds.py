@@ -1,4 +1,4 @@
-"""The bounds on columns that a predicate implies: comparisons with constants, combined with AND and OR.
+"""Derives bounds on columns from a predicate: comparisons with constants, combined with AND and OR.
 
 Comparing the bounds with the minimum and maximum values of a group of rows can prove that no row in the group satisfies
 the predicate. Any part of the predicate that is not such a comparison is assumed to be satisfied by every row.
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "comparison_of", "condition_of", "joined", "may_match"]
 
 Bounds: TypeAlias = "tuple[pa.Array, pa.Array]"
-"""The minimum and the maximum of each group of rows, each of shape (num_groups,); null if unknown."""
+"""The minima and the maxima of a column in all groups of rows: two arrays of shape (num_groups,), null if unknown."""
 
 FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""Maps each comparison operator to the equivalent operator for exchanged operands."""
+"""Maps each comparison operator to the one that is equivalent when the operands are exchanged."""
 
 
 def may_match(condition: Condition | None, bounds: Mapping[int, Bounds], num_groups: int) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""The expression tree of a bound predicate: columns, constants, and kernels, and the conditions that they imply.
+"""The expression tree of a bound predicate: columns, constants, kernels, and the conditions on columns that they imply.
 
 Values are Arrow arrays; constants are Arrow scalars, which Arrow's kernels accept in combination with arrays.
 """

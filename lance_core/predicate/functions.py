@@ -97,7 +97,7 @@ _MATCHERS: Final[Mapping[str, Callable[..., Values]]] = MappingProxyType(
 """Functions that search a string for a constant string."""
 
 _CHOICES: Final = frozenset({"coalesce", "ifnull", "nvl"})
-"""Names of the functions that return their first argument that is not null."""
+"""Names of the functions that return the first of their arguments that is not null."""
 
 
 def bind_call(node: Call, arguments: Sequence[Expression]) -> Expression:

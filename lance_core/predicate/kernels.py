@@ -4,13 +4,13 @@ Each operation accepts any mix of arrays and scalars, and returns a scalar if al
 null, the result is null, except where SQL defines otherwise: AND and OR (three-valued logic), IS [NOT] NULL, TRUE, or
 FALSE, and IS [NOT] DISTINCT FROM.
 
-Floating-point numbers have the total order of IEEE 754: NaN equals itself and is greater than every number, NaN with
-the sign bit set is less than every number, and -0.0 is less than 0.0. The two zeros are equal only in a comparison with
-a zero that is written as a constant in the predicate. Arrow's comparisons do not order NaN, so the bits are compared as
+Floating-point numbers have the total order of IEEE 754: NaN equals itself and is greater than every number; NaN with
+the sign bit set is less than every number; -0.0 is less than 0.0. The two zeros are equal only in a comparison with a
+zero that is written as a constant in the predicate. Arrow's comparisons do not order NaN, so the bits are compared as
 integers instead.
 
-LIKE and ILIKE are converted to regular expressions: ``%`` matches any text, including line breaks, ``_`` matches one
-character, and a backslash escapes the character that follows it. A backslash at the end of the pattern matches itself.
+LIKE and ILIKE are converted to regular expressions: ``%`` matches any characters, including line breaks; ``_`` matches
+one character; a backslash escapes the character that follows it. A backslash at the end of the pattern matches itself.
 
 Source: predicates tested with pylance 14.0.2.
 """
@@ -94,7 +94,7 @@ def in_single(kernel: Callable[..., Values]) -> Callable[..., Values]:
 
 
 def is_member(items: pa.Array, *, negated: bool) -> Callable[[Values], Values]:
-    """Return a test of [NOT] IN for constant items; its result is null if no item matches and an operand is null."""
+    """Return a kernel for [NOT] IN with constants; its result is null if no item matches and an operand is null."""
     has_null = bool(items.null_count)
     known = _keys(items.drop_null()).unique()
 
@@ -186,7 +186,7 @@ def order_keys(values: pa.Array | pa.Scalar, *, joins_zeros: bool) -> pa.Array |
 
     Args:
         values: values of type float16, float32, or float64.
-        joins_zeros: whether both zeros get the same key.
+        joins_zeros: whether -0.0 and 0.0 get the same key.
 
     Returns:
         New integers with the same width as the values.

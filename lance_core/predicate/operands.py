@@ -1,4 +1,4 @@
-"""Checks and conversions of operands."""
+"""Checks and converts the operands of predicates."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def without_casts(
 ) -> tuple[Expression, Sequence[Expression], pa.DataType | None]:
     """Remove casts between timestamp types from an operand that is compared with constants.
 
-    Instead, the constants are converted to the type of the operand without the casts, regardless of time zones. The
-    operand is not cast to the common type of the comparison either. Other comparisons are left unchanged.
+    Instead, the constants are converted to the type that the operand has without the casts, regardless of time zones.
+    The operand is not cast to the common type of the comparison either. Other comparisons are left unchanged.
 
     Source: predicates tested with pylance 14.0.2, and its query plans.
 
     Args:
         operand: the operand.
         others: the operands with which it is compared.
-        dtype: the type of the comparison; None if there is none.
+        dtype: the type of the comparison; None if the operands have no common type.
 
     Returns:
         The operand, the other operands, and the type in which they are compared.

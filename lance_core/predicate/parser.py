@@ -1,4 +1,4 @@
-"""The grammar of predicates: sqlglot's parser with the operator precedence of pylance.
+"""Defines the grammar of predicates: sqlglot's parser with the operator precedence of pylance.
 
 The operators, from lowest to highest precedence; operators on the same line are evaluated from left to right::
 
@@ -15,12 +15,12 @@ The operators, from lowest to highest precedence; operators on the same line are
 Thus, ``a = b IS NULL`` means ``(a = b) IS NULL``, and ``NOT a = b`` means ``NOT (a = b)``. The operand that follows
 DISTINCT FROM extends as far as possible: ``a IS DISTINCT FROM b AND c`` means ``a IS DISTINCT FROM (b AND c)``.
 
-The precedence of operators in sqlglot differs: there, ``a = b IS NULL`` means ``a = (b IS NULL)``. It is replaced by a
-loop over a table of precedences. sqlglot parses names, values, calls, and types; its tables are reduced to the syntax
-that predicates support, so that other SQL is never misread as a predicate.
+The precedence of operators in sqlglot differs: there, ``a = b IS NULL`` means ``a = (b IS NULL)``. This module replaces
+it with a loop over a table of precedences. sqlglot parses names, values, calls, and types; its tables are reduced to
+the syntax that predicates support, so that other SQL is never misread as a predicate.
 
-Source: predicates tested with pylance 14.0.2, which ignores the rest of a text after the first invalid token; this
-library reports an error instead.
+Source: predicates tested with pylance 14.0.2, which ignores everything after the first invalid token; this library
+reports an error instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["SPAN", "parse_tree"]
 
 SPAN: Final = "span"
-"""Metadata key of an expression for the range of text from which it was parsed: (start, stop)."""
+"""Metadata key for the range of the predicate's text from which an expression was parsed: (start, stop)."""
 
 _OR, _AND, _NOT, _IS, _LIKE, _COMPARE, _ADD, _MULTIPLY, _CAST = 5, 10, 15, 17, 19, 20, 30, 40, 50
 
@@ -295,7 +295,7 @@ class _PredicateParser(Parser):
         raise syntax_error(self.sql, self._position, f"expected {expected}, found {self._found}")
 
     def raise_error(self, message: str, token: Any = None) -> NoReturn:
-        """Raise the error for a text that cannot be parsed."""
+        """Raise the error for a predicate that cannot be parsed."""
         raise syntax_error(self.sql, self._position, f"{message}, found {self._found}")
 
     @property

@@ -1,7 +1,7 @@
 """Parses a predicate, and converts sqlglot's expressions to the nodes of ``syntax``.
 
 sqlglot splits the text into tokens (``tokenizer``) and builds a tree (``parser``). This module uses a table to convert
-each supported expression class to the corresponding node. All other classes are rejected.
+each supported class of sqlglot expressions to the corresponding node. All other classes are rejected.
 """
 
 from __future__ import annotations

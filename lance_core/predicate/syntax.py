@@ -61,7 +61,7 @@ class Value(_Base):
 
     Attributes:
         scalar: the value.
-        adapts: whether the constant, like a plain literal, adopts the type of the column with which it is compared.
+        adapts: whether the constant adopts the type of the column with which it is compared, as a plain literal does.
     """
 
     scalar: pa.Scalar
@@ -110,7 +110,7 @@ class Infix(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Test(_Base):
-    """IS [NOT] NULL, TRUE, or FALSE.
+    """The test IS [NOT] NULL, IS [NOT] TRUE, or IS [NOT] FALSE.
 
     Attributes:
         what: "NULL", "TRUE", or "FALSE".
@@ -125,7 +125,7 @@ class Test(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership(_Base):
-    """[NOT] IN (…)."""
+    """The operator [NOT] IN (…)."""
 
     operand: Node
     items: tuple[Node, ...]
@@ -134,7 +134,7 @@ class Membership(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Between(_Base):
-    """[NOT] BETWEEN low AND high."""
+    """The operator [NOT] BETWEEN low AND high."""
 
     operand: Node
     low: Node
@@ -144,7 +144,7 @@ class Between(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Like(_Base):
-    """[NOT] LIKE or ILIKE."""
+    """The operator [NOT] LIKE or [NOT] ILIKE."""
 
     operand: Node
     pattern: Node
@@ -154,7 +154,7 @@ class Like(_Base):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cast(_Base):
-    """CAST(… AS …), or a typed literal such as ``date '2020-01-01'``."""
+    """A cast: CAST(… AS …), or a typed literal such as ``date '2020-01-01'``."""
 
     operand: Node
     target: pa.DataType

@@ -1,4 +1,4 @@
-"""The tokens of a predicate: sqlglot's tokenizer with the rules of the dialect.
+"""Splits a predicate into tokens: sqlglot's tokenizer with the rules of the dialect.
 
 ========  ==================================================================
 name      letters, digits, and ``_ @ # $``, not starting with a digit
@@ -13,7 +13,7 @@ Comments (``-- …`` to the end of the line, and ``/* … */``) count as whitesp
 string.
 
 sqlglot treats unknown characters as names, accepts unterminated comments, and skips other text that is not valid SQL.
-Therefore, this module checks its tokens and the text between them.
+Therefore, this module checks sqlglot's tokens and the text between them.
 
 Source: predicates tested with pylance 14.0.2; sqlglot 30.
 """
@@ -65,7 +65,7 @@ _WORDS: Final = {
     )
 }
 NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.ALIAS, *TYPE_WORDS.values(), *_WORDS.values()})
-"""Types of the tokens that can be the name of a struct member: all words."""
+"""Types of the tokens that are accepted as the name of a struct member: all words."""
 
 _SYMBOLS: Final = {
     "==": TokenType.EQ,

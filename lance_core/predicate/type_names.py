@@ -42,7 +42,7 @@ def type_of(written: exp.Expr, *, default_unit: str = "us") -> pa.DataType | Non
 
     Args:
         written: the type name.
-        default_unit: the unit of a timestamp type without ``(n)``.
+        default_unit: the unit of a timestamp type that is written without a precision ``(n)``.
     """
     if not isinstance(written, exp.DataType):
         return None

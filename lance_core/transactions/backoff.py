@@ -1,13 +1,14 @@
-"""Computes how long a writer waits after it has lost a race.
+"""Computes how long a writer waits after another writer has created the version first (a lost race).
 
-One slot is the duration of the shortest attempt so far plus 10%: about the time another writer needs for its commit.
-The first attempt alone would be a poor measure: it loads modules, checks files and reads everything that was committed
-while the change was planned, and one slow attempt would slow down all later ones. Before a retry, a writer waits a
-random number of slots out of 2, 4, 8 …, so that writers spread out instead of colliding again.
+Waiting times are measured in slots. One slot is the duration of the shortest attempt so far plus 10%, which is about
+the time that another writer needs for its commit. The first attempt alone would be a poor measure: it loads modules,
+checks files and reads everything that was committed while the change was planned, and one slow attempt would slow down
+all later ones. Before a retry, a writer waits for a random number of slots below a limit, so that writers spread out
+instead of colliding again.
 
-The number of slots doubles only with every third lost race. Otherwise, a writer that loses more than half of its races
-because others are faster would wait longer and longer for races that are no easier to win, and the other writers would
-keep the table to themselves. The number stops growing at 128, because a wait of minutes does not help.
+The limit doubles only with every third lost race. If it doubled every time, a slow writer that loses more than half of
+its races would wait longer and longer without better chances, and the other writers would keep the table to themselves.
+The limit stops growing at 128 slots, because a wait of minutes does not help.
 
 Source: commit backoff of pylance 14.0.2, which uses the first attempt as the slot and doubles every time; the rest is
 specific to this library.

@@ -10,9 +10,9 @@ no table                   the template of a new table
 ``create_only``            the template of a new table; no table may exist
 =========================  =======================================================================
 
-A delete or update whose rows are known is merged with the newer versions each time it reaches the latest version; from
-then on, it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`). If a transaction creates
-an index, fragments whose values have changed in the meantime are removed from the index.
+If it is known which rows a delete or update removes, the change is merged with the newer versions each time it reaches
+the latest version; from then on, it counts as planned on that version (:mod:`~lance_core.transactions.delete_rebase`).
+If a transaction creates an index, the index no longer covers fragments whose values have changed in the meantime.
 
 An earlier commit of the same transaction is recognized by its UUID, so that committing twice creates one version.
 """
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Basis", "Refusal", "ReusedFields"]
 
 _MAX_LISTINGS: Final = 10
-"""Maximum number of listings before an attempt; versions are listed again if a listing found several new ones."""
+"""Maximum number of times that versions are listed before an attempt. A listing is repeated if it found several
+new versions."""
 
 Refusal = AlreadyCommitted | Conflicted | TableExists
 """The reason why a commit ends before it attempts to create a version."""
@@ -120,7 +121,7 @@ class Basis:
         return self._rebase.unsynced_files(operation)
 
     def discard(self, kept: Manifest | None = None) -> None:
-        """Remove the files written so far, except those to which ``kept`` refers. Best effort."""
+        """Remove the files written so far, except those to which ``kept`` refers; ignore failures."""
         if self._rebase is not None:
             self._rebase.discard(kept)
 
@@ -251,7 +252,7 @@ class Basis:
         if not self._is_built_on_last(manifest):
             reason = (
                 f"version {name.version - 1} was removed, so its changes are unknown; a version that was created too "
-                "late has taken its number"
+                "late now has its number"
             )
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
             return self._find_own(remaining) or Conflicted(verdict, name.version - 1, reason, is_removed=True)
@@ -327,7 +328,7 @@ class Basis:
         for name in names:
             fragments = self._log.read(name).message.fragments
             if any(file.path in paths for fragment in fragments for file in fragment.files):
-                reason = "it contains data files of this transaction, which must already have been committed"
+                reason = "it contains data files of this transaction, so the transaction was already committed"
                 return Conflicted(Verdict.INCOMPATIBLE, name.version, reason, is_removed=True)
         return None
 
@@ -344,12 +345,13 @@ class ReusedFields:
     """Finds field ids that were reassigned to other columns while rows were being written or an index was being built.
 
     A field id is reused once no data file contains it: after a column is dropped, the next new column may get its id.
-    Rows that were written earlier would be read as values of the new column, or not at all. No single transaction
-    reveals this, but the schemas of the intermediate versions do: the id is missing in one of them and exists again
-    later. Appends and indices of pylance 14.0.2 do not check this.
+    Values that were written for the dropped column would be read as values of the new column, or not at all. No single
+    transaction reveals this, but the schemas of the intermediate versions do: the id is missing in one of them and
+    exists again later. pylance 14.0.2 does not check this for appends and new indices.
 
     Args:
-        operation: the change; only appends and new indices can be committed after columns were dropped or added.
+        operation: the change. Only appends and new indices are checked, because no other operation can be committed
+            after columns were dropped or added.
     """
 
     def __init__(self, operation: Operation) -> None:

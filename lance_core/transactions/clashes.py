@@ -1,7 +1,7 @@
 """Conflict rules that depend on the content of the two operations: one function per letter of the conflict table.
 
-Every function takes our operation and the committed operation, and returns a verdict. If the records of the operations
-do not settle the question, the function reports a conflict.
+Every function takes our operation and the committed operation, and returns a verdict. If the operations do not record
+enough to decide, the function reports a conflict.
 
 Source: behavior of pylance 14.0.2; ``docs/format-notes/conflicts.md`` lists the differences.
 """
@@ -54,14 +54,14 @@ def one_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def rows_of_one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both delete rows of the same fragment, or are updates that may have inserted the same key."""
+    """Check whether both operations delete rows of one fragment, or are updates that may have inserted the same key."""
     if isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs):
         return Verdict.RETRYABLE
     return Verdict.MERGEABLE if _share_fragment(ours, theirs) else Verdict.COMPATIBLE
 
 
 def one_fragment_or_key(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both modify the same fragment, or are updates that may have inserted the same key."""
+    """Check whether both operations modify the same fragment, or are updates that may have inserted the same key."""
     inserts = isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs)
     return _retry_if(inserts or _share_fragment(ours, theirs))
 
@@ -73,14 +73,14 @@ def inserts_by_key(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_setting(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both set the same key of the config or the table metadata, or metadata of the same field."""
+    """Check whether both operations set the same key of the config or table metadata, or metadata of the same field."""
     return _refuse_if(
         _config_clashes(ours, theirs) or _table_metadata_clashes(ours, theirs) or _field_metadata_clashes(ours, theirs)
     )
 
 
 def one_index_name(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both create an index with the same name."""
+    """Check whether both operations create an index with the same name."""
     mine, others = (each.names() if isinstance(each, CreateIndex) else frozenset() for each in (ours, theirs))
     return _retry_if(not mine.isdisjoint(others))
 
@@ -94,7 +94,7 @@ def index_on_replaced_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both rewrite the same field of the same fragment."""
+    """Check whether both operations rewrite the same field of the same fragment."""
     mine, others = (
         {(part.fragment_id, field_id) for part in each.replacements for field_id in part.new_file.live_field_ids}
         if isinstance(each, DataReplacement)
@@ -105,12 +105,12 @@ def one_replaced_cell(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether a fragment that receives a new file no longer exists."""
+    """Check whether the other operation removed a fragment for which ours has a new data file."""
     return _refuse_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether a fragment that receives a file was removed, lost rows to a move, or had the field rewritten."""
+    """Check whether an update removed a fragment that gets a new file, moved its rows, or rewrote the same field."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -119,12 +119,12 @@ def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlays_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether a fragment that receives an overlay no longer exists."""
+    """Check whether the other operation removed a fragment for which ours has overlays."""
     return _retry_if(not (ours.touched_fragments() or frozenset()).isdisjoint(theirs.removed_fragments()))
 
 
 def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether one operation adds overlays to a fragment that the other one removes or moves rows out of."""
+    """Check whether one operation adds overlays to a fragment, and the other one removes it or moves its rows."""
     update = next((each for each in (ours, theirs) if isinstance(each, Update)), None)
     if update is None or not _share_fragment(ours, theirs):
         return Verdict.COMPATIBLE
@@ -133,7 +133,7 @@ def overlay_and_moved_rows(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def overlay_on_changed_field(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether our change rewrites a field for which the same fragment received an overlay."""
+    """Check whether our change rewrites a field for which the other operation added an overlay in the same fragment."""
     if not isinstance(ours, Update) or not isinstance(theirs, DataOverlay):
         return Verdict.COMPATIBLE
     overlaid = {field_id for group in theirs.groups for file in group.overlays for field_id in file.data_file.fields}
@@ -151,13 +151,13 @@ def replaces_dropped_field(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_base(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both add a base path with the same id, name or path."""
+    """Check whether both operations add a base path with the same id, name, or path."""
     mine, others = (each.new_bases if isinstance(each, UpdateBases) else () for each in (ours, theirs))
     return _refuse_if(any(_same_base(one, other) for one in mine for other in others))
 
 
 def one_shard(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both compacted the same shard of the write-ahead log; ours must have a newer generation."""
+    """Check whether both operations compacted one shard of the write-ahead log; ours must have a newer generation."""
     mine, others = (
         absorbed_generations(each.absorbed_tables) if isinstance(each, (Update, UpdateMemWalState)) else {}
         for each in (ours, theirs)
@@ -247,7 +247,7 @@ CLASHES: Final[Mapping[str, Callable[[Operation, Operation], Verdict]]] = Mappin
         "l": log_was_set_up,
     }
 )
-"""Maps each lowercase letter of the conflict table to the function that decides the cell."""
+"""Maps each lowercase letter of the conflict table to the function that decides the cells with this letter."""
 
 
 def may_share_keys(

@@ -2,10 +2,10 @@
 
 ::
 
-      LOAD    list the versions after the one that the change was planned on; read what is new
+      LOAD    list the versions after the one that the change was planned on; read the new ones
         |     one of them has our transaction UUID          -> AlreadyCommitted
         v
-      JUDGE   our operation against each new transaction    -> Conflicted
+      JUDGE   check our operation against each of them      -> Conflicted
         |     a delete whose rows are known is merged with others; it then counts as planned on the latest version
         |
         v
@@ -27,20 +27,21 @@
       CONFIRM list the versions after ours
         |     none, or they contain our change     -> Committed
         |     they do not contain it               -> withdraw our manifest: Overtaken
-        |     none, but files that ours restores were cleaned up, or the branch was deleted and recreated
+        |     none, but a cleanup removed files that ours restores, or the branch was deleted and re-created
         |                                          -> restore the version before ours as the latest one: Overtaken
         |     it cannot be determined               -> Unknown (nothing is removed)
         v
-      HINT    best effort
+      HINT    write the version hint; failures are ignored
 
 Callers run the steps in a loop (:class:`Commit`), and read data files between the steps if needed.
-:class:`~lance_core.transactions.basis.Basis` performs LOAD and JUDGE. Only CREATE makes anything visible, and exactly
-one writer succeeds. CONFIRM determines whether that writer was too late, because a cleanup had removed an older version
-with the same number (:mod:`~lance_core.transactions.overtaken`).
+:class:`~lance_core.transactions.basis.Basis` performs LOAD and JUDGE. Only CREATE makes a change visible, and it
+succeeds for exactly one of several concurrent writers. CONFIRM determines whether that writer was too late, because a
+cleanup had removed another version with the same number (:mod:`~lance_core.transactions.overtaken`).
 
-Our transaction file is removed when the commit is known to have failed, or when a merge renamed it; it is kept when the
-outcome is unknown. Merged deletion files that no version refers to are removed once no further attempt can succeed. An
-interrupt (Ctrl-C) counts as a failure before CREATE; after that, the outcome is unknown.
+Our transaction file is removed when the commit is known to have failed, or when a merge wrote it again under a new
+name; it is kept when the outcome is unknown. Merged deletion files that no version refers to are removed once no
+further attempt can succeed. An interrupt (Ctrl-C) counts as a failure before CREATE; after that, the outcome is
+unknown.
 
 Source: commit protocol of pylance 14.0.2; CONFIRM and the recognition of an earlier commit by its UUID are specific to
 this library.
@@ -102,7 +103,7 @@ __all__ = ["Commit"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
-"""Maximum number of listings after the create; another one is needed if a cleanup removes a listed version."""
+"""Maximum number of times that versions are listed after CREATE; repeated if a cleanup removes a listed version."""
 
 
 _logger: Final = logging.getLogger(__name__)
@@ -389,7 +390,7 @@ class Commit:
             try:
                 newer = self._log.surely_newer_than(made.version)
                 if before is not None and not self._is_on_line(made):
-                    reason = f"{self._log.root} was deleted in the meantime"
+                    reason = f"the branch at {self._log.root} was deleted or re-created in the meantime"
                     return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))
                 if not newer:
                     return self._with_its_files(made, before)
@@ -445,7 +446,7 @@ class Commit:
             with held(self._log, before, self._settings.wait):
                 undoing = self._restored(made, before)
         except LanceError as error:
-            _logger.warning("%s: version %d could not be undone: %s", self._log.root, made.version, error)
+            _logger.warning("%s: could not revert version %d: %s", self._log.root, made.version, error)
             return Unknown(made.version, cause)
         if undoing is None:
             return Unknown(made.version, cause)
@@ -485,7 +486,7 @@ class Commit:
         """Remove our version if no newer one was built on it and it still exists."""
         if withdraw_version(self._log, name, self._transaction):
             _logger.warning(
-                "%s: version %d was created after a cleanup had removed the adjacent versions; it has been removed",
+                "%s: version %d was created too late and was not part of the table; it has been removed",
                 self._log.root,
                 name.version,
             )

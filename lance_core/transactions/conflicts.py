@@ -1,4 +1,4 @@
-"""Conflict matrix: whether a change planned on version n may be committed on top of later versions.
+"""Conflict matrix: determines whether a change planned on version n may be committed on top of later versions.
 
 The matrix has one column per operation that is about to be committed, and one row per operation that may have been
 committed in the meantime. Cells that depend on the content of the two operations are decided in
@@ -15,7 +15,7 @@ other  depends on the content of both; the function for that letter in :mod:`~la
 =====  ========================================================================================================
 
 The most frequent letters are ``r`` (both modify the same fragment), ``m`` (both delete rows of the same fragment; the
-two can be merged if the rows are known), and ``x`` (both set the same key).
+deletes can be merged if the rows are known), and ``x`` (both set the same key).
 
 Source: matrix of pylance 14.0.2, verified by executing every cell. The row "unknown" is an addition: an unknown
 operation counts as a conflict.
@@ -65,7 +65,7 @@ _COLUMNS: Final = (
     ("bas", "update_bases"),
     ("cln", "clone"),
 )
-"""The heading of each column, with the name of its operation."""
+"""The columns of the table: the heading of each column, and the name of the operation that it stands for."""
 
 TABLE: Final = """
 committed                     app del ovw idx rew mg+ mg- rst rsv upr upc pj+ pj- cfg tbl sch fld rep ovl wal bas cln

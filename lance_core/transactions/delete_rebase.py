@@ -1,17 +1,18 @@
 """Rebases a delete, or an update that moves rows, on top of other changes to the same fragments.
 
 A deletion file lists every deleted row of its fragment, so the file of a delete is outdated as soon as another writer
-hides a row of the fragment. If the rows that *this* delete hides are known, it need not be planned again, unless both
-writers hide the same row. An update hides the rows that it moved, and is rebased in the same way::
+deletes a row of the fragment. If the rows that *this* delete removes are known, it need not be planned again, unless
+both writers delete the same row. An update deletes the rows that it moved from their old fragments, and is rebased in
+the same way::
 
     the fragment was removed, or its data files changed    plan again
-    one of our rows is already hidden                      plan again
-    our rows and theirs are all rows of the fragment       remove the fragment
-    otherwise                                              write a new deletion file with both, always a bitmap
+    one of our rows is already deleted                     plan again
+    both writers together delete all rows of the fragment  remove the fragment
+    otherwise                                              write a new deletion file for all these rows (a bitmap)
 
-A fragment that this delete removes entirely has no deletion file to merge with; if others changed the fragment, the
-delete is planned again. The merged delete counts as planned on the version with which it was merged. Files that it no
-longer needs are left for a later cleanup; files that were written here and never committed are removed.
+A fragment that this delete removes entirely has no deletion file to merge with; if other writers changed the fragment,
+the delete is planned again. The merged delete counts as planned on the version with which it was merged. Files that it
+no longer needs are left for a later cleanup; files that the rebase wrote and that were never committed are removed.
 
 Source: rebase of deletes and updates by pylance 14.0.2.
 """
@@ -109,10 +110,10 @@ class DeleteRebase:
         return [path for fragment in changed if (path := self._path(fragment)) is not None]
 
     def discard(self, kept: Manifest | None = None) -> None:
-        """Remove the files that were written here. Best effort.
+        """Remove the files written by this rebase, ignoring failures.
 
         Args:
-            kept: a version whose files are not removed; None to remove all files written here.
+            kept: a version whose files are not removed; None to remove all files that this rebase wrote.
         """
         needed = set() if kept is None else {self._path(fragment) for fragment in kept.fragments}
         remove_objects(self._log.store, [path for path in self._written if path is not None and path not in needed])

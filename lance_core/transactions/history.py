@@ -73,7 +73,7 @@ def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
 
 
 def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transaction) -> bool:
-    """Remove the writer's own version, which is not part of the table, unless another version has taken its number.
+    """Remove the writer's own version, which is not part of the table, unless another version now has its number.
 
     Returns:
         Whether this call removed the version.

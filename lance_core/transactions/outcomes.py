@@ -1,4 +1,4 @@
-"""Outcomes of a commit, as values: each is expected, and each is handled differently.
+"""Outcomes of a commit, as values instead of exceptions: all of them are expected, and each is handled differently.
 
 ``AttemptOutcome`` describes one attempt to create a version; ``CommitOutcome`` describes the whole loop.
 """
@@ -55,8 +55,8 @@ class LostRace:
     """Another writer created the version first.
 
     Attributes:
-        manifest: the manifest that the other writer committed; None if the store rejected the create although the name
-            is free.
+        manifest: the manifest that the other writer committed; None if the store rejected the create, but no such
+            version was found afterward.
     """
 
     manifest: Manifest | None
@@ -116,7 +116,7 @@ class Contended:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """The version was created too late, after newer versions without its change; the change is not part of the table.
+    """The version was created too late; its change is not part of the table.
 
     The version was removed; if it was the latest version, a newer version reverted it instead. A cleanup may have read
     the version and may remove its files, so these files must not be committed again.

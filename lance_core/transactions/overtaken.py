@@ -2,9 +2,9 @@
 
 A writer plans on version v and stalls just before it creates version v + 1. Other writers create v + 1, v + 2, …, and a
 cleanup removes their v + 1. The name is free again, so the writer's create succeeds, although the newer versions were
-not built on its manifest. The version log cannot distinguish this from the ordinary case, in which others commit on top
-of v + 1 right after it was created: no manifest records the manifest that it was built on. The content of the next
-version decides:
+not built on its manifest. The version log cannot distinguish this from the ordinary case, in which other writers commit
+on top of v + 1 right after it was created: a manifest does not record which manifest it was built on. The content of
+the next version decides. In the table, "the version" is the v + 1 whose presence is in question:
 
 ===========================================================================================  =================
 observation                                                                                  basis of the next
@@ -18,13 +18,13 @@ the next version lacks a change of the version that the next transaction does no
 anything else; the next version no longer exists                                             uncertain
 ===========================================================================================  =================
 
-The mere absence of something proves nothing: a compaction removes fragments as a delete does, and a delete may drop a
-fragment that had the same number as ours. Only settings, and a transaction that replaces the whole table, replace the
+The absence of a fragment alone proves nothing: a compaction removes fragments, as a delete does, and a delete may drop
+a fragment that had the same number as ours. Only settings, and a transaction that replaces the whole table, replace the
 previous content regardless of what it was. The third and fourth rows also match a version that happens to have the same
 content as the one that the next version was built on. The change is then in the table as well, unless the next version
-was itself too late; therefore all versions up to the latest one are checked, until one contradicts. A cleanup never
-removes the latest version, so the listing after the create shows whether a newer version exists; if not, the version is
-the latest.
+was itself too late. Therefore, the versions up to the latest one are checked until one of them proves the opposite. A
+cleanup never removes the latest version, so the listing after the create shows reliably whether a newer version exists;
+if not, the version is the latest.
 
 The step CONFIRM of :mod:`~lance_core.transactions.commit_steps` checks this after every commit; it removes a version
 that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``CommitOvertakenError``.
@@ -78,7 +78,7 @@ class Presence(Enum):
     """Whether a version is part of the lineage."""
 
     PRESENT = auto()
-    """A newer version was built on this version, or has the same content as if it had been."""
+    """A newer version was built on this version, or has the content that a version built on it would have."""
 
     ABSENT = auto()
     """The next version was built on a different version with the same number; this version was never the latest."""
@@ -99,7 +99,7 @@ def find_presence(
     Args:
         log: the table's versions.
         transaction: the transaction that created the version.
-        made: the version.
+        made: the version to check.
         before: the version that ``made`` was built on; None if it no longer exists.
         newer: the versions after ``made``, ascending; not empty.
 
@@ -180,7 +180,7 @@ def _compare(
     Args:
         log: the table's versions.
         transaction: the transaction that created the version.
-        made: the version.
+        made: the version to check.
         before: the version that ``made`` was built on; None if it no longer exists.
         following: the next version.
         is_effect_enough: whether the version counts as present if the next one contains its changes, regardless of
@@ -288,7 +288,7 @@ def _survival(
 
     Args:
         log: the table's versions.
-        made: the version.
+        made: the version to check.
         following: the next version.
         undone: the changes of the version that the next version does not have.
         hides_rows: whether fragments missing from the next version were dropped because their last rows were deleted.

@@ -1,7 +1,8 @@
 """Registry of the operations, with their record classes and public classes.
 
-Every arm of ``Transaction.operation`` has an entry; a test compares the table with the message definition, so that no
-new arm is forgotten. An operation from a release newer than these definitions becomes a ``CarriedOperation``.
+Every member of the oneof ``Transaction.operation`` has an entry; a test compares the table with the message definition,
+so that no new operation is forgotten. An operation from a release newer than these definitions becomes a
+``CarriedOperation``.
 """
 
 from __future__ import annotations

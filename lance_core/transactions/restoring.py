@@ -1,17 +1,17 @@
-"""Restores concurrent with cleanups: ensures that the files of the restored version exist and are kept.
+"""Handles restores that run concurrently with cleanups: the files of the restored version must exist and be kept.
 
 A cleanup removes the files of a version before its manifest, and the new version that refers to them does not exist yet
-when the cleanup reads the versions. Therefore, the version is held
-(:meth:`~lance_core.table.version_log.VersionLog.hold`) before its files are checked, until the new version exists. Of a
-version's files, the cleanup removes the transaction file first, and then checks again for holds. So either the cleanup
-sees the hold and keeps the version, or the holder sees that the transaction file no longer exists. If a version had no
-transaction file to begin with, the cleanup may already be removing it: the holder waits for as long as a batch of
-removals takes, and then checks the files.
+when the cleanup reads the versions. Therefore, the restore places a hold on the version
+(:meth:`~lance_core.table.version_log.VersionLog.hold`) before it checks the version's files, and keeps the hold until
+the new version exists. Of a version's files, the cleanup removes the transaction file first, and then checks again for
+holds. So either the cleanup sees the hold and keeps the version, or the restore sees that the transaction file no
+longer exists. If a version never had a transaction file, a cleanup may already be removing the version: the restore
+waits for as long as a batch of removals takes, and then checks the files.
 
 Cleanups of other implementations do not follow this protocol. Therefore, the files are checked again once the new
-version exists, and before anything else is committed on top: if files are missing, the writer of the restore undoes it,
-which is no longer possible once others have committed on top of it. The files are checked by listing each directory
-once; a request for every file would take longer than the restore.
+version exists, and before anything else is committed on top of it. If files are missing, the writer of the restore
+reverts it; this is no longer possible once other writers have committed on top of it. The files are checked by listing
+each directory once; a request for every file would take longer than the restore itself.
 """
 
 from __future__ import annotations

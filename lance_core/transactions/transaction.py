@@ -1,8 +1,8 @@
 """Transaction: an operation, and the version that it was planned on.
 
 The transaction of a version is stored in the manifest, in the file ``_transactions/{read_version}-{uuid}.txn``, or in
-both; writers whose changes were planned on an older version read it to check for conflicts. The file contains only the
-message, without framing.
+both; writers whose changes were planned on an older version read the transaction to check for conflicts. The file
+contains only the message, without framing.
 
 The UUID identifies a change. If a version with the same UUID exists, the transaction has already been committed.
 

@@ -1,8 +1,8 @@
 """Handles blob values given as URIs: stores references to them, or copies them.
 
-A reference to a location below a registered base path that is not a table root is stored as the id of the base path and
-the relative path, so that the reference remains valid if the base is moved. Any other reference must be explicitly
-allowed, because it makes the table depend on a location outside its bases.
+If a URI is below a registered base path, the reference is stored as the id of the base path and the relative path, so
+that it remains valid if the base is moved; base paths that are table roots do not count. Any other reference must be
+explicitly allowed, because it makes the table depend on a location outside its bases.
 
 **Source:** arguments ``external_blob_mode`` and ``allow_external_blob_outside_bases`` of pylance 14.0.2.
 """

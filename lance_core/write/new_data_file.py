@@ -1,4 +1,4 @@
-"""NewDataFile: one data file being written, which becomes one new fragment."""
+"""NewDataFile: one data file that is being written and becomes one new fragment."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The target of new rows: an existing table or a new one.
+"""Determines how new rows are written, based on their target: an existing table or a new one.
 
-Appended rows are written with the table's field ids, and in the table's format unless a different one is requested;
-columns are matched by name, and nullable columns may be missing. Files of format 0.1 cannot be mixed with files of
+Appended rows are written with the table's field ids, and in the table's format unless a different one is requested.
+Columns are matched by name, and nullable columns may be missing. Files of format 0.1 cannot be mixed with files of
 other formats, and must contain all columns. The fields of a new table, or of a table whose content is replaced, are
-numbered depth first from 0; replaced content keeps the table's format unless a different one is requested.
+numbered depth first from 0; a table whose content is replaced keeps its format unless a different one is requested.
 
 Source: behavior of pylance 14.0.2.
 """

@@ -372,7 +372,7 @@ def test_results_that_make_no_sense_are_refused(uri: str, tmp_path, commit: Call
         "found '../../victim'|'../../victim'": [with_file(path="../../victim")],
         "'/victim'": [with_file(path="/victim")],
         "in base path 1": [with_file(base_id=1)],
-        "field 0 has no column": [with_file(column_indices=[-1, 0])],
+        "no column for field 0": [with_file(column_indices=[-1, 0])],
         "must be CompactionMetrics": [replace(first, metrics="x")],
         "must be a whole number": [replace(first, metrics=replace(first.metrics, files_added="x"))],
     }

@@ -252,7 +252,7 @@ def test_a_rewrite_that_would_lose_or_bring_back_rows_is_refused(uri: str) -> No
     lance.dataset(uri).delete("a = 3")
     hidden = lance_core.dataset(uri).get_fragments()[0].metadata
     new = _written_by_theirs(uri)
-    for old, match in ((hidden, "9 rows, but the new fragments have 39"), (whole, "in version 2 differ from")):
+    for old, match in ((hidden, "9 live rows, but the new fragments have 39"), (whole, "in version 2 differ from")):
         operation = Ours.Rewrite([Ours.RewriteGroup([old], [new])], [])
         with pytest.raises(InvalidInputError, match=match):
             lance_core.LanceDataset.commit(uri, operation, read_version=2)

@@ -1,6 +1,6 @@
-"""CarriedOperation: an unknown operation, from a newer release than the message definitions of this library.
+"""CarriedOperation: an unknown operation, written by a release newer than the message definitions of this library.
 
-Its name and content are not known. It conflicts with every commit that was planned before it, and cannot itself be
+Its name and content are not known. It conflicts with every change that was planned before it, and cannot itself be
 committed.
 
 Source: ``lance.table.Transaction.operation``.

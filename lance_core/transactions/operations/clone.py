@@ -1,9 +1,9 @@
-"""Clone: start a table as a copy of another table. A clone is always the first version of a root.
+"""Clone: start a table as a copy of another table. A clone always creates the first version of a root.
 
 A shallow clone refers to the files of its source: it lists the source as a base path, and every data file, deletion
 file and index in the source's own root then refers to that base. Files in other locations keep their base, so that a
-clone of a clone lists two base paths. The first version of the clone has the number of the cloned version. A branch is
-a shallow clone below ``tree/`` that records the name of the branch.
+clone of a clone lists two base paths. The first version of the clone has the same number as the cloned version. A
+branch is a shallow clone below ``tree/`` that records the name of the branch.
 
 A deep clone has its own copies of all files and no base paths. This module does not copy files; the caller sets
 ``is_copied`` after copying them.
@@ -111,7 +111,7 @@ class Clone(Operation):
         return self.ref_path, self.ref_version
 
     def starting_point(self, new_table: NewTable) -> Manifest:
-        """Return the manifest on which the first version of the clone is built: the source, numbered one lower."""
+        """Return the manifest on which the clone's first version is built: the source's, with a number one lower."""
         source = new_table.source
         if source is None:
             raise InternalError(

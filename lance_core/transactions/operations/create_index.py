@@ -1,14 +1,14 @@
 """CreateIndex: add, replace or drop indices. Rows, fragments and schema do not change.
 
-An index consists of files written by a query engine, and an entry in the manifest that records what the files cover.
-To drop an index, the operation lists it as removed and lists no new index; to replace an index, it lists both the old
-and the new one. Entries are matched by UUID.
+An index consists of files written by a query engine, and of an entry in the manifest that records which fields and
+fragments the files cover. To drop an index, the operation lists it as removed and lists no new index; to replace an
+index, it lists both the old and the new one. Entries are matched by UUID.
 
-While an index was being built, other writers may have changed values of its fields in place. The
-fragments with changed values are removed from the index's bitmap at commit, so that their rows are scanned.
+While an index was being built, other writers may have changed values of its fields in place. At commit, the fragments
+with changed values are removed from the index's bitmap of covered fragments, so that queries scan their rows.
 
-Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field
-that was dropped in the meantime and then fails every query.
+Source: ``lance.table.Transaction.CreateIndex``; behavior of pylance 14.0.2, which also commits an index on a field that
+was dropped in the meantime, after which every query fails.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """DataOverlay: newer values for individual cells, in files that override the data files of a fragment.
 
-An overlay covers cells by the physical positions of their rows; the value of a position is stored at its rank among the
-covered positions. Deleted rows stay deleted. If two overlays cover a cell, the newer one wins. The commit records its
-version in the overlay.
+An overlay specifies the cells that it covers by the physical positions of their rows; its file contains the values in
+the order of these positions. Deleted rows stay deleted. If two overlays cover a cell, the newer one wins. The commit
+records the number of the new version in the overlay.
 
-The feature is experimental in the reference implementation. Unless an environment variable enables it, this library
-does not commit overlays, because it could not read the table afterward; the reference implementation commits the first
-overlay anyway.
+The feature is experimental in the reference implementation. Unless an environment variable enables the feature, this
+library does not commit overlays, because it could not read the table afterward; the reference implementation commits
+the first overlay anyway.
 
-New overlays are appended to those that the fragment has at commit. If row ids are stable, the covered rows count as
-updated. Indices are kept: an index is older than the overlays that it does not include, and the reference
+New overlays are appended to the overlays that the fragment already has at commit. If row ids are stable, the covered
+rows count as updated. Indices are kept: an index does not include overlays that are newer than the index; the reference
 implementation checks these overlays itself.
 
 Source: ``lance.table.Transaction.DataOverlay``; behavior of pylance 14.0.2, which also accepts unreadable overlays:
-for fields that do not exist, or with fewer values than covered cells.
+overlays for fields that do not exist, and overlays with fewer values than covered cells.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """DataReplacement: replace data files of fragments with files that contain the same fields of the same rows.
 
 A new file replaces the file with exactly the same list of fields and the same format version. If there is no such file,
-the new file is added. If the fragment already stores all of the new file's fields, these fields become dead in the old
-files, and a file without any live field is removed; if the fragment stores none of these fields, they were read as null
-before. A file may contain dropped columns if the fragment does.
+the new file is added. If the fragment already stores all of the new file's fields, these fields are marked as removed
+in the old files, and an old file that contains no other fields is removed. If the fragment stores none of the fields,
+they were read as null before. A file may contain dropped columns if the fragment does.
 
-The fragments are removed from indices on these fields, and older overlays on the fields become dead. Schema, deletions
-and row ids are kept; if row ids are stable, all rows of the fragment count as updated.
+Indices on these fields no longer cover the fragments, and older overlays no longer apply to the fields. Schema,
+deletions and row ids are kept; if row ids are stable, all rows of the fragment count as updated.
 
 Source: ``lance.table.Transaction.DataReplacement``; behavior of pylance 14.0.2.
 """
@@ -41,11 +41,11 @@ __all__ = ["DataReplacement", "PublicDataReplacement", "PublicDataReplacementGro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """A new file for one fragment.
+    """A new data file for one fragment.
 
     Attributes:
         fragment_id: the id of the fragment.
-        new_file: the file.
+        new_file: the new data file.
     """
 
     fragment_id: int
@@ -159,7 +159,8 @@ class DataReplacement(Operation):
     def apply(self, context: ApplyContext) -> ManifestDraft:
         """Build the version after ``context.current``.
 
-        The new values count as values of ``context.read_version``: newer overlays continue to override them.
+        The new values count as values of ``context.read_version``: overlays newer than that version continue to
+        override them.
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.

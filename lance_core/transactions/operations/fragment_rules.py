@@ -82,7 +82,7 @@ def _check_is_new(fragment: Fragment, where: str, *, carries_row_ids: bool | Non
     if fragment.physical_rows < 1:
         raise InvalidInputError(f"{where} has {fragment.physical_rows} rows, expected at least 1")
     if fragment.deletion_file is not None:
-        raise InvalidInputError(f"{where} has a deletion file, which is not possible before the fragment has an id")
+        raise InvalidInputError(f"{where} has a deletion file, but a fragment without an id cannot have one")
     if fragment.has_row_ids and carries_row_ids is False:
         raise InvalidInputError(f"{where} has row ids, but row ids are assigned at commit")
     if carries_row_ids and not fragment.has_row_ids:
@@ -103,7 +103,7 @@ def check_stored_fields(
         file_version: the file version of the table.
 
     Raises:
-        InvalidInputError: a field is in two files, or a file is malformed.
+        InvalidInputError: a field is in two files, or the record of a file is malformed.
         SchemaMismatchError: a non-nullable field is not stored.
     """
     where = f"fragment {fragment.id}"
@@ -165,7 +165,7 @@ def check_file(
 
 
 def check_row_count(old: pb_table.DataFragment, physical_rows: int, version: int) -> None:
-    """Check that a fragment keeps its number of rows, if the table records that number; early releases did not.
+    """Check that a fragment keeps its number of rows, if the table records it (early releases did not record it).
 
     Raises:
         InvalidInputError: the version and the operation record different numbers of rows.

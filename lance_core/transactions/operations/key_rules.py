@@ -1,7 +1,7 @@
 """Rules for declaring keys on existing columns.
 
-Each kind of key is declared once, by a single change of settings that covers all columns of the key. After that, the
-entries of the key in the field metadata cannot change; other entries of the same fields can.
+Each kind of key (primary or clustering) is declared once, by a single change of settings that includes all columns of
+the key. After that, the entries of the key in the field metadata cannot change; other entries of the same fields can.
 
 Source: behavior of pylance 14.0.2, which rejects even a repetition of the same value.
 """

@@ -1,7 +1,7 @@
-"""Properties that a fragment keeps when an operation replaces its data files.
+"""Preserves the properties that a fragment keeps when an operation replaces its data files.
 
-An operation contains complete fragments. Row ids, row versions, data overlays and clustering belong to the rows, which
-do not move; they are copied from the table, so that they are not lost if the new fragment was built without them.
+An operation contains complete fragments. Row ids, row versions, data overlays, and clustering belong to the rows, which
+do not move. They are copied from the table, so that they are not lost if the new fragment was built without them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OF_THE_ROWS: Final = (
 
 
 def with_lineage_of(old: pb_table.DataFragment, new: pb_table.DataFragment) -> pb_table.DataFragment:
-    """Return a copy of ``new`` with the row ids, versions, overlays and metadata of ``old``."""
+    """Return a copy of ``new`` with the row ids, row versions, overlays, and metadata of ``old``."""
     result = pb_table.DataFragment()
     result.CopyFrom(new)
     for name in _OF_THE_ROWS:

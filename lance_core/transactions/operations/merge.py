@@ -1,8 +1,8 @@
 """Merge: add or rewrite columns. Fragments and schema become exactly those of the operation.
 
-Every fragment is kept with all its rows: a new column is an additional data file of each fragment, with a value for
-every physical row, including deleted ones; a nullable column need not be stored at all. A column whose type changes is
-a new field with a new id.
+Every fragment is kept with all its rows. A new column is stored in an additional data file of each fragment, with a
+value for every physical row, including deleted rows; a nullable column need not be stored at all. A column whose type
+changes becomes a new field with a new id.
 
 Rows keep their ids. If row ids are stable, rows of fragments that gained or lost a data file count as updated.
 
@@ -52,8 +52,8 @@ class PublicMerge(BaseOperation):
 
     Attributes:
         fragments: every fragment of the dataset after the merge.
-        schema: the schema after the merge, with field ids. An Arrow schema, which is deprecated, is numbered depth
-            first from 0.
+        schema: the schema after the merge, with field ids. Passing an Arrow schema is deprecated; its fields are
+            numbered depth first from 0.
         preserves_nullability: promises that no field became required. Rows that other writers append in the meantime,
             without the new columns, are then valid and do not conflict.
     """
@@ -66,7 +66,7 @@ class PublicMerge(BaseOperation):
         """Check the argument types."""
         if isinstance(self.schema, pa.Schema):
             warnings.warn(
-                "Passing a pyarrow.Schema to Merge is deprecated; pass a Schema, which has field ids",
+                "Passing a pyarrow.Schema to Merge is deprecated; pass a lance_core Schema, which has field ids",
                 DeprecationWarning,
                 stacklevel=3,
             )
@@ -200,7 +200,8 @@ class Merge(Operation):
             if fragment.id in before and fragment.id not in kept:
                 if added:
                     raise InvalidInputError(
-                        f"a merge lists existing fragment {fragment.id} after a new fragment (id {added[-1].id})"
+                        "a merge must list existing fragments before new ones, but lists existing fragment "
+                        f"{fragment.id} after a new fragment (id {added[-1].id})"
                     )
                 kept[fragment.id] = fragment
             elif fragment.id and fragment.id in kept:
@@ -236,7 +237,7 @@ def _check_kept(old: pb_table.DataFragment, new: pb_table.DataFragment, schema: 
     check_row_count(old, new.physical_rows, version)
     if old.deletion_file != new.deletion_file:
         raise InvalidInputError(
-            f"the deleted rows of fragment {old.id} in version {version} differ from those that the operation records"
+            f"the deleted rows of fragment {old.id} in version {version} differ from those recorded by the operation"
         )
     lost = (field_files(old).keys() - field_files(new).keys()).intersection(schema.field_ids())
     if lost:

@@ -46,7 +46,7 @@ class ApplyContext:
     Attributes:
         current: the version to build on.
         read_version: the version that the change was planned on; 0 means ``current``.
-        restored: the manifest of :attr:`Operation.restored_version`.
+        restored: the manifest of :attr:`Operation.restored_version`, if the operation restores a version.
         hidden: reads hidden columns of the fragments of ``current`` and of the operation.
     """
 
@@ -112,13 +112,13 @@ class Operation(Protocol):
     """Whether the reference implementation keeps schema metadata that the stored transaction does not contain."""
 
     holds_values: ClassVar[bool] = False
-    """Whether the operation contains values from its read version, so that it requires all later versions."""
+    """Whether the operation contains values from its read version; it must then be adapted to each later version."""
 
     may_change_rows: ClassVar[bool] = True
     """Whether the operation may change the rows or columns that readers see."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether later versions do not reveal whether they were built on the version that the operation created."""
+    """Whether later versions give no evidence of whether they were built on the version that the operation created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
@@ -192,7 +192,7 @@ class Operation(Protocol):
             changed: the new value of :meth:`changed_fragments`.
             emptied: the ids of additional fragments that now lose every row.
         """
-        raise InternalError(f"the operation {self.arm!r} does not hide rows", arm=self.arm)
+        raise InternalError(f"the operation {self.arm!r} does not delete rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
         """Return fragments with only the data files that the operation adds to the existing fragments."""
@@ -224,7 +224,7 @@ class Operation(Protocol):
         return ()
 
     def moved_fragments(self) -> tuple[Fragment, ...]:
-        """Return new fragments that contain row ids of rows from touched fragments."""
+        """Return the new fragments that contain rows from touched fragments, with the ids of these rows."""
         return ()
 
     def laid_overlays(self) -> tuple[OverlayGroup, ...]:
@@ -271,7 +271,7 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
 
 
 def named(name: str) -> Callable[[type[_T]], type[_T]]:
-    """Return a decorator that names a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
+    """Return a decorator that presents a class as a member of ``LanceOperation``, where users and ``pickle`` find it.
 
     Args:
         name: the name of the member.

@@ -5,8 +5,8 @@ paths, and the counters of fragment and row ids are kept. The data format become
 
 If the table never reuses field ids, the new fields get new ids, which are also used in the records of the new files.
 
-Source: ``lance.table.Transaction.Overwrite``; behavior of pylance 14.0.2, whose ``commit`` keeps the data format and
-marks the table as mixed instead.
+Source: ``lance.table.Transaction.Overwrite``; behavior of pylance 14.0.2, whose ``commit`` instead keeps the table's
+data format and marks the table as having mixed formats.
 """
 
 from __future__ import annotations

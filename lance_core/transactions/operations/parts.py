@@ -1,4 +1,4 @@
-"""Parts of operations that other modules use: groups of fragments.
+"""Groups of fragments, which are parts of operations and are also used by other modules.
 
 Source: ``lance.table.Transaction``.
 """

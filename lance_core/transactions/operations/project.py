@@ -35,8 +35,8 @@ class PublicProject(BaseOperation):
 
     Attributes:
         schema: the remaining fields, with their ids.
-        preserves_nullability: promises that no field became required, so that rows written by others in the meantime do
-            not conflict.
+        preserves_nullability: promises that no field became required, so that rows written by other writers in the
+            meantime do not conflict.
     """
 
     schema: Schema

@@ -1,8 +1,7 @@
 """ReserveFragments: reserve fragment ids for a later Rewrite.
 
-The operation creates a version that changes only the counter; no other writer uses the ids up to the new
-``max_fragment_id``. A compaction numbers its new fragments this way before it commits, so that an index can refer to
-them.
+The operation creates a version in which only the counter ``max_fragment_id`` changes; no other writer uses ids up to
+its new value. A compaction numbers its new fragments this way before it commits, so that an index can refer to them.
 
 Source: ``lance.table.Transaction.ReserveFragments``; behavior of pylance 14.0.2.
 """
@@ -43,7 +42,8 @@ class ReserveFragments(Operation):
     """Reserve fragment ids.
 
     Attributes:
-        num_fragments: the number of ids to reserve; after the commit, they are the last ids up to ``max_fragment_id``.
+        num_fragments: the number of ids to reserve; after the commit, they are the highest ids up to
+            ``max_fragment_id``.
     """
 
     arm: ClassVar[str] = "reserve_fragments"

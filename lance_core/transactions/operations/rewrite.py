@@ -1,4 +1,4 @@
-"""Rewrite: move the same rows to other fragments, usually in a compaction.
+"""Rewrite: move rows to other fragments without changing them, usually in a compaction.
 
 Each group records old fragments and the new fragments that contain their rows. A new fragment keeps an id that was
 reserved for it; id 0 means "assign one at commit". The old and the new fragments of a group have the same live rows; if
@@ -8,8 +8,8 @@ Indices are copied unchanged: the old fragments that they cover no longer exist,
 is correct for every kind of index; an index that listed the new fragments without being rebuilt would be incorrect.
 Indices that were rebuilt are listed in the operation (:mod:`~lance_core.table.rewritten_indices`).
 
-A table that defers the remapping of its indices keeps a list of rewrites that this library does not write; rewriting
-such a table is rejected.
+A table that defers the remapping of its indices keeps a list of its rewrites. This library does not write this list,
+and therefore rejects rewrites of such a table.
 
 Source: ``lance.table.Transaction.Rewrite``; behavior of pylance 14.0.2.
 """
@@ -83,7 +83,7 @@ class PublicRewrittenIndex:
 @named("Rewrite")
 @dataclass
 class PublicRewrite(BaseOperation):
-    """Move the same rows to other fragments.
+    """Move rows to other fragments without changing them.
 
     Attributes:
         groups: the groups of old fragments and the new fragments that replace them.
@@ -257,7 +257,7 @@ def _check_rows(group: RewriteGroup, index: int) -> None:
     found = sum(fragment.num_live_rows for fragment in group.new_fragments)
     if expected != found:
         raise InvalidInputError(
-            f"rewrite group {index}: the old fragments have {expected} rows, but the new fragments have {found}",
+            f"rewrite group {index}: the old fragments have {expected} live rows, but the new fragments have {found}",
             expected=expected,
             found=found,
         )

@@ -1,4 +1,4 @@
-"""Properties that a schema change must not modify.
+"""Checks that a schema change does not modify properties on which stored data depends.
 
 Data files refer to fields by id. A field that keeps its id must therefore keep its type; otherwise the stored values
 would be misread. Its name, position and metadata may change.

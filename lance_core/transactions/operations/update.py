@@ -6,7 +6,7 @@ columns   changed columns are rewritten for whole fragments, whose rows do not m
 ========  ==========================================================================================
 
 If row ids are stable, a new fragment lists the ids of the rows that were moved into it; its remaining rows are new. In
-both modes, a row keeps the version that created it, and the new version becomes its last-updated version. Indices on a
+both modes, a changed row keeps its creation version, and the new version becomes its last-updated version. Indices on a
 rewritten column no longer cover the fragment; indices that find rows by id may cover a new fragment that contains only
 moved rows.
 
@@ -142,7 +142,8 @@ class Update(Operation):
         mode: how the new values are stored.
         inserted_rows: the primary keys that were added; None if unknown.
         updated_offsets: maps fragment ids to serialized Roaring bitmaps of the rows that changed in place.
-        absorbed_tables: shard and generation of each part of the write-ahead log compacted into the table.
+        absorbed_tables: the shard id and the generation of each part of the write-ahead log that the update compacts
+            into the table.
     """
 
     arm: ClassVar[str] = "update"
@@ -350,7 +351,10 @@ def _check_stored_anew(old: pb_table.DataFragment, new: Fragment, version: int) 
     """Check that an updated fragment keeps its deleted rows and all its columns."""
     check_row_count(old, new.physical_rows, version)
     if old.HasField("deletion_file") and not new.message.HasField("deletion_file"):
-        raise InvalidInputError(f"rows of fragment {old.id} are deleted in version {version} and would reappear")
+        raise InvalidInputError(
+            f"updated fragment {old.id} has no deletion file, so rows that are deleted in version {version} would "
+            "reappear"
+        )
     lost = field_files(old).keys() - field_files(new.message).keys()
     if lost:
         raise SchemaMismatchError(f"fragment {old.id} would lose the values of field {min(lost)}", field=min(lost))

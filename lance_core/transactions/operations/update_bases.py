@@ -3,8 +3,8 @@
 A base without an id gets the next id, starting from 1. Ids, names and paths are unique; at most one base can have no
 name.
 
-Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, where a new base with the id of an
-existing base replaces it.
+Source: ``lance.table.Transaction.UpdateBases``; behavior of pylance 14.0.2, where a new base with the id of an existing
+base replaces that base.
 """
 
 from __future__ import annotations

@@ -399,7 +399,7 @@ def test_rows_that_changed_in_place_are_counted_as_updated() -> None:
             SchemaMismatchError,
             "would lose the values of field 1",
         ),
-        (_columns(1), InvalidInputError, "are deleted in version 3 and would reappear"),
+        (_columns(1), InvalidInputError, "rows that are deleted in version 3 would reappear"),
         (Update(new_fragments=(_moved(1, 3),)), InvalidInputError, "has row ids"),
     ],
 )

@@ -109,7 +109,7 @@ def test_operation_without_overrides_gives_the_default_answers() -> None:
 
 
 def test_operation_that_hides_no_rows_cannot_be_merged() -> None:
-    with pytest.raises(InternalError, match="'append' does not hide rows"):
+    with pytest.raises(InternalError, match="'append' does not delete rows"):
         Append(fragments=()).with_hidden_rows((), ())
 
 
