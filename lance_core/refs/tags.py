@@ -1,9 +1,9 @@
 """Tags: names for versions of any branch. A tagged version is never cleaned up.
 
 Names, arguments, and errors are the same as in pylance: if several writers create a tag, exactly one succeeds; if
-several writers move a tag, the last one wins. Unlike pylance, this library also checks that the version and the branch
-of the tag still exist *after* the tag is set, because a concurrent cleanup or deletion that has not seen the tag may
-remove them.
+several writers move a tag, the last one wins. After setting a tag, this library, unlike pylance, also checks that the
+version and the branch of the tag still exist, because a concurrent cleanup or deletion that has not seen the tag may
+have removed them.
 """
 
 from __future__ import annotations
