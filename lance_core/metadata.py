@@ -164,7 +164,7 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
 
 def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:
-    """Return the field ids that the record of a data file with the given columns must list, in order.
+    """Return the field ids that a manifest must list, in order, for a data file with the given columns.
 
     Args:
         schema: schema of the table.

@@ -287,6 +287,6 @@ def _destination(
             # A cleanup has removed the version after it was listed.
             continue
     raise RetryableCommitConflictError(
-        f"{log.root}: cannot read the latest version; in each of {_MAX_READS} attempts, a cleanup removed it first",
+        f"{log.root}: cannot read the latest version; a cleanup removed it during each of {_MAX_READS} attempts",
         path=log.root,
     )

@@ -146,8 +146,8 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
     forks = records[line.branch].forks if line.branch in records else ()
     if not forks:
         raise NotSupportedError(
-            f"branch {line.branch!r} has no record in _refs/branches, or the record does not contain its origin; "
-            "therefore, the branches created from this branch cannot be determined",
+            f"cannot clean up branch {line.branch!r}: its record in _refs/branches is missing or does not contain the "
+            "branch's origin, so the branches created from this branch cannot be determined",
             branch=line.branch,
         )
     return forks

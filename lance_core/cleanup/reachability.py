@@ -87,7 +87,7 @@ def survey_versions(
         now_ns: current time, in nanoseconds since the epoch.
 
     Raises:
-        InvalidCleanupError: a tagged version matches the policy, which does not allow that.
+        InvalidCleanupError: a tagged version matches the policy, and the policy does not allow that.
         CorruptDataError: a manifest, a tag, or a branch cannot be read.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
         DatasetNotFoundError: the dataset no longer has any versions.

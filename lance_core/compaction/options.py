@@ -60,7 +60,7 @@ class CompactionOptions(TypedDict, total=False):
 
     Attributes:
         target_rows_per_fragment: fragments with fewer rows than this are merged; new fragments have at least this
-            number of rows. 1024 * 1024 by default.
+            number of rows if possible. 1024 * 1024 by default.
         target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
             this size. By default, only the number of rows is considered. Not an option in pylance.
         max_bytes_per_file: the same as ``target_bytes_per_fragment``, under pylance's name; if both are given, the

@@ -6,7 +6,7 @@ crashes between these steps leaves behind versions without a record; creating th
 again adds the record, and deleting the branch removes the versions. After publishing a record, the writer checks
 whether the branch, or the branch from which it was created, is being deleted.
 
-Names, arguments, and results are the same as in pylance, which has neither of these safeguards.
+Names, arguments, and results are the same as in pylance, which lacks these safeguards.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Branches:
         """Return all branches, keyed by name.
 
         Raises:
-            CorruptDataError: a file among the branches is not a branch record.
+            CorruptDataError: a file in ``_refs/branches`` is not a branch record.
         """
         return {name: _branch(record) for name, record in self._records().items()}
 
@@ -119,7 +119,7 @@ class Branches:
         Raises:
             InvalidInputError: the order is unknown.
             InvalidTypeError: the order is not a string.
-            CorruptDataError: a file among the branches is not a branch record.
+            CorruptDataError: a file in ``_refs/branches`` is not a branch record.
         """
         sign = order_sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["parent_version"], item[0]))

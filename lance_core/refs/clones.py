@@ -179,7 +179,7 @@ def _copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) ->
     for copy in _copies(manifest, locator):
         if copies.setdefault(copy.path, copy.source).path != copy.source.path:
             raise NotSupportedError(
-                f"cannot copy two files to {copy.path}: {copies[copy.path].path} and {copy.source.path}",
+                f"cannot copy both {copies[copy.path].path} and {copy.source.path} to {copy.path}",
                 path=copy.path,
             )
     for path, source in copies.items():

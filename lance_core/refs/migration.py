@@ -18,7 +18,7 @@ def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] |
     """Rename all manifests of a dataset to their V2 names; does nothing if they already have V2 names.
 
     No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset cannot
-    be opened until the migration is run again. In pylance, this requires an open dataset handle.
+    be opened until the migration is run again. In pylance, a migration requires an open dataset handle.
 
     Args:
         uri: the location of the dataset.

@@ -84,7 +84,7 @@ class Tags:
         """Return all tags, keyed by name.
 
         Raises:
-            CorruptDataError: a file among the tags is not a tag record.
+            CorruptDataError: a file in ``_refs/tags`` is not a tag record.
         """
         return {name: _tag(record) for name, record in list_tags(self._log.store, self._log.root).items()}
 
@@ -97,7 +97,7 @@ class Tags:
         Raises:
             InvalidInputError: the order is unknown.
             InvalidTypeError: the order is not a string.
-            CorruptDataError: a file among the tags is not a tag record.
+            CorruptDataError: a file in ``_refs/tags`` is not a tag record.
         """
         sign = order_sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))
