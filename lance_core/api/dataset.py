@@ -1184,8 +1184,8 @@ class LanceDataset:
 
         Raises:
             DatasetNotFoundError: the dataset does not exist.
-            StorageError: a storage operation failed. Afterward, either the remaining files are no longer a dataset, or
-                ``drop`` can be called again.
+            StorageError: a storage operation failed. If the dataset still exists, ``drop`` can be called again; otherwise,
+                only some of its files remain.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
 

@@ -4,7 +4,7 @@ The entry point is ``plan``, which combines the other modules. ``policy`` contai
 lists the stored files. ``reachability`` decides which versions are kept and determines which files they reference;
 ``branches`` determines which files other branches reference. ``ownership`` defines the keys of these references.
 ``classification`` and ``path_rules`` decide for each file whether it is kept. ``removal`` removes files at a rate that
-``pacing`` limits, while ``guard`` looks for new references. ``records`` contains the results. ``automatic`` performs
+``pacing`` limits, while ``guard`` looks for new references. ``records`` defines the results. ``automatic`` performs
 the cleanup after a commit, and ``durations`` parses its settings in the table config. ``drop`` removes a whole dataset,
 and ``file_listings`` lists the files of a dataset for users.
 """

@@ -1,7 +1,7 @@
 """Owners: keys that represent the files to which a manifest refers.
 
 A manifest refers to its files in several ways. Each reference is converted to an *owner*, which is a path below the
-root. Each stored file has exactly one owner: a version needs a file if it refers to the file's owner.
+root. Each stored file has exactly one owner. A version needs a file if it refers to the file's owner.
 
 ======================  ===========================================
 file                    owner

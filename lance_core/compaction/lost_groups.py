@@ -5,7 +5,7 @@ no longer exist, just as if another writer had changed them. The versions since 
 files have unique names, so a version that lists one of a group's new files was created by committing that group. If the
 latest version contains the old data files again, an older version was restored, and the group is lost after all.
 
-The new files of a lost group are removed only if there is no reason to keep them::
+The new files of a lost group are removed only if all of the following conditions are met::
 
     the planned version exists and has the old fragments          the result is valid
     every version since, including the latest, was read           nothing was missed
