@@ -1184,8 +1184,8 @@ class LanceDataset:
 
         Raises:
             DatasetNotFoundError: the dataset does not exist.
-            StorageError: a storage operation failed. If the dataset still exists, ``drop`` can be called again; otherwise,
-                only some of its files remain.
+            StorageError: a storage operation failed. If the dataset still exists, ``drop`` can be called again;
+                otherwise, only some of its files may remain.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
 

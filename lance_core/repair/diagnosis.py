@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MIN_AGE", "diagnose"]
 
 DEFAULT_MIN_AGE: Final = timedelta(days=7)
-"""Default minimum age of the problems to repair: the age at which a cleanup removes orphaned files."""
+"""Default minimum age of problems to repair; the same as the age at which a cleanup removes orphaned files."""
 
 _TEMPORARY: Final = ".tmp"
 _WITH_TEMPORARIES: Final = (VERSIONS_DIRECTORY, TRANSACTIONS_DIRECTORY, DELETIONS_DIRECTORY)

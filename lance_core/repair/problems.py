@@ -18,7 +18,7 @@ __all__ = ["ADVICE", "Problem", "ProblemKind"]
 
 
 class ProblemKind(StrEnum):
-    """The kinds of problems of a table."""
+    """The kinds of problems that the doctor can find in a table."""
 
     TEMPORARY_FILE = "temporary file"
     STAGED_MANIFEST = "staged manifest"
