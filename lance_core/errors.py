@@ -327,7 +327,7 @@ class CommitOutcomeUnknownError(LanceError, OSError):
 
 
 class StorageError(LanceError, OSError):
-    """A storage operation failed, for example, because the disk is full, a permission is missing, or the network failed.
+    """A storage operation failed, for example because the disk is full, a permission is missing, or the network failed.
 
     The context entries ``errno`` and ``path``, if present, set the attributes of ``OSError``.
 

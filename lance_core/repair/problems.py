@@ -53,7 +53,7 @@ ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
         ProblemKind.SHARED_FIELD_IDS: _BY_COMMIT,
         ProblemKind.UNDERSTATED_FORMAT: _BY_COMMIT,
         ProblemKind.OVERLAPPING_COVERAGE: _BY_COMMIT,
-        ProblemKind.UNRELIABLE_COVERAGE: "rebuild the index; after the next commit, it is no longer used",
+        ProblemKind.UNRELIABLE_COVERAGE: "rebuild the index; otherwise, it is no longer used after the next commit",
         ProblemKind.MIXED_FORMATS: "restore a version whose data files all have the same format",
         ProblemKind.MISSING_DATA_FILE: "restore the file, or restore a version that does not need it",
     }
