@@ -175,7 +175,7 @@ class InvalidRefError(InvalidInputError, OSError):
 
 
 class RefConflictError(InvalidInputError, OSError):
-    """A branch is still needed by tags or other branches and cannot be deleted, or it was deleted while in use."""
+    """A branch cannot be deleted because tags or branches use it, or was deleted or recreated during the operation."""
 
     kind = ErrorKind.REF_CONFLICT
 
@@ -299,9 +299,9 @@ class RetryableCommitConflictError(CommitConflictError):
 
 
 class CommitOvertakenError(RetryableCommitConflictError):
-    """Before the commit, a cleanup removed a version with the same number, or the version to be restored.
+    """The version was created too late: for example, a cleanup had removed another version with the same number.
 
-    The content of the table is unchanged: the new version was removed again, or a newer version reverts it. Repeat the
+    The content of the table is unchanged: the new version was removed again, or a newer version reverted it. Repeat the
     operation and write its files again, because a cleanup may still remove the files of this commit.
     """
 

@@ -10,7 +10,7 @@
   everything that a version records, including its fragments.
 * *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
-* *Fragments and schemas*: the requirements that a data file must meet to become part of a table.
+* *Fragments and schemas*: :func:`check_storable` and :func:`stored_field_ids` help to write data files for a table.
 * *Stores*: :func:`open_store` gives access to the files below a URI.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
 
@@ -102,7 +102,7 @@ CommittedDelete: TypeAlias = delete.Deleted
 MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
     {arm: operation.may_change_rows for arm, operation in EXECUTABLE.items()}
 )
-"""Maps each operation, named as in the transaction message, to whether it may change what readers see."""
+"""Maps the name of each operation in the transaction message to whether the operation may change what readers see."""
 
 
 def open_version_log(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> VersionLog:
@@ -164,7 +164,7 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
 
 def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:
-    """Return the field ids that the record of a data file with the given columns must list, in order.
+    """Return the field ids that a manifest must list, in order, for a data file with the given columns.
 
     Args:
         schema: schema of the table.
@@ -182,14 +182,14 @@ def commit_transaction(
     data_storage_version: LanceFileVersion | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Commit a transaction and return its version; if its uuid was committed before, return the version of that commit.
+    """Commit a transaction and return its version; if its uuid is already committed, return that version.
 
     Args:
         base: location of the table, or an open dataset; the manifest of an open dataset is not read again.
         transaction: the transaction to commit.
-        create_only: fail if the table already exists.
-        data_storage_version: data file version for an Overwrite without data files; if None, that of the table.
-        storage_options: credentials and settings for the store; ignored for an open dataset, which keeps its own.
+        create_only: whether to fail if the table already exists.
+        data_storage_version: data file version for an Overwrite without data files; if None, the table's version.
+        storage_options: credentials and settings for the store; ignored for an open dataset, which has its own.
 
     Raises:
         AlreadyExistsError: the table already exists, and ``create_only`` is set.
@@ -220,7 +220,7 @@ def delete_rows(
         dataset: the version on which the first attempt is based.
         predicate: SQL condition that selects the rows to delete.
         properties: properties of the transaction.
-        only_if_found: if no row matches, do not create a version.
+        only_if_found: whether to create no version if no row matches.
 
     Raises:
         InvalidInputError: the predicate is not valid for the table.

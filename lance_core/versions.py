@@ -73,11 +73,11 @@ class LanceFileVersion(Enum):
 
     @property
     def is_legacy(self) -> bool:
-        """True for 0.1, which stores rows in batches and no validity, and cannot be mixed with other versions."""
+        """True for 0.1, which stores rows in batches, without validity, and cannot be mixed with other versions."""
         return self is LanceFileVersion.V0_1
 
     def mixes_with(self, other: LanceFileVersion) -> bool:
-        """Return whether one table may contain files of both versions. Version 0.1 cannot be mixed with other ones."""
+        """Return whether one table may contain files of both versions. Version 0.1 cannot be mixed with others."""
         return self.is_legacy == other.is_legacy
 
     @property

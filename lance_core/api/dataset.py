@@ -1,8 +1,8 @@
 """LanceDataset: a handle on one version of a dataset.
 
-A handle reads one manifest and stays on that version. Commits by others become visible after reopening the dataset or
-calling ``checkout_latest``; a commit through the handle moves the handle to the new version. Names, arguments, and
-defaults are the same as in pylance. The error for an unsupported argument contains the argument's name.
+A handle reads one manifest and stays on that version. Commits by other writers become visible after the dataset is
+reopened or ``checkout_latest`` is called; a commit through the handle moves the handle to the new version. Names,
+arguments, and defaults are the same as in pylance. The error for an unsupported argument contains the argument's name.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class LanceDataset:
         uri: location of the dataset.
         version: a version number or the name of a tag; if None, the latest version.
         storage_options: credentials and settings of the store.
-        commit_lock: a lock that each commit holds while it creates its version; not included when the handle is
-            pickled.
+        commit_lock: a lock that each commit holds while it creates its version. It is not pickled with the
+            handle.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
@@ -135,7 +135,7 @@ class LanceDataset:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> Self:
-        """Return a handle on a version given by its parts. ``line`` is the value of :attr:`line`; None if unknown."""
+        """Return a handle on the version with this manifest. ``line`` is the value of :attr:`line`; None if unknown."""
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
@@ -152,7 +152,7 @@ class LanceDataset:
         return self._view
 
     def show(self, view: TableView) -> None:
-        """Move to a version committed through this handle, as pylance does; never move back to an older version."""
+        """Move to a version committed through this handle, as pylance does, but never to an older version."""
         with self._lock:
             if view.version >= self._view.version:
                 self._view = view
@@ -176,7 +176,7 @@ class LanceDataset:
 
     @property
     def line(self) -> Hashable:
-        """The identity of the branch of this version, for detecting a recreated branch; None on the main branch."""
+        """The identity of this version's branch, which changes if the branch is recreated; None on the main branch."""
         return self._view.line
 
     @property
@@ -210,7 +210,7 @@ class LanceDataset:
         return self.storage_options
 
     def latest_storage_options(self) -> dict[str, str] | None:
-        """Return the storage options that the dataset was opened with, because options are never refreshed."""
+        """Return the storage options that the dataset was opened with; they are never refreshed."""
         return self.storage_options
 
     @property
@@ -276,7 +276,7 @@ class LanceDataset:
 
     @property
     def latest_version(self) -> int:
-        """The number of the latest version of the dataset; determined anew at each access."""
+        """The number of the latest version of the dataset; every access looks it up again."""
         return self._view.latest_version
 
     def versions(self) -> list[Version]:
@@ -288,7 +288,7 @@ class LanceDataset:
         return [{"version": name.version} for name in self._view.log.newer_than(0)]
 
     def get_version(self) -> Version:
-        """Return the entry for this version in :meth:`versions`; nothing is read."""
+        """Return the description of this version, as in :meth:`versions`; nothing is read."""
         return version_info(self._view.manifest)
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
@@ -306,7 +306,7 @@ class LanceDataset:
         return self.of(self._view.at(version))
 
     def checkout_latest(self) -> None:
-        """Move this handle to the latest version, unless another thread has already moved it further."""
+        """Move this handle to the latest version, unless another thread has moved it to a newer version."""
         before = self._view
         latest = before.latest()
         with self._lock:
@@ -316,11 +316,11 @@ class LanceDataset:
     def restore(self) -> None:
         """Create a new version with the content of the version of this handle.
 
-        The versions in between are kept. Fragment and row ids keep increasing.
+        Newer versions are kept. Fragment and row ids keep increasing.
 
         Raises:
-            IncompatibleTransactionError: another writer changed the metadata of the schema or of a field at the same
-                time.
+            IncompatibleTransactionError: another writer concurrently changed the metadata of the schema or of a
+                field.
             NotFoundError: a file of the version is missing.
             TooMuchWriteContentionError: other writers committed first at every attempt.
         """
@@ -644,7 +644,7 @@ class LanceDataset:
         *,
         buffer_size: int = DEFAULT_BLOB_BUFFER_SIZE,
     ) -> list[BlobFile | None]:
-        """Return blob values as file objects, in the requested order; opening them reads nothing.
+        """Return blob values as file objects, in the requested order; values are read only when the objects are read.
 
         Exactly one of ``ids``, ``addresses``, and ``indices`` must be given.
 
@@ -657,11 +657,11 @@ class LanceDataset:
                 fetched.
 
         Returns:
-            One file object per row, or None if the value is null.
+            One item per row: a file object, or None if the value is null.
 
         Raises:
-            InvalidInputError: the column is not a blob column, not exactly one of the three arguments is given, or a
-                row does not exist.
+            InvalidInputError: the column is not a blob column, none or several of ``ids``, ``addresses``, and
+                ``indices`` are given, or a row does not exist.
             NotSupportedError: an address refers to a deleted row.
         """
         checked_buffer_size(buffer_size)
@@ -740,9 +740,9 @@ class LanceDataset:
         """Delete the rows that match a predicate. Creates a new version and moves this handle to it.
 
         The rows are marked as deleted; data files are not changed. The predicate is evaluated on the version of this
-        handle. If other writers have deleted other rows since that version, their changes and this one are combined;
-        after any other conflict, the predicate is evaluated again on the latest version. A version is created even if
-        no row matches.
+        handle. If other writers have deleted other rows since that version, their deletions and this one are
+        combined. After any other conflict, the predicate is evaluated again on the latest version. A version is created
+        even if no row matches.
 
         Args:
             predicate: a condition that selects the rows to delete, as SQL text or an Arrow expression. A row for which
@@ -937,12 +937,12 @@ class LanceDataset:
         self.update_config({checked_text("a key", key): None for key in keys})
 
     def update_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the table metadata. The arguments, the result, and the errors are those of :meth:`update_config`."""
+        """Change the table metadata. The arguments, result, and errors are the same as for :meth:`update_config`."""
         made = self._change(UpdateConfig(table_metadata=map_update("values", values, replace=replace)))
         return dict(made.manifest.message.table_metadata)
 
     def update_schema_metadata(self, values: dict[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the schema metadata. The arguments and the result are those of :meth:`update_config`.
+        """Change the schema metadata. The arguments and result are the same as for :meth:`update_config`.
 
         Raises:
             InvalidTypeError: a key is not a string, or a value is neither a string nor None.
@@ -971,7 +971,7 @@ class LanceDataset:
         """
         if not isinstance(field_updates, dict):
             raise InvalidTypeError(
-                f"field_updates must map field paths to updates, found {type(field_updates).__name__}"
+                f"field_updates must map field paths to dictionaries, found {type(field_updates).__name__}"
             )
         updates = {
             self._field_id(path): map_update(f"field_updates[{path!r}]", values, replace=replace)
@@ -1059,7 +1059,8 @@ class LanceDataset:
         once they are at least 7 days old.
 
         Args:
-            older_than: remove only versions older than this; two weeks if no option is given.
+            older_than: remove only versions older than this; two weeks if neither ``older_than`` nor
+                ``retain_versions`` nor ``versions`` is given.
             retain_versions: number of newest versions to keep.
             delete_unverified: whether to remove files that no version has ever referenced, regardless of their age.
                 Safe only if no other process writes to the dataset.
@@ -1159,11 +1160,12 @@ class LanceDataset:
         """Rename all manifests of this branch to their V2 names; does nothing if they already have V2 names.
 
         No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset
-        cannot be opened until the migration is run again, here or by URI (``lance_core.migrate_manifest_paths_v2``).
+        cannot be opened until the migration is run again, with this method or with the function
+        ``lance_core.migrate_manifest_paths_v2``, which takes a URI.
 
         Raises:
             NotSupportedError: the dataset uses an external manifest store.
-            CorruptDataError: a version has a manifest under each of its two names, and the two manifests differ.
+            CorruptDataError: a version has two different manifests, one under its V1 name and one under its V2 name.
             StorageError: a storage operation failed.
         """
         migrate_to_v2_names(self._view.log)
@@ -1182,8 +1184,8 @@ class LanceDataset:
 
         Raises:
             DatasetNotFoundError: the dataset does not exist.
-            StorageError: a storage operation failed. Afterward, either the remaining files are no longer a dataset, or
-                ``drop`` can be called again.
+            StorageError: a storage operation failed. If the dataset still exists, ``drop`` can be called again;
+                otherwise, only some of its files may remain.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
 

@@ -1,13 +1,13 @@
 """DatasetDelta: what changed between two versions.
 
 ==========================  ========================================================================================
-question                    answered from
+result                      how it is determined
 ==========================  ========================================================================================
-rows that were inserted     created after the begin version, up to and including the end version
-rows that were updated      created up to and including the begin version, and last changed after it, up to and
-                            including the end version
+rows that were inserted     rows created after the begin version, up to and including the end version
+rows that were updated      rows created up to and including the begin version, and last changed after it, up to
+                            and including the end version
 rows that were deleted      ids in the begin version that are not in the end version
-transactions                created the versions after the begin version, up to and including the end version
+transactions                transactions of the versions after the begin version, up to and including the end version
 ==========================  ========================================================================================
 
 Inserted and updated rows are read from the version of the handle. A row that was changed again after the end version is

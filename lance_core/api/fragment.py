@@ -50,7 +50,7 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """Return a handle for a fragment already looked up in a version that ``dataset`` has, or had, checked out."""
+        """Return a handle on a fragment of a version that ``dataset`` has, or previously had, checked out."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view

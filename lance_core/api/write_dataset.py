@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
 
 _MAX_READS: Final = 10
-"""Maximum number of attempts to read the latest version, which cleanups may remove after it is found."""
+"""Maximum number of attempts to read the latest version; a cleanup may remove the version before it is read."""
 
 
 def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are described together
@@ -211,8 +211,8 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         data_storage_version: as for :func:`write_dataset`.
         use_legacy_format: as for :func:`write_dataset`.
         storage_options: credentials and settings of the store.
-        file_token: 16 lowercase hexadecimal digits that end the stem of every data file name, to identify the files of
-            a failed job. Not an argument in pylance.
+        file_token: 16 lowercase hexadecimal digits with which the name of every data file ends, before its extension;
+            they identify the files of a failed job. Not an argument in pylance.
         initial_bases: as for :func:`write_dataset`.
         target_bases: as for :func:`write_dataset`.
         target_all_bases: as for :func:`write_dataset`.
@@ -287,6 +287,6 @@ def _destination(
             # A cleanup has removed the version after it was listed.
             continue
     raise RetryableCommitConflictError(
-        f"{log.root}: cannot read the latest version; in {_MAX_READS} attempts, cleanups removed it during the read",
+        f"{log.root}: cannot read the latest version; a cleanup removed it during each of {_MAX_READS} attempts",
         path=log.root,
     )

@@ -1,10 +1,10 @@
-"""Cleanup: plans the removal of old versions and unreferenced files as a whole, and then executes the plan.
+"""Cleanup: plans the complete removal of old versions and unreferenced files, and then executes the plan.
 
 The entry point is ``plan``, which combines the other modules. ``policy`` contains the caller's options. ``inventory``
-lists the stored files. ``reachability`` decides which versions are kept and determines which files they reference,
-``branches`` does the latter for other branches, and ``ownership`` defines the keys of these references.
+lists the stored files. ``reachability`` decides which versions are kept and determines which files they reference;
+``branches`` determines which files other branches reference. ``ownership`` defines the keys of these references.
 ``classification`` and ``path_rules`` decide for each file whether it is kept. ``removal`` removes files at a rate that
-``pacing`` limits, while ``guard`` looks for new references. ``records`` contains the results. ``automatic`` performs
+``pacing`` limits, while ``guard`` looks for new references. ``records`` defines the results. ``automatic`` performs
 the cleanup after a commit, and ``durations`` parses its settings in the table config. ``drop`` removes a whole dataset,
 and ``file_listings`` lists the files of a dataset for users.
 """

@@ -1,12 +1,12 @@
 """Automatic cleanup: its settings in the table config, and the cleanup after a commit.
 
 =======================================  ===============================================================================
-``lance.auto_cleanup.interval``           clean up after each version that is a multiple of this number; 0 means
+``lance.auto_cleanup.interval``           clean up after each version whose number is a multiple of this; 0 means
                                           after every version; if not set, never clean up
 ``lance.auto_cleanup.older_than``         a duration with units, such as ``2weeks`` or ``1h30m``: only older
                                           versions are removed
 ``lance.auto_cleanup.retain_versions``    number of newest versions to keep
-``lance.auto_cleanup.min_age``            a duration like ``older_than``: newer versions are always kept;
+``lance.auto_cleanup.min_age``            a duration, such as ``10m``: newer versions are always kept;
                                           10 minutes if not set
 ``lance.auto_cleanup.delete_rate_limit``  maximum number of deletions per second
 ``…delete_concurrency``                   maximum number of concurrent deletions
@@ -17,9 +17,9 @@
 Without other options, every version older than ``min_age`` is removed. The new version, the version before it, tagged
 versions, and versions that a branch uses are kept. If a cleanup fails, a warning is logged; the commit still succeeds.
 
-Source: automatic cleanup of pylance 14.0.2, which fails with a warning if a tagged version is old enough to be removed.
-pylance ignores ``min_age``, which prevents a writer that is suspended just before it commits from reusing the number of
-a removed version (:mod:`~lance_core.transactions.overtaken`).
+Source: automatic cleanup of pylance 14.0.2. In pylance, however, the cleanup fails with a warning if a tagged version
+is old enough to be removed. pylance also ignores ``min_age``. This setting prevents a writer that is suspended just
+before it commits from reusing the number of a removed version (:mod:`~lance_core.transactions.overtaken`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class AutoCleanupConfig(TypedDict):
     """Settings for automatic cleanup: the removal of old versions after commits."""
 
     interval: int
-    """Clean up after each version that is a multiple of this number; 0 means after every version."""
+    """Clean up after each version whose number is a multiple of this interval; 0 means after every version."""
 
     older_than_seconds: int
     """Remove only versions that were committed more than this number of seconds ago."""
@@ -73,7 +73,7 @@ class AutoCleanup:
     """The automatic cleanup settings in a table config.
 
     Attributes:
-        interval: clean up after each version that is a multiple of this number; 0 means after every version.
+        interval: clean up after each version whose number is a multiple of this interval; 0 means after every version.
         policy: the policy that selects the versions to remove.
     """
 

@@ -2,7 +2,7 @@
 
 The root of a branch is below ``tree/`` and has its own manifests. They refer to files in the roots from which the
 branch was created, until the branch has rewritten these files. Every manifest below ``tree/`` counts, including
-manifests of branches without a record, because the manifest of a new branch is written before its record. Detached
+manifests of branches without a record in ``_refs/branches``, because a new branch's manifest is written first. Detached
 versions count if a tag refers to them, or if the branch has no other versions because it was created from a detached
 version.
 """
@@ -77,9 +77,10 @@ class BranchRoot:
 
     Attributes:
         name: the name of the branch.
-        is_recorded: whether the branch has a record.
+        is_recorded: whether the branch has a record in ``_refs/branches``.
         forked_from: the version of the line from which the branch was created, directly or through other branches.
-        held: owners in the root of the line to which the versions of the branch refer.
+        held: the owners (:mod:`~lance_core.cleanup.ownership`) of the files in the root of the line to which the
+            versions of the branch refer.
     """
 
     name: str
@@ -145,8 +146,8 @@ def _own_forks(line: Line, records: Mapping[str, BranchRecord]) -> tuple[Fork, .
     forks = records[line.branch].forks if line.branch in records else ()
     if not forks:
         raise NotSupportedError(
-            f"branch {line.branch!r} has no record, or its record does not contain the branch's origin; "
-            "cannot determine which branches were created from this branch",
+            f"cannot clean up branch {line.branch!r}: its record in _refs/branches is missing or does not contain the "
+            "branch's origin, so the branches created from this branch cannot be determined",
             branch=line.branch,
         )
     return forks

@@ -1,19 +1,19 @@
 """Classification of stored files: rules based on the path, age, and owner of each file, without I/O.
 
-A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed in two cases: a version to be removed
-references the file's owner and no kept version does (*verified*), or no version references the owner and the file is at
-least 7 days old (*unverified*: writes are assumed to be committed within that time). Everything else is kept: files
-of kept versions, files that no version references yet (*protected*), leftovers that other processes may still need
-(*possibly needed*), and files that are not part of a table (*unrecognized*). ``guard.py`` checks again for new
-references while files are being removed.
+A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed in two cases. It is *verified* if a version
+to be removed references its owner (:mod:`lance_core.cleanup.ownership`) and no kept version does. It is *unverified* if
+no version references its owner and the file is at least 7 days old; writes are assumed to be committed within that
+time. Everything else is kept: files of kept versions, files that no version references yet (*protected*), leftovers
+that other processes may still need (*possibly needed*), and files that are not part of a table (*unrecognized*).
+``guard.py`` checks again for new references while files are being removed.
 
 A file that no version references is removed only if pylance would also find it: pylance checks every file in
 ``_indices`` and ``_fri``, every file that is at least 7 days old in ``data`` and ``_blobs``, and in other directories
 only files that are not newer than the oldest kept version (``Survey.oldest_kept``). This restriction does not apply to
 leftovers of crashed writers.
 
-A file that several versions reference is removed together with the last of these versions, so each version remains
-complete until its own removal starts.
+A file that several versions reference is removed together with the last of these versions. Therefore, each version
+remains complete until its own removal starts.
 
 Source: cleanup of pylance 14.0.2.
 """
@@ -50,7 +50,7 @@ UNVERIFIED_AGE: Final = timedelta(days=7)
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
 """Directories in which pylance checks every file."""
 _BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
-"""Directories in which pylance checks every file that has the minimum age."""
+"""Directories in which pylance checks every file that is at least 7 days old."""
 
 _NESTED: Final = Settled(PathState.KEPT, "part of another branch")
 
@@ -88,7 +88,7 @@ class Classifier:
     """Classifies files.
 
     Args:
-        survey: the references that all manifests contain.
+        survey: the references that the manifests of all versions contain.
         delete_unverified: whether files that no version refers to are removed regardless of their age.
         now: current time, in seconds since the epoch.
         nested_roots: directories inside a branch, each with a trailing slash, that are the roots of other branches.

@@ -44,7 +44,7 @@ def parse_duration(text: str) -> timedelta:
     """Parse a duration with microsecond precision; a duration that is too long becomes the longest possible duration.
 
     Raises:
-        InvalidCleanupError: the text is not a duration; for example, a number has no unit.
+        InvalidCleanupError: the string is not a duration; for example, a number has no unit.
     """
     if text == "0":
         return timedelta(0)

@@ -1,6 +1,6 @@
 """Listings of a dataset's files: the files that its versions refer to, and all stored files.
 
-Source: schemas and terms of ``tracked_files`` and ``all_files`` in pylance 14.0.2.
+Source: schemas and file types of ``tracked_files`` and ``all_files`` in pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 Other writers may continue between planning and removal: they may tag a version to be removed, restore an old version,
 or create a branch. Before each batch of removals, the guard checks again for versions, tags, and branch versions that
-are not in the plan, and keeps the files that they refer to. A race remains possible between a check and the end of the
+are not in the plan, and keeps the files to which they refer. A race remains possible between a check and the end of the
 batch; it affects only a writer that tags, restores, or creates a branch from a version *in that batch*.
 
-The guard records which files have been removed: a version counts as spared if all of its files still exist, and
-otherwise as damaged.
+The guard also records which files have been removed: a version that must be kept after all counts as *spared* if all of
+its files still exist, and as *damaged* otherwise.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Guard:
         self.spared_owners: set[str] = set()
         """Owners whose files must be kept because new references to them were found."""
         self.spared_versions: set[int] = set()
-        """Versions that were planned for removal and are kept with all their files."""
+        """Versions that were planned for removal but are kept, with all their files."""
         self.damaged_versions: set[int] = set()
         """Versions that are still needed, but some of whose files have been removed."""
 

@@ -1,8 +1,8 @@
 """Lists every file below a table's root.
 
-When listing files, stores do not follow links to directories, because such links may form cycles. However, a directory
-of the table itself may be a link, such as ``data/`` on another disk. Therefore, each directory that appears to be empty
-is listed separately by its own path.
+When listing files, stores do not follow symbolic links to directories, because such links may form cycles. However, a
+directory of the table itself may be a link, for example if ``data/`` is on another disk. Therefore, each directory that
+appears to be empty is listed separately by its own path.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Owners: keys that represent the files to which a manifest refers.
 
 A manifest refers to its files in several ways. Each reference is converted to an *owner*, which is a path below the
-root. Each stored file has exactly one owner: a version needs a file if it refers to the file's owner.
+root. Each stored file has exactly one owner. A version needs a file if it refers to the file's owner.
 
 ======================  ===========================================
 file                    owner
@@ -11,9 +11,10 @@ file                    owner
 any other file          the file's own path
 ======================  ===========================================
 
-File names are interpreted relative to the table's root even if the manifest places the files in a different base path,
-so a file may be kept although it is not needed. If a base path is inside ``data/`` or another directory of the root,
-that base path, with a trailing slash, is the owner of every file below it. Therefore, a needed file is never missed.
+File names are interpreted relative to the table's root even if the manifest assigns the files to a different base path,
+so a file in the root may be kept although it is not needed. If a base path is inside ``data/`` or another directory of
+the root, that base path, with a trailing slash, is the owner of every file below it. Therefore, a needed file is never
+missed.
 
 Source: ``lance.table.Manifest``; cleanup of pylance 14.0.2.
 """
@@ -76,7 +77,7 @@ def owners_of(manifest: Manifest, root: str) -> set[str]:
 
 
 def borrowed_owners(manifest: Manifest, root: str) -> set[str]:
-    """Return the owners of a branch version's files in base paths, such as the root from which the branch was created.
+    """Return the owners of a branch version's files that are in base paths, such as the root of the branch's source.
 
     Args:
         manifest: the manifest of the version.

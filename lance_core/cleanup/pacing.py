@@ -1,4 +1,4 @@
-"""Pacing of actions: Pace limits the number of actions per second; Stride chooses the size of batches."""
+"""Paces actions: Pace limits the number of actions per second, and Stride chooses the size of batches."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Stride:
 
     Args:
         per_second: maximum number of actions per second; None means no limit.
-        at_a_time: number of concurrent actions, which is the minimum size of a batch: a smaller one would not take less
-            time.
+        at_a_time: number of concurrent actions. It is also the minimum size of a batch, because a smaller batch would
+            not take less time.
         clock: returns the time of a monotonic clock, in seconds.
     """
 

@@ -3,7 +3,7 @@
 =============================  ===========================================================================
 location                       what may be removed
 =============================  ===========================================================================
-``_versions/``                 manifests of removed versions; ``.tmp…``, including holds of restores;
+``_versions/``                 manifests of removed versions; ``.tmp…``, including holds that restores create;
                                *residue*: ``{manifest}#{n}``
 ``_transactions/``             ``*.txn``; *residue*: ``.tmp…``
 ``data/``                      ``*.lance``, ``.tmp…``, ``{stem}/*.blob``
@@ -70,7 +70,7 @@ class PathState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The classification of a file whose name alone determines it."""
+    """A classification that follows from the path of a file alone."""
 
     state: PathState
     reason: str
@@ -91,7 +91,7 @@ def _in_versions(rest: str) -> FileKind | Settled:
     if rest.startswith(_TEMPORARY):
         return FileKind.TEMPORARY_MANIFEST
     if rest == VERSION_HINT_NAME:
-        return Settled(PathState.KEPT, "hint of the latest version")
+        return Settled(PathState.KEPT, "hint for finding the latest version")
     if is_detached_manifest_name(rest):
         return Settled(PathState.KEPT, "detached version")
     if is_staged_manifest_name(rest):

@@ -126,7 +126,7 @@ class CleanupPlan:
 
     @property
     def stats(self) -> CleanupStats:
-        """Statistics of what would be removed."""
+        """Statistics of what the plan would remove."""
         return figures(self._in(PathState.REMOVABLE))
 
     def explanation(self, *, include_files: bool = False, max_files: int = DEFAULT_MAX_FILES) -> CleanupExplanation:
@@ -227,7 +227,7 @@ def plan_for(log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_
 def plan_before(
     log: VersionLog, manifest: Manifest, policy: CleanupPolicy, *, now_ns: int | None = None
 ) -> CleanupPlan:
-    """Plan a cleanup as :func:`plan_for` does, but also keep the version before the manifest's version."""
+    """Plan a cleanup as :func:`plan_for` does, but also keep the version that precedes the given one."""
     return _plan(log, manifest.version - 1, manifest.message.branch, policy, now_ns)
 
 
@@ -283,11 +283,11 @@ def _describe(files: list[ClassifiedPath], what: str, now: float) -> str:
 def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before: float) -> frozenset[str]:
     """Return the paths of manifests that were staged for an external manifest store and will not be published.
 
-    A writer stages a manifest as ``_versions/{manifest}-{uuid}`` and then inserts a row that refers to it. As long as
-    the row refers to it, the staged manifest is the version. If the row of the version does not refer to it and it is
-    old, the writer crashed before it inserted the row, or after it published the version. This can be determined only
-    if the dataset is opened with its manifest store; with a plain URI, staged manifests are kept. pylance never removes
-    them.
+    A writer stages a manifest as ``_versions/{manifest}-{uuid}`` and then inserts a row for the version into the
+    manifest store. As long as this row contains the path of the staged manifest, it is the version's manifest. If the
+    row does not contain the path of an old staged manifest, the writer crashed before it inserted the row, or after it
+    published the version. The rows can be read only if the dataset is opened with its manifest store; with a plain URI,
+    staged manifests are kept. pylance never removes staged manifests.
 
     Args:
         log: the version log of the table.

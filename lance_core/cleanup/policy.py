@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_OLDER_THAN", "MAX_CONCURRENCY", "CleanupPolicy", "VersionRule", "count", "switch"]
 
 DEFAULT_OLDER_THAN: Final = timedelta(days=14)
-"""Default of ``older_than``, used if no option is given."""
+"""Default of ``older_than``, used if no option that selects versions is given."""
 
 MAX_CONCURRENCY: Final = 64
 """Maximum number of threads that remove files; more threads do not speed up any store."""
@@ -45,8 +45,8 @@ class CleanupPolicy:
         older_than: remove only versions older than this; if None, versions of any age match.
         retain_versions: number of newest versions to keep; if None, no minimum number of versions is kept.
         versions: remove only these versions; if None, all versions match.
-        delete_unverified: whether to remove files that no version has ever referred to even if they are less than 7
-            days old. Safe only if no other process uses the table: the files may belong to a write that has not been
+        delete_unverified: whether to also remove files that are less than 7 days old and to which no version has ever
+            referred. Safe only if no other process uses the table: the files may belong to a write that has not been
             committed yet.
         error_if_tagged_old_versions: whether to fail if a tagged version matches, instead of keeping it.
         delete_rate_limit: maximum number of deletions per second; None means no limit.
@@ -73,7 +73,7 @@ class CleanupPolicy:
         versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
     ) -> CleanupPolicy:
-        """Return a policy with checked values; ``older_than`` is two weeks if no option is given.
+        """Return a policy with checked values; ``older_than`` is two weeks if no versions are selected.
 
         Raises:
             InvalidCleanupError: a number is out of range, or the list of versions is empty.

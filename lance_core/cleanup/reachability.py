@@ -54,11 +54,11 @@ class Survey:
         kept: maps each version that is kept to the reason for keeping it.
         removed: the manifest names of the versions to be removed, in ascending order.
         referenced: owners to which a kept version or a branch refers.
-        verified: maps each owner to which a version to be removed refers to the last such version; the files of these
-            owners are not part of a write in progress.
-        oldest_kept: commit time of the oldest kept version, in seconds since the epoch. In most directories, only
-            unreferenced files that are not newer are removed. None if there is no such limit, because a newer version
-            is removed.
+        verified: maps each owner to the last of the versions to be removed that refer to it. The files of these owners
+            are not part of a write in progress.
+        oldest_kept: commit time of the oldest kept version, in seconds since the epoch. In most directories, an
+            unreferenced file is removed only if it is not newer than this version. None if a newer version is removed:
+            then there is no such limit.
         branches: the branches that descend from the line.
         branch_manifests: the manifests of branches that were taken into account.
         referenced_branches: branches created from a version that the policy selects or that no longer exists.
@@ -83,11 +83,11 @@ def survey_versions(
         line: the line that is cleaned up.
         policy: the versions that may be removed.
         read_version: the version of the handle; this version and all newer versions are kept.
-        files: all stored files, which must be listed before this call, so that no file is newer than the manifests.
+        files: all stored files. They must be listed before this call, so that no file is newer than the manifests.
         now_ns: current time, in nanoseconds since the epoch.
 
     Raises:
-        InvalidCleanupError: a tagged version matches the policy, which does not allow that.
+        InvalidCleanupError: a tagged version matches the policy, and the policy does not allow that.
         CorruptDataError: a manifest, a tag, or a branch cannot be read.
         UnsupportedFeatureFlagError: a manifest needs a feature that this library does not support.
         DatasetNotFoundError: the dataset no longer has any versions.
@@ -128,7 +128,7 @@ def tagged_versions(line: Line) -> dict[str, int]:
 
 
 def detached_owners(log: VersionLog, version: int) -> set[str]:
-    """Return the owners of a tagged version if it is detached: only the tag protects its files."""
+    """Return the owners of the files of a tagged version if it is detached: only the tag protects these files."""
     if not is_detached_version(version):
         return set()
     try:

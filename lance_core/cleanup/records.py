@@ -47,8 +47,9 @@ class CleanupStats:
             ``_transactions/.tmp…``, ``_deletions/.tmp…``.
         spared_versions: number of versions that were kept, with all their files, because after the plan was made, a tag
             or a branch was created for them, or another writer began to restore them.
-        damaged_versions: number of versions for which a tag or a branch was created, or which were committed, after
-            some of their files had been removed; their other files are kept. For each such version, an error is logged.
+        damaged_versions: number of versions that are still needed, but have lost files, because the version, or a tag
+            or branch for it, was created too late. The other files of these versions are kept. For each such version,
+            an error is logged.
     """
 
     bytes_removed: int = 0
@@ -70,8 +71,8 @@ class CleanupCandidateFile:
     Attributes:
         path: path of the file in the store.
         kind: the kind of file.
-        unverified: whether no version has ever referred to the file, so that it is removed because of its age (or
-            ``delete_unverified``).
+        unverified: whether no version has ever referred to the file. Such a file is removed because of its age, or
+            because ``delete_unverified`` is set.
         size_bytes: size of the file.
     """
 

@@ -1,16 +1,17 @@
 """Executes a cleanup plan version by version: first the files of a version are removed, and then its manifest.
 
 As long as the manifest of a version exists, the next cleanup knows that the version's files do not belong to a write in
-progress. Therefore, an interrupted removal can be continued: only the versions of the current batch have lost files,
-and they match the same policy again. For the same reason, the manifest of a version is kept if one of the version's
-files could not be removed.
+progress. Therefore, an interrupted removal can be continued: only versions of the batch that was interrupted have lost
+files, and they match the same policy again. For the same reason, the manifest of a version is kept if one of the
+version's files could not be removed.
 
 The transaction files of a batch are removed first, and then the guard checks again. Reading a version does not require
 its transaction file, and a writer that restores a version checks for the version's transaction file after creating a
 hold (:mod:`~lance_core.transactions.restoring`). So either the guard sees the hold, or the writer sees that the version
 is being removed. If the transaction file of a version could not be removed, the whole version is kept.
 
-Several threads remove files, in batches that take about one second at most, unless one removal per thread takes longer.
+Several threads remove files in batches. A batch takes at most about one second, unless one removal per thread takes
+longer.
 The guard checks again before each batch.
 """
 

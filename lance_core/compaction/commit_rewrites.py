@@ -15,15 +15,16 @@
       v
     committed
 
-The Rewrite records the version of the plan, so that it is checked against every later change. If rows of a group were
-deleted after planning, the group is lost; its files, which still contain these rows, never become visible.
+The Rewrite records the version of the plan as its read version, so that it is checked against every later change. If
+rows of a group were deleted after planning, the group is lost; its files, which still contain these rows, never become
+visible.
 
 A lost group stays lost, so its files can be removed. First, however, the versions are checked to determine whether the
-group was lost or already committed: files to which a version refers, or may refer, are kept
+group was lost or already committed. Files to which a version refers, or may refer, are kept
 (:mod:`~lance_core.compaction.lost_groups`). Results may come from other processes and are validated first. Once a
-version has been created, the call succeeds: if the lost groups can no longer be checked, their files are kept. Errors
-other than a conflict leave all files in place, and the call can be repeated. After such an error, files are removed
-only if this process has just written them, no other process knows them, and no version can refer to them.
+version has been created, the call succeeds: if the lost groups can no longer be checked, their files are kept. After
+any other error than a conflict, the call can be repeated. Such an error leaves all files in place, except files that
+this process has just written, that no other process knows about, and to which no version can refer; these are removed.
 
 Source: commit sequence of pylance 14.0.2; committing only some of the groups is specific to this library.
 """
@@ -360,7 +361,7 @@ def commit_rewrites(
 def commit_own_rewrites(
     dataset: Handle, rewrites: Iterable[RewriteResult], transaction_properties: Mapping[str, str] | None
 ) -> RewriteCommit:
-    """Commit as :func:`commit_rewrites` does, for results that no other process knows.
+    """Commit as :func:`commit_rewrites` does, for results that no other process knows about.
 
     The new files are not checked. After a failure or an interrupt, the new files are removed, unless a version may
     refer to them.

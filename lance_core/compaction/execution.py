@@ -8,7 +8,7 @@ Blobs are rewritten: their values are loaded in place of the descriptors, a boun
 References to values outside the table remain references.
 
 If an index refers to rows by address, the result lists the addresses of the rows that were read, so that pylance can
-remap its indices: in ascending order, the n-th address belongs to the n-th row of the new files.
+remap its indices: in ascending order, the n-th address is the old address of the n-th row in the new files.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -60,15 +60,15 @@ _MAX_BATCH_ROWS: Final = 64 * 1024
 """Maximum number of rows in a batch."""
 
 _PROBES: Final = (1, 64)
-"""Numbers of rows after which the first reads of a task stop, to measure the size of rows in memory: stored sizes are a
-poor estimate for rows that compress well."""
+"""Positions in a task's first fragment at which its first reads stop. These short reads measure the size of rows in
+memory: stored sizes are a poor estimate for rows that compress well."""
 
 _TOO_LARGE: Final = 4
 """If a batch exceeds its target size by this factor, the rest of the fragment is read in smaller batches."""
 
 _BATCHES_AHEAD: Final = 3
 _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
-"""Minimum stored size, in bytes, of a task for which a thread reads ahead."""
+"""Minimum stored size of a task in bytes; only for tasks of at least this size, a thread reads ahead."""
 
 
 def execute_task(
@@ -206,7 +206,7 @@ def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
         depth: maximum number of items fetched in advance; at least 1.
 
     Raises:
-        Exception: the source raised this error; it is raised again after the preceding items.
+        Exception: the error that the source raised; it is raised after the preceding items have been yielded.
     """
     with ThreadPoolExecutor(max_workers=1) as executor:
         pending: deque[Future[object]] = deque(executor.submit(next, source, _END) for _ in range(depth))

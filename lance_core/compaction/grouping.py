@@ -2,26 +2,26 @@
 
 Fragments are processed in id order::
 
-    candidate     itself          its fraction of deleted rows exceeds the threshold, or it has more than ten overlays
+    candidate     even alone      its fraction of deleted rows exceeds the threshold, or it has more than ten overlays
                   with neighbors  fewer rows than the row target, and fewer bytes than the byte target if there is one
-                  no              any other fragment, and excluded fragments
+                  never           any other fragment, and excluded fragments
     bin           neighboring candidates that the same indices cover; a single candidate "with neighbors" is dropped
-    task          a part of a bin: once it reaches the target, and enough rows remain for another, the next task begins
+    task          part of a bin; it ends once it reaches the target, if enough rows remain for another task
     budget        the first tasks that together stay within the limits
 
 Two steps go beyond the planner of pylance:
 
-* New fragments get the highest ids, so that the results of different tasks become neighbors, and so do the remaining
-  fragments around them. Fragments that the next compaction would therefore merge are merged immediately (``_settle``),
-  so that a second compaction right after the first has nothing to do.
-* If the first task alone exceeded the budget, nothing would ever be compacted. In this case, the first useful part of a
-  task that fits into the budget is used instead.
+* New fragments get the highest ids. Therefore, the new fragments of different tasks become neighbors, and so do old
+  fragments that were separated only by the rewritten ones. Fragments that the next compaction would merge for this
+  reason are merged immediately (``_settle``), so that a second compaction right after the first has nothing to do.
+* If even the first task exceeds the budget, the first useful part of a task that fits into the budget is used instead.
+  Otherwise, nothing would ever be compacted.
 
 Rows are distributed evenly among ``k = rows // target`` new files (at least one), with larger files first: with a
-target of 70, 250 rows become files with 84, 83, and 83 rows. A file is never smaller than the target unless it is the
-only one, so that the next compaction does not rewrite it. If there is a byte target, files may be closed earlier; the
-remaining rows are then distributed again. In that case, every file except the last reaches the row target or the byte
-target.
+target of 70, 250 rows become files with 84, 83, and 83 rows. A file never has fewer rows than the target unless it is
+the only one, so that the next compaction does not rewrite it. If there is a byte target, files may be closed earlier;
+the remaining rows are then distributed again. In that case, every file except the last reaches the row target or the
+byte target.
 
 Source: planner and file sizes of pylance 14.0.2; the two steps and the byte target are specific to this library.
 """
@@ -98,7 +98,7 @@ class _Candidacy(Enum):
 
 _Task: TypeAlias = "tuple[FragmentFigures, ...]"
 _Amount: TypeAlias = tuple[int, int, int]
-"""Number of fragments, number of live rows, and number of bytes."""
+"""An amount of data: number of fragments, number of live rows, and number of bytes."""
 
 
 def plan_tasks(fragments: Sequence[FragmentFigures], settings: CompactionSettings) -> list[tuple[int, ...]]:
@@ -303,7 +303,7 @@ def next_file_rows(rows_left: int, target_rows: int) -> int:
     """Return the number of rows to write to the next file.
 
     Computing this number again for every file gives an even split: if ``k`` files remain to be written, the next file
-    gets at least an equal share, after which ``rows_left // target_rows`` is ``k - 1``.
+    gets at least an equal share. After that, ``rows_left // target_rows`` is ``k - 1``.
     """
     return -(-rows_left // max(1, rows_left // target_rows))
 

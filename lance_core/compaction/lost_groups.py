@@ -1,17 +1,17 @@
 """Separates groups that are no longer intact into lost groups and groups that an earlier call committed.
 
-If a commit is repeated because the process that performed it ended before it reported success, the old fragments no
-longer exist, just as if another writer had changed them. The versions since the plan reveal the difference: data files
-have unique names, so a version that lists one of a group's new files was created with that group. If the latest version
-contains the old data files again, an older version was restored, and the group is lost after all.
+A commit may be repeated because the process that performed it ended before it reported success. The old fragments then
+no longer exist, just as if another writer had changed them. The versions since the plan reveal the difference: data
+files have unique names, so a version that lists one of a group's new files was created by committing that group. If the
+latest version contains the old data files again, an older version was restored, and the group is lost after all.
 
-The new files of a lost group are removed only if there is no reason to keep them::
+The new files of a lost group are removed only if all of the following conditions are met::
 
     the planned version exists and has the old fragments          the result is valid
     every version since, including the latest, was read           nothing was missed
     none of these versions refers to one of the new files         the files are not needed
 
-Otherwise they are kept, and a later cleanup decides.
+Otherwise, they are kept, and a later cleanup decides whether to remove them.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class DatasetOptimizer:
             CorruptDataError: a file is damaged.
             CommitOutcomeUnknownError: it could not be determined whether the version was created.
             StorageError: a storage operation failed. Files already written are removed, unless a version may refer to
-                them. If part of the compaction was already committed, the error has a note about this.
+                them. If part of the compaction was already committed, the error has a note that says so.
         """
         options = {
             "target_rows_per_fragment": target_rows_per_fragment,
@@ -165,9 +165,9 @@ class DatasetOptimizer:
         """Enable the removal of old versions after commits, and move the handle to the new version.
 
         Args:
-            auto_cleanup_config: the settings; both entries are required. ``interval``: clean up after each version that
-                is a multiple of this number; 0 means after every version. ``older_than_seconds``: remove only versions
-                that are older than this number of seconds.
+            auto_cleanup_config: the settings; both entries are required. ``interval``: clean up after each version
+                whose number is a multiple of this interval; 0 means after every version. ``older_than_seconds``: remove
+                only versions that are older than this number of seconds.
 
         Raises:
             InvalidCleanupError: an option is missing, unknown, or out of range.

@@ -1,9 +1,9 @@
 """The options of a compaction: the caller's options, the table's defaults, and the built-in defaults.
 
 The value of an option is taken from the first of these sources that defines it: the caller's options, the key
-``lance.compaction.<name>`` of the table config, and the built-in defaults. For every option of pylance, a table below
-defines how its value is checked and how its text in the table config is parsed; ``target_bytes_per_fragment`` is an
-addition.
+``lance.compaction.<name>`` of the table config, and the built-in defaults. For every option,
+``_OPTIONS`` defines how its value is checked and how its text in the table config is parsed. All options are those of
+pylance, except ``target_bytes_per_fragment``, which is an addition.
 
 Options that only tune how pylance reads data have no effect here. Unsupported options that would change the result are
 rejected.
@@ -60,7 +60,7 @@ class CompactionOptions(TypedDict, total=False):
 
     Attributes:
         target_rows_per_fragment: fragments with fewer rows than this are merged; new fragments have at least this
-            number of rows. 1024 * 1024 by default.
+            number of rows if possible. 1024 * 1024 by default.
         target_bytes_per_fragment: fragments of at least this many bytes are not merged, and new files are closed at
             this size. By default, only the number of rows is considered. Not an option in pylance.
         max_bytes_per_file: the same as ``target_bytes_per_fragment``, under pylance's name; if both are given, the

@@ -27,7 +27,7 @@ _MAX_CACHE_BYTES: Final = 128 * 1024 * 1024
 """Maximum number of bytes to buffer for all columns of a file together."""
 
 _PAGES_PER_TARGET: Final = 8
-"""Minimum number of pages per column of a file with a byte limit, because only written pages count toward the limit."""
+"""Minimum number of pages per column, for files with a byte limit; only written pages count toward this limit."""
 
 
 class OutputFiles:
@@ -40,7 +40,7 @@ class OutputFiles:
         settings: the compaction settings, which contain the targets and limits.
         num_rows: number of rows that the task writes.
         dictionaries: maps the field ids of dictionary columns to the table's dictionary values; only for format 0.1.
-        file_token: 16 hexadecimal digits that end the stem of every file name.
+        file_token: 16 hexadecimal digits with which every file name ends, before the extension.
         external: an object that handles references to blob values outside the table.
     """
 

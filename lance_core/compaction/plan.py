@@ -1,4 +1,4 @@
-"""CompactionPlan and CompactionTask: records of planned work that can be sent between processes, and planning itself.
+"""CompactionPlan and CompactionTask: planned work that can be sent to other processes; make_plan creates it.
 
 A plan is made once, its tasks are executed anywhere and in any order, and their results are committed together. Plans,
 tasks, and results are plain values: they can be compared, pickled, and converted to JSON in pylance's format, so that
@@ -66,7 +66,8 @@ class CompactionTask:
 
         Args:
             dataset: a handle on any version of the dataset; the task always reads ``read_version``.
-            file_token: 16 hexadecimal digits that end the stem of every new file name, to identify the files of a job.
+            file_token: 16 hexadecimal digits with which every new file name ends, before the extension, to identify the
+                files of a job.
 
         Raises:
             VersionNotFoundError: ``read_version`` has been removed.

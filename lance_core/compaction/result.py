@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["VERSION", "CompactionMetrics", "RewriteCommit", "RewriteResult", "content_key"]
 
 VERSION: Final = whole(1, 2**63)
-"""A reader for version numbers in JSON documents."""
+"""Reads a version number from a JSON document and checks its range."""
 
 _COUNT: Final = whole(0, 2**63)
 

@@ -1,11 +1,11 @@
 """Performs a compaction in one call: plans, executes, and commits, and repeats these steps for groups with conflicts.
 
 Every round commits the intact groups. Only groups that another writer changed are planned again, based on the latest
-version; fragments that others have appended in the meantime are left to the next compaction. The number of rounds is
-limited: if another writer never pauses, some groups may remain uncompacted.
+version; fragments that other writers have appended in the meantime are left for the next compaction. The number of
+rounds is limited: if another writer never pauses, some groups may remain uncompacted.
 
 Committed groups stay committed. If a later round fails while groups remain to be compacted, the error has a note about
-the committed groups; if no groups remain, the compaction has succeeded.
+the committed groups. If it fails when no groups remain, the compaction has succeeded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["compact", "plan_again"]
 _logger: Final = logging.getLogger(__name__)
 
 _MAX_ROUNDS: Final = 10
-"""Maximum number of rounds; groups that other writers still change are then left to the next compaction."""
+"""Maximum number of rounds; groups that still conflict after the last round are left for the next compaction."""
 
 
 def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
@@ -112,7 +112,9 @@ def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost
             f"groups that were not compacted because other writers changed them: {len(lost)}"
         )
         raise error
-    _logger.warning("%s: the compaction was committed, but merging its results failed: %s", view.uri, error)
+    _logger.warning(
+        "%s: the compaction was committed, but merging the new fragments further failed: %s", view.uri, error
+    )
 
 
 def _ids_of_new(view: TableView, outcome: RewriteCommit) -> set[int]:

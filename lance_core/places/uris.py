@@ -1,10 +1,10 @@
 """Determines URIs of related tables: branches of a dataset, and table roots in the form that manifests record.
 
-Both are derived from the location to which a URI resolves, never from the text of the URI, because the text can be
-ambiguous: it may be relative to the working directory, or contain ``.`` or a double slash.
+These URIs are derived from the location to which a dataset's URI resolves, never from the text of that URI. The text
+can be ambiguous: it may be relative to the working directory, or contain ``.`` or a double slash.
 
-Source: paths that pylance 14.0.2 writes. pylance records a relative path as given, which resolves to a different
-location if the working directory changes; the paths that this library records are absolute.
+Source: paths that pylance 14.0.2 writes. pylance records a relative path as given, so the path resolves to a
+different location if the working directory changes. The paths that this library records are absolute.
 """
 
 from __future__ import annotations

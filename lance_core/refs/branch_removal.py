@@ -8,11 +8,11 @@ rows, so the name cannot be reused.
 During a removal, other writers may create the same branch, a tag for one of its versions, or a branch from it.
 Therefore, the root is marked first::
 
-    tree/{branch}/_versions/.tmp_removal    a line that identifies the removal, and then the content of the record
+    tree/{branch}/_versions/.tmp_removal    a text line that identifies the removal, and then the content of the record
 
 The mark is written before the last check for uses of the branch; a writer that uses the branch publishes its reference
-before it checks for the mark. So either the removal sees the reference or the writer sees the mark, and gives up. A
-removal stops if another removal has replaced the mark.
+before it checks for the mark. So the removal sees the reference, or the writer sees the mark; whichever does gives up.
+A removal also stops if another removal has replaced the mark.
 """
 
 from __future__ import annotations

@@ -48,10 +48,9 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
     }
     children |= _borrowers(main, branch, told=frozenset(records if branch in records else ()))
     if tags or children:
+        users = [f"{what} {sorted(names)}" for what, names in (("tags", tags), ("branches", children)) if names]
         raise RefConflictError(
-            f"cannot delete branch {branch!r}: it is used by tags {sorted(tags)} and branches {sorted(children)}; "
-            "delete these first",
-            branch=branch,
+            f"cannot delete branch {branch!r}: it is used by {' and '.join(users)}; delete these first", branch=branch
         )
 
 

@@ -1,12 +1,12 @@
-"""Branches: sequences of versions besides the main branch that share files with their source until they rewrite them.
+"""Branches: lines of versions that start from an existing version and share its files until they rewrite them.
 
-A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record; if two writers
-create the same branch, the one that creates the record succeeds. A writer that crashes between these steps leaves
-behind versions without a record; creating the same branch from the same version again adds the record, and deleting the
-branch removes the versions. After publishing a record, the writer checks whether the branch, or the branch from which
-it was created, is being deleted.
+A branch is a shallow clone below ``tree/`` of the main root. Its manifest is written before its record in
+``_refs/branches``; if two writers create the same branch, the one that creates the record succeeds. A writer that
+crashes between these steps leaves behind versions without a record; creating the same branch from the same version
+again adds the record, and deleting the branch removes the versions. After publishing a record, the writer checks
+whether the branch, or the branch from which it was created, is being deleted.
 
-Names, arguments, and results are the same as in pylance, which has neither of these safeguards.
+Names, arguments, and results are the same as in pylance, which lacks these safeguards.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Branch(TypedDict):
 
     Attributes:
         parent_branch: the branch from which this branch was created; None means the main branch.
-        branch_identifier: the path from the main branch to this branch, as the version and the identity of each fork.
+        branch_identifier: the forks that lead from the main branch to this branch: the version and identity of each.
         parent_version: the version from which this branch was created.
         create_at: creation time, in seconds since the epoch.
         manifest_size: size of the first manifest of this branch in bytes.
@@ -106,7 +106,7 @@ class Branches:
         """Return all branches, keyed by name.
 
         Raises:
-            CorruptDataError: a file among the branches is not a branch record.
+            CorruptDataError: a file in ``_refs/branches`` is not a branch record.
         """
         return {name: _branch(record) for name, record in self._records().items()}
 
@@ -119,7 +119,7 @@ class Branches:
         Raises:
             InvalidInputError: the order is unknown.
             InvalidTypeError: the order is not a string.
-            CorruptDataError: a file among the branches is not a branch record.
+            CorruptDataError: a file in ``_refs/branches`` is not a branch record.
         """
         sign = order_sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["parent_version"], item[0]))
@@ -259,8 +259,8 @@ class Branches:
                 if made_by is not None and made_by.operation == clone:
                     return manifest
         raise RefAlreadyExistsError(
-            f"{target.root} contains versions of branch {clone.branch_name!r}, which has no record; remove them "
-            "with branches.delete",
+            f"{target.root} contains versions of branch {clone.branch_name!r}, but the branch has no record in "
+            "_refs/branches; remove it with branches.delete",
             branch=clone.branch_name,
         ) from error
 

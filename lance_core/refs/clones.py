@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["deep_clone", "shallow_clone"]
 
 _EXTERNAL: Final = 3
-"""Kind of descriptors that refer to a base path (by its id, or 0 for none); higher kinds refer to managed files."""
+"""The kind of blob descriptors that contain a base path id (0 means none); higher kinds refer to managed files."""
 
 _CONFIG: Final = ReadConfig(batch_rows=65536)
 _CHUNK_BYTES: Final = 16 * 1024 * 1024
@@ -179,7 +179,7 @@ def _copy_files(manifest: Manifest, locator: FileLocator, target: VersionLog) ->
     for copy in _copies(manifest, locator):
         if copies.setdefault(copy.path, copy.source).path != copy.source.path:
             raise NotSupportedError(
-                f"cannot copy two files to {copy.path}: {copies[copy.path].path} and {copy.source.path}",
+                f"cannot copy both {copies[copy.path].path} and {copy.source.path} to {copy.path}",
                 path=copy.path,
             )
     for path, source in copies.items():

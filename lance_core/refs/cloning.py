@@ -103,5 +103,9 @@ def _find_rival(target: VersionLog, made: Manifest) -> ManifestName | None:
                     return name
                 if name == following:
                     return None
-                reason = f"version {following.version} of {target.root}, the first version after the clone, was removed"
-                raise CommitOutcomeUnknownError(reason, path=target.root, version=following.version)
+                reason = f"version {following.version}, the first version after the clone, was removed"
+                raise CommitOutcomeUnknownError(
+                    f"{target.root}: cannot determine whether another writer created the same dataset: {reason}",
+                    path=target.root,
+                    version=following.version,
+                )

@@ -1,4 +1,4 @@
-"""migrate_manifest_paths_v2: migrates by URI, even if the dataset cannot be opened after an interrupted migration."""
+"""migrate_manifest_paths_v2: takes a URI, because a dataset cannot be opened after an interrupted migration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] |
     """Rename all manifests of a dataset to their V2 names; does nothing if they already have V2 names.
 
     No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset cannot
-    be opened until the migration is run again. In pylance, this requires an open dataset handle.
+    be opened until the migration is run again. In pylance, a migration requires an open dataset handle.
 
     Args:
         uri: the location of the dataset.
@@ -27,7 +27,7 @@ def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] |
     Raises:
         DatasetNotFoundError: the dataset does not exist.
         NotSupportedError: the dataset uses an external manifest store.
-        CorruptDataError: a version has a manifest under each of its two names, and the two manifests differ.
+        CorruptDataError: a version has two different manifests, one under its V1 name and one under its V2 name.
         StorageError: a storage operation failed.
     """
     log = open_log(uri_text(uri), storage_options)

@@ -1,9 +1,9 @@
 """Tags: names for versions of any branch. A tagged version is never cleaned up.
 
 Names, arguments, and errors are the same as in pylance: if several writers create a tag, exactly one succeeds; if
-several writers move a tag, the last one wins. Unlike pylance, this library also checks that the version and the branch
-of the tag still exist *after* the tag is set, because a concurrent cleanup or deletion that has not seen the tag may
-remove them.
+several writers move a tag, the last one wins. After setting a tag, this library, unlike pylance, also checks that the
+version and the branch of the tag still exist, because a concurrent cleanup or deletion that has not seen the tag may
+have removed them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Tags:
         """Return all tags, keyed by name.
 
         Raises:
-            CorruptDataError: a file among the tags is not a tag record.
+            CorruptDataError: a file in ``_refs/tags`` is not a tag record.
         """
         return {name: _tag(record) for name, record in list_tags(self._log.store, self._log.root).items()}
 
@@ -97,7 +97,7 @@ class Tags:
         Raises:
             InvalidInputError: the order is unknown.
             InvalidTypeError: the order is not a string.
-            CorruptDataError: a file among the tags is not a tag record.
+            CorruptDataError: a file in ``_refs/tags`` is not a tag record.
         """
         sign = order_sign(order)
         return sorted(self.list().items(), key=lambda item: (sign * item[1]["version"], item[0]))

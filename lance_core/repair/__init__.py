@@ -1,14 +1,14 @@
-"""The doctor: finds problems that crashed writers and old releases left behind, and repairs those of crashed writers.
+"""The doctor: finds problems left behind by crashed writers and old releases, and repairs those of crashed writers.
 
 It also works on a table that cannot be opened. It does not remove files that no version refers to, such as files of
 uncommitted writes; a cleanup (:mod:`lance_core.cleanup`) removes them.
 
 ========================  ============================================================================================
-``problems``              records of the problems that can be found
+``problems``              defines the problems that can be found
 ``diagnosis``             finds the problems of a table; changes nothing
-``unrecorded``            branches that have no record
-``contents``              defects of old releases, and missing data files
-``repairs``               one repair for each kind of problem
+``unrecorded``            finds branches that have no record
+``contents``              finds defects caused by old releases, and missing data files
+``repairs``               repairs each kind of problem
 ========================  ============================================================================================
 """
 

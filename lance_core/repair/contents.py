@@ -1,4 +1,4 @@
-"""Finds problems of the newest version of a branch: defects caused by old releases, and missing data files.
+"""Finds problems in the newest version of a branch: defects caused by old releases, and missing data files.
 
 Except for mixed formats, these problems do not prevent opening the table. The doctor only reports them; a commit, a
 rebuilt index, or restored files repair them.

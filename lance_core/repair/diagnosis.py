@@ -5,7 +5,8 @@ manifests that reveal whether a branch without a record is needed by another bra
 examined like any other, with all its branches. Active writers briefly create the same kinds of files, so only problems
 that are old enough can be repaired.
 
-Source: the crash table of the format's reference; leftovers that pylance 14.0.2 never removes.
+Source: the format's reference, which lists what crashed writers leave behind; leftovers that pylance 14.0.2 never
+removes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_MIN_AGE", "diagnose"]
 
 DEFAULT_MIN_AGE: Final = timedelta(days=7)
-"""Default minimum age of the problems to repair: the age at which a cleanup removes orphaned files."""
+"""Default minimum age of problems to repair; the same as the age at which a cleanup removes orphaned files."""
 
 _TEMPORARY: Final = ".tmp"
 _WITH_TEMPORARIES: Final = (VERSIONS_DIRECTORY, TRANSACTIONS_DIRECTORY, DELETIONS_DIRECTORY)
@@ -150,7 +151,7 @@ class _Line:
             yield self._ages.found(
                 ProblemKind.MIXED_NAMES,
                 self._branch,
-                f"{old} of {len(named)} manifests",
+                f"({old} of {len(named)} manifests have V1 names)",
                 files,
                 external or self._changing(files),
             )

@@ -18,7 +18,7 @@ __all__ = ["ADVICE", "Problem", "ProblemKind"]
 
 
 class ProblemKind(StrEnum):
-    """The kinds of problems of a table."""
+    """The kinds of problems that the doctor can find in a table."""
 
     TEMPORARY_FILE = "temporary file"
     STAGED_MANIFEST = "staged manifest"
@@ -53,7 +53,7 @@ ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
         ProblemKind.SHARED_FIELD_IDS: _BY_COMMIT,
         ProblemKind.UNDERSTATED_FORMAT: _BY_COMMIT,
         ProblemKind.OVERLAPPING_COVERAGE: _BY_COMMIT,
-        ProblemKind.UNRELIABLE_COVERAGE: "rebuild the index; the next commit stops using it",
+        ProblemKind.UNRELIABLE_COVERAGE: "rebuild the index; otherwise, it is no longer used after the next commit",
         ProblemKind.MIXED_FORMATS: "restore a version whose data files all have the same format",
         ProblemKind.MISSING_DATA_FILE: "restore the file, or restore a version that does not need it",
     }
@@ -71,7 +71,7 @@ class Problem:
         place: where the problem is: for example, a path below the root of the branch, the name of a branch, or a
             version number.
         age_seconds: time since the newest file of the problem was written; None if unknown.
-        is_repairable: whether the doctor can repair the problem: it is old enough, and repairing it is safe.
+        is_repairable: whether the doctor can repair the problem, because it is old enough and repairing it is safe.
         reason: the reason why repairing the problem is not safe; empty if it is safe.
         traces: the files that reveal the problem, as they were found.
     """

@@ -104,7 +104,7 @@ class BlobRows:
         return cls(source, readers, owners, positions)
 
     def places(self, column: str) -> list[tuple[int, BlobPlace | None]]:
-        """Return the address of each row and the location of its value, or None for a null value."""
+        """Return a pair for each row: its address, and the location of its value or, if the value is null, None."""
         schema = stored_schema(self._source.schema)
         wanted = project(schema, [column])
         leaf = schema.find(column)

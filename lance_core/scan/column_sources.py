@@ -46,8 +46,9 @@ class ColumnSources:
         Args:
             wanted: the projected schema.
             files: the data files of the fragment.
-            table: the whole schema, or None. If given, a struct or list none of whose wanted leaves is stored is read
-                through another of its leaves, which records the nulls and lengths. If None, it is read as null.
+            table: the whole schema, or None. It is used for a struct or list if no file contains any of its wanted
+                leaves. If the schema is given, another leaf of the struct or list is read, because every leaf records
+                the nulls and list lengths. If it is None, the struct or list is read as null.
 
         Raises:
             CorruptDataError: a field is stored in two files, or a non-nullable field is missing from all files.

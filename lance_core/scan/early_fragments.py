@@ -1,4 +1,4 @@
-"""Row counts for fragments written by early releases, whose manifests record no row counts or wrong ones.
+"""Determines the row counts of fragments from early releases, whose manifests have no row counts or wrong ones.
 
 Every data file contains the row count, so only one file of each fragment is opened. A commit based on such a version
 records the correct counts.

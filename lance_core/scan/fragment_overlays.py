@@ -82,7 +82,7 @@ class FragmentOverlays:
             positions: physical position in the fragment of each row in the arrays.
 
         Raises:
-            CorruptDataError: an overlay is damaged, or has fewer values than covered cells.
+            CorruptDataError: an overlay is damaged, or has fewer values than the number of cells that it covers.
             NotSupportedError: an overlay covers a blob, or only part of a list.
         """
         return [self._laid_over(top, array, positions) for top, array in zip(wanted.fields, arrays, strict=True)]

@@ -100,7 +100,9 @@ class FragmentReader:
         file = next((file for file in self._files.files if field_id in file.columns()), None)
         if file is None:
             if descriptors.null_count < len(descriptors) or not self._files.files:
-                raise CorruptDataError(f"fragment {self.fragment_id} has no data file for blob field {field_id}")
+                raise CorruptDataError(
+                    f"fragment {self.fragment_id} has no data file for the blob field with id {field_id}"
+                )
             # These rows were written before the column existed: the file is not searched for values.
             file = self._files.files[0]
         return BlobDescriptors.of(descriptors, self._locator.data_file(file), self._locator, file.base_id)

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["RowCut", "find_rows", "gathered", "is_covered", "matching_batches", "read_found"]
 
 _FEW: Final = 16
-"""Rows are read individually if fewer than one in this many rows is requested."""
+"""Rows are read individually if less than 1/16 of the rows in their range are requested."""
 
 _MOST_HELD: Final = 2**19
-"""Once this many positions have been collected, the columns of their rows are read."""
+"""Maximum number of positions to collect before the columns of their rows are read."""
 
 
 class RowCut:

@@ -24,7 +24,7 @@ __all__ = ["OpenFiles", "one_array"]
 
 
 class OpenFiles:
-    """Opens the files of one fragment. It has no references to its users, so no cycle keeps the files open.
+    """Opens the files of one fragment. It does not refer to its users, so no reference cycle keeps the files open.
 
     Args:
         fragment: the fragment.

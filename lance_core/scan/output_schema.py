@@ -36,7 +36,7 @@ class OutputSchema:
         self.schema: pa.Schema = restore_schema(self._stored) if restores else self._stored
 
     def batch(self, arrays: Sequence[pa.Array], num_rows: int) -> pa.RecordBatch:
-        """Combine columns, each of which has either its stored type or its extension type, into a batch."""
+        """Combine columns into a batch; each column has either its stored type or its extension type."""
         if not arrays:
             return batch_without_columns(num_rows)
         if self.schema is self._stored and [array.type for array in arrays] == self._types:

@@ -63,10 +63,10 @@ class RowIdLookup:
 
         Args:
             ids: row ids, in any order; ids may repeat.
-            ignores_deletions: also find deleted rows, if row ids are addresses.
+            ignores_deletions: whether to also find deleted rows; has no effect if row ids are stable.
 
         Raises:
-            RowOutOfRangeError: an address does not exist, not even as the address of a deleted row.
+            RowOutOfRangeError: one of the addresses belongs to neither a live row nor a deleted row.
             CorruptDataError: two rows have the same stable id, or a sequence of ids is damaged.
         """
         if self.is_stable:

@@ -78,7 +78,7 @@ class ScanSource:
         return FragmentReader(fragment, self.locator, first_row, self.session)
 
     def first_rows(self) -> Mapping[int, int]:
-        """Return, by fragment id, the number of live rows in the preceding fragments of the version."""
+        """Return the number of live rows that precede each fragment in the version, keyed by fragment id."""
         fragments = self.fragments if self.version_fragments is None else self.version_fragments
         counts = [self.reader(fragment).num_live_rows for fragment in fragments]
         return {each.id: before for each, before in zip(fragments, accumulate(counts, initial=0), strict=False)}

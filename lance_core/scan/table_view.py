@@ -145,7 +145,7 @@ class TableView:
 
     @property
     def line(self) -> Hashable:
-        """The identity of this version's branch, which differs if the branch is recreated; None on the main branch."""
+        """The identity of this version's branch, which changes if the branch is recreated; None on the main branch."""
         if self._line is _NOT_ASKED:
             self._line = planned_line(self.log, self.manifest)
         return self._line

@@ -62,7 +62,7 @@ def take_rows_by_id(
         lookup: finds rows by their ids.
         row_ids: stable row ids, or addresses if the table has no stable row ids.
         columns: as for :func:`take_rows`.
-        ignores_deletions: also read deleted rows, if row ids are addresses.
+        ignores_deletions: whether to also read deleted rows; has no effect if row ids are stable.
 
     Raises:
         RowOutOfRangeError: an address does not exist.
