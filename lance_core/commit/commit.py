@@ -87,7 +87,7 @@ def commit(
         IncompatibleTransactionError: a later version invalidates the change.
         CommitOvertakenError: the version was created too late, for example after a cleanup had removed another version
             with the same number; the new version is not part of the table.
-        TooMuchWriteContentionError: other writers committed first in every attempt, or the time limit was reached.
+        TooMuchWriteContentionError: other writers committed first, and the limit of attempts or of time was reached.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
     """
@@ -335,8 +335,8 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             )
         case Contended(num_attempts):
             raise TooMuchWriteContentionError(
-                f"{root}: too much contention: other writers committed first in every attempt (number of attempts: "
-                f"{num_attempts}); nothing was committed",
+                f"{root}: too much contention: other writers committed first (number of attempts: {num_attempts}); "
+                "nothing was committed",
                 path=root,
                 attempts=num_attempts,
             )

@@ -234,7 +234,7 @@ class Commit:
             self._winner = outcome.manifest
         wait_seconds = self._backoff.next_seconds(time.monotonic() - self._attempt_started)
         if gives_up or not self._wait(wait_seconds):
-            self._outcome = Contended(self._num_attempts)
+            self._outcome = outcome if isinstance(outcome, NotLanded) else Contended(self._num_attempts)
 
     def _finish(self) -> None:
         outcome = self._outcome

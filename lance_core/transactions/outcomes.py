@@ -105,7 +105,7 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True)
 class Contended:
-    """Other writers committed first in every attempt, or the time limit was reached.
+    """Another writer committed first, and the limit of attempts or of time was reached.
 
     Attributes:
         num_attempts: the number of attempts.

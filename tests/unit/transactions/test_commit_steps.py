@@ -316,6 +316,15 @@ def test_lost_retryable_commit_request_is_repeated(table: Table) -> None:
     assert len(table.waits) == 2
 
 
+def test_lost_retryable_commit_request_at_the_time_limit_reports_the_failure_of_the_store(table: Table) -> None:
+    table.store.retryable = True
+    table.store.fault = _failing(("put_if_absent", "", When.BEFORE))
+    outcome = table.commit(append(fragment(), read_version=1), timeout_seconds=0.0)
+    assert isinstance(outcome, NotLanded)
+    assert "injected" in str(outcome.cause)
+    assert table.versions() == [1]
+
+
 def test_lost_commit_request_that_is_not_retryable_is_reported(table: Table) -> None:
     table.store.fault = _failing(("put_if_absent", "", When.BEFORE))
     transaction = append(fragment(), read_version=1)
