@@ -7,7 +7,7 @@ __all__ = ["default_declarations"]
 
 
 def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
-    """Return the declared datasets; there is one, which the job ``ingest`` creates."""
+    """Return the declared datasets. By default, there is one dataset, which the job ``ingest`` creates."""
     return (
         DatasetDeclaration(
             name="installed_files",

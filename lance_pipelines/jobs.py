@@ -13,7 +13,7 @@ Job                         Steps
 ``delete_rows``             ``plan_delete`` → ``delete_rows``
 ==========================  ===================================================================
 
-The first step takes the configuration, and its plan determines whether the other steps run. The last step holds the
+The first step receives the configuration, and its plan determines whether the other steps run. The last step holds the
 pool slot of the dataset.
 """
 

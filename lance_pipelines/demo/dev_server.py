@@ -111,8 +111,9 @@ class DevServer:
         """Wait until a condition is true.
 
         Args:
-            condition: called repeatedly; False is assumed while the server does not answer.
-            what: beginning of the error message after a timeout.
+            condition: function that returns whether the condition is true; it is called repeatedly. While the server
+                does not answer, the condition counts as false.
+            what: beginning of the error message if the timeout expires.
             seconds: the timeout in seconds.
 
         Raises:

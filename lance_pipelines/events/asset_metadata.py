@@ -63,7 +63,7 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
 
 
 def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
-    """Return the statistics of the handle's version; this needs one listing and opens no data file."""
+    """Return the statistics of the handle's version. The versions are listed once; no data file is opened."""
     health = TableHealth.of(dataset, policy)
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(health.rows),

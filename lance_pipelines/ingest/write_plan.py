@@ -1,7 +1,7 @@
 """Plans a write: examines the dataset's location before the write starts.
 
 A write is based on one version: the fragments get the schema of that version, and the commit is checked for conflicts
-with all later versions. Everything that can be rejected is rejected here, before any row is read.
+with all later versions. A write that can be rejected without reading any row is rejected here.
 """
 
 from __future__ import annotations

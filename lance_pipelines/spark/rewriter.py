@@ -75,7 +75,7 @@ def execute_tasks(
         storage_options: credentials and settings of the dataset's store.
 
     Returns:
-        One ``RewriteResult.json()`` text for each task, in the order of the tasks.
+        The result of each task, serialized by ``RewriteResult.json()``, in the order of the tasks.
 
     Raises:
         NotFoundError: a file of the plan's version is missing.

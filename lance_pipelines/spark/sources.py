@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SOURCE_VIEW", "read_source"]
 
 SOURCE_VIEW: Final = "source"
-"""The view that a source's query reads from."""
+"""Name of the view that a source's query reads from."""
 
 _view_lock: Final = threading.Lock()
 

@@ -315,7 +315,7 @@ def test_rows_that_are_gone_before_the_delete_are_no_change(lake, capsys, monkey
     assert not result.get_asset_materialization_events()
     assert lake.version() == 6
     assert capsys.readouterr().out == (
-        f"events: {lake.uri} version 6: nothing to do (none of 24 rows matches id < 15 any longer)\n"
+        f"events: {lake.uri} version 6: nothing to do (no row matches id < 15 any longer; 24 rows remaining)\n"
     )
 
 
