@@ -53,7 +53,7 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
         "delete_rows": "plan_delete",
     }
 )
-"""Maps each operation to the step of its job that takes the configuration."""
+"""Maps each operation to the step of its job that receives the configuration."""
 
 _DESCRIPTIONS: Final = MappingProxyType(
     {

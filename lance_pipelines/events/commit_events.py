@@ -3,7 +3,7 @@
 ==================================  =======================  ============================================
 Commit                              Event                    Dagster's reaction
 ==================================  =======================  ============================================
-changes rows or columns             ``AssetMaterialization`` downstream is stale, conditions fire
+changes rows or columns             ``AssetMaterialization`` downstream assets are stale, conditions fire
 changes neither (maintenance, an    ``AssetObservation``     none; metadata and plots show it
 index, configuration)
 ==================================  =======================  ============================================

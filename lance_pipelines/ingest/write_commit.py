@@ -111,8 +111,8 @@ def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object])
 
     Args:
         staged: the message of the write step.
-        discard: called with the dataset's URI and the file token to delete the files of this write after a failure, if
-            the files can no longer become part of a version.
+        discard: function that deletes the files of this write. It is called with the dataset's URI and the file token
+            after a failure, if the files can no longer become part of a version.
 
     Raises:
         StagedWriteError: a file, a size, or a row count differs from the message.

@@ -21,7 +21,7 @@ __all__ = ["WritePlan", "open_dataset", "plan_write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """The version that a write starts from.
+    """The state of the dataset on which a write is based.
 
     Attributes:
         read_version: the latest version; 0 if the dataset does not exist.

@@ -74,7 +74,8 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
         return NotDue("materializing deletions is disabled")
     allowed = f"{policy.max_deleted_fraction:.3g}"
     if not health.worn_fragments:
-        return NotDue(f"no fragment has more than {allowed} of its rows deleted, {health.deletion_ratio:.3g} overall")
+        overall = f"overall fraction: {health.deletion_ratio:.3g}"
+        return NotDue(f"no fragment has more than {allowed} of its rows deleted ({overall})")
     found = (
         f"{_count(health.worn_fragments, 'fragment')} with more than {allowed} of the rows deleted, "
         f"{_count(health.worn_rows, 'deleted row')}"
@@ -95,7 +96,7 @@ def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
     if old.too_recent:
         details.append(f"{old.too_recent} within the retention period of {format_duration(policy.retention)}")
     if old.next_at is not None:
-        details.append(f"the next becomes eligible at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
+        details.append(f"the next can be removed at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
     return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")
 
 

@@ -181,8 +181,10 @@ class RewriteForecast:
     def _state(self) -> str:
         before = self.before
         if self.unlimited is not None and self.unlimited.tasks and self.max_source_bytes is not None:
-            waiting = f"{amount(self.unlimited.tasks, 'task')} of {format_bytes(self.unlimited.rewritten_bytes)}"
-            return f"{waiting}, but none fits max_source_bytes = {self.max_source_bytes}"
+            waiting = (
+                f"{amount(self.unlimited.tasks, 'task')} would read {format_bytes(self.unlimited.rewritten_bytes)}"
+            )
+            return f"no task fits within max_source_bytes = {self.max_source_bytes}; without it, {waiting}"
         fragments = amount(before.fragments, "fragment")
         if self.operation is RewriteOperation.COMPACT:
             return f"{fragments}, {before.small_fragments} small"

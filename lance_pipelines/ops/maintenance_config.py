@@ -84,7 +84,7 @@ class CompactConfig(MaterializeDeletionsConfig):
 
 
 class CleanupConfig(MaintenanceConfig):
-    """The configuration of ``cleanup``, which removes old versions that exceed both limits and have no tag."""
+    """The configuration of ``cleanup``: which old versions are kept. Tagged versions are always kept."""
 
     retain_versions: int | None = Field(
         default=None, description="Keep this many of the newest versions, regardless of age."

@@ -68,7 +68,7 @@ def note_run_process(instance: dg.DagsterInstance, run_id: str) -> None:
 
 
 def fail_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Mark every unfinished run on this machine whose process no longer exists as failed, and release its slots.
+    """Mark as failed all unfinished runs on this machine whose processes no longer exist, and release their slots.
 
     Returns:
         The ids of those runs.

@@ -65,7 +65,7 @@ class RunsInFlight:
 
 
 def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> RunsInFlight:
-    """Find the runs of these operations on the dataset that have not ended.
+    """Find the unfinished runs of these operations on the dataset.
 
     Runs whose process no longer exists are marked as failed and are not returned. Dry runs are not returned either.
     """
