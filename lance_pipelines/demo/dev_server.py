@@ -1,4 +1,4 @@
-"""The demonstration's own ``dagster dev``: web server, daemon and code server as processes.
+"""The demonstration's own ``dagster dev``, which runs a web server, a daemon, and a code server as processes.
 
 The instance is in the demonstration's directory, so that the user's own instance is not affected. The processes form a
 process group and are stopped at the end of the ``with`` block.

@@ -86,7 +86,7 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
 
 
 def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of one materialization: the dataset at the new version, and what this run added."""
+    """Return the metadata of one materialization: statistics of the new version, and of what this run added."""
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),
         "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(report.schema)),

@@ -140,7 +140,10 @@ def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bo
 
 
 def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -> dict[str, Any]:
-    """Return ``Compaction.plan`` options that merge small fragments and rewrite large ones above the threshold.
+    """Return ``Compaction.plan`` options that merge small fragments.
+
+    If ``materialize_deletions`` is enabled, large fragments with more deleted rows than the threshold allows are also
+    rewritten.
 
     Raises:
         InvalidInputError: a value is invalid; the message contains the dataset and the field.
@@ -152,7 +155,7 @@ def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -
 
 
 def materialization_options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
-    """Return ``Compaction.plan`` options that rewrite the fragments above the threshold.
+    """Return ``Compaction.plan`` options that rewrite only fragments with more deleted rows than the threshold allows.
 
     Raises:
         InvalidInputError: a value is invalid; the message contains the dataset and the field.

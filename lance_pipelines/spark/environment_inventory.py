@@ -54,7 +54,7 @@ INVENTORY_SCHEMA: Final = StructType(
     [
         _column("package", StringType(), False, "Name of the distribution"),
         _column("version", StringType(), False, "Version of the distribution"),
-        _column("path", StringType(), False, "Path as recorded, relative to the directory of the distribution"),
+        _column("path", StringType(), False, "Path as recorded, relative to the parent of the .dist-info directory"),
         _column("digest", StringType(), True, "Recorded hash: algorithm=value"),
         _column("size_bytes", LongType(), True, "Recorded size"),
         _column("captured_at", TimestampType(), False, "When the inventory was taken"),

@@ -4,8 +4,8 @@ In one Spark job, every task streams its Arrow batches into ``lance_core.write_f
 describes what it wrote; the driver collects these rows. No data passes through the driver, and no version of the
 dataset refers to the files until the fragments are committed.
 
-The name of every data file of one write ends in that write's *file token*, by which ``leftovers.py`` finds the files of
-failed attempts.
+The name of every data file of one write ends in that write's *file token*. ``leftovers.py`` uses it to find the files
+of failed attempts.
 
 Source: ``DataFrame.mapInArrow`` and ``DataFrame.observe`` of PySpark 4.3.
 """
