@@ -15,7 +15,7 @@ def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
             source=SourceSpec(format=SourceFormat.ENVIRONMENT),
             description=(
                 "Every file that the Python packages of this environment installed: one row per file and snapshot. "
-                "Each run appends a snapshot, so the dataset grows by one version per run and needs no input."
+                "Each run appends a snapshot and creates one version. No input data is needed."
             ),
         ),
     )
