@@ -1,4 +1,4 @@
-"""``python -m lance_pipelines`` is the command ``lance-pipelines``."""
+"""Runs the command ``lance-pipelines`` as ``python -m lance_pipelines``."""
 
 from lance_pipelines.cli import main
 

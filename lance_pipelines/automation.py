@@ -4,13 +4,13 @@
 upstream asset has changed: once for new rows, and never for a repeated report of old rows. Maintenance is recorded as
 an observation, which fires neither condition.
 
-The two conditions differ in a second way. ``eager()`` treats a run of the asset as handling everything that happened
-since the previous tick, even changes made after the run had read its input; such a change is then lost. With
-``on_new_data``, only a request handles changes, and only the changes that were known when the request was made::
+The two conditions differ in a second way. If the asset has run since the previous tick, ``eager()`` considers all
+changes since that tick handled. A change that was made after the run had read its input is then lost. ``on_new_data``
+considers a change handled only if it was known when a run was requested::
 
     tick 1   version 7 is new        request
-    tick 2   version 8 is new        the request of tick 1 does not handle it: remembered
-    tick 3   the run is done         request
+    tick 2   version 8 is new        not handled by the request of tick 1: remembered
+    tick 3   the run has ended       request
 """
 
 from typing import Any, Final

@@ -1,6 +1,6 @@
 """build_definitions: assembles the Dagster definitions of the project.
 
-Each of the other Dagster modules covers one concept and works regardless of which others a project uses.
+Each of the other Dagster modules covers one concept; a project can use any of them without the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,13 +39,15 @@ def build_definitions(
         declarations: datasets to ingest; if None, the project's own declarations. With several datasets, the name of
             each job ends in the name of its dataset.
         settings: locations and executor; if None, they are read from the environment.
-        resources: resources by key; each one replaces the project's own resource with that key or is added.
+        resources: additional resources by key; each one replaces the project's own resource with the same key, if there
+            is one.
         assets: additional assets, for example assets that read the datasets.
         jobs: additional jobs.
         sensors: additional sensors; a sensor that evaluates automation conditions replaces the project's own.
         schedules: additional schedules.
         executor: executes the runs; if None, the executor that the settings specify.
-        sensor_interval_seconds: seconds between two ticks of each of the project's sensors; if None, the defaults.
+        sensor_interval_seconds: seconds between two ticks of each of the project's sensors; if None, the default of
+            each sensor.
         maintenance_status: default status of the sensors that request compaction, materialization of deletions, and
             cleanup. With ``RUNNING``, they do not have to be started in the web interface.
 

@@ -1,8 +1,9 @@
 """The command ``lance-pipelines``: the maintenance jobs without a server, and a demonstration.
 
-Each command runs the Dagster job of its operation in this process: the same steps, checks and events. If
-``DAGSTER_HOME`` is set, the run is recorded in that instance and waits for the instance's pools; otherwise, only the
-commit of the run remains. Dagster and Spark are imported only by the commands that need them, not for ``--help``.
+Each command runs the corresponding Dagster job inside its own process, with the same steps, checks, and events. If
+``DAGSTER_HOME`` is set, the run is recorded in that Dagster instance and waits for the instance's pools. Otherwise, the
+run is not recorded, and only its commit remains. Dagster and Spark are imported only by the commands that need them,
+not for ``--help``.
 """
 
 from __future__ import annotations
@@ -107,12 +108,12 @@ def materialize_deletions(**arguments: Any) -> None:
 @click.option(
     "--older-than",
     metavar="DURATION",
-    help="Keep versions newer than this, regardless of their number: 14d, 36h, or a number of seconds.",
+    help="Keep all versions newer than this age: 14d, 36h, or a number of seconds.",
 )
 @click.option(
     "--min-age",
     metavar="DURATION",
-    help="Keep versions newer than this even if --older-than is shorter; 10m by default.",
+    help="Keep all versions newer than this age, even if --older-than is shorter; 10m by default.",
 )
 @click.option(
     "--delete-unverified",

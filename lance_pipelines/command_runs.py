@@ -1,4 +1,4 @@
-"""Executes a maintenance job in this process, for the command line."""
+"""Executes a maintenance job inside the process of the command line."""
 
 import importlib
 import sys
@@ -35,7 +35,7 @@ def run_operation(
     Args:
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
         values: the operation's configuration; a value of None keeps the declared value.
-        module: the module that contains the definitions.
+        module: name of the Python module that contains the definitions.
         dataset: name of the declared dataset; may be None if only one is declared.
         spark_config: Spark properties.
         verbose: whether to show the run's log.

@@ -7,7 +7,7 @@ __all__ = ["default_declarations"]
 
 
 def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
-    """Return the declared datasets; there is one, which the job ``ingest`` creates."""
+    """Return the declared datasets. By default, there is one dataset, which the job ``ingest`` creates."""
     return (
         DatasetDeclaration(
             name="installed_files",
@@ -15,7 +15,7 @@ def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
             source=SourceSpec(format=SourceFormat.ENVIRONMENT),
             description=(
                 "Every file that the Python packages of this environment installed: one row per file and snapshot. "
-                "Each run appends a snapshot, so the dataset grows by one version per run and needs no input."
+                "Each run appends a snapshot and creates one version. No input data is needed."
             ),
         ),
     )

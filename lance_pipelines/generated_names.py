@@ -2,8 +2,9 @@
 
 Dagster requires assets, jobs, and ops to have different names. The names of jobs and ops contain the names of the
 datasets, so a single dataset named ``compact``, or a dataset named ``compact_trips`` beside ``trips``, would have the
-same name as a job. Dagster reports this when it loads the definitions, but does not name the dataset. The names of
-sensors are fixed, and the names of schedules have a distinct suffix; neither can collide.
+same name as a job. Dagster reports such a conflict when it loads the definitions, but its message does not contain the
+name of the dataset. The names of sensors are fixed, and the names of schedules have a distinct suffix; neither can
+collide.
 """
 
 from collections import Counter, defaultdict

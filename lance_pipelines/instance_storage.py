@@ -1,17 +1,17 @@
-"""The instance's SQLite storage, opened by one process at a time.
+"""The SQLite storage of a Dagster instance, with a lock that prevents two processes from opening it at the same time.
 
 Dagster creates the tables of a new instance when its storage is opened for the first time, and assumes that no other
-process does so at the same time: if two start at once, one fails with "UNIQUE constraint failed". That happens when the
-first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A lock file
-beside the databases makes the second process wait until the first is done; apart from that, the storage is the same as
-``DagsterSqliteStorage``.
+process does so at the same time; otherwise, one of the processes fails with "UNIQUE constraint failed". This happens
+when the first two runs of a project start together, and when ``dagster dev`` starts its web server and its daemon. A
+lock file beside the databases makes the second process wait until the first is done; apart from that, the storage is
+the same as ``DagsterSqliteStorage``.
 
-Dagster's daemon also opens the storage before its first tick, so the storage makes automation ticks exact (see
-``settle_automation_ticks``).
+Dagster's daemon opens the storage before its first tick. Therefore, opening the storage also calls
+``settle_automation_ticks``, which assigns each event to exactly one automation tick.
 
-``dagster.yaml`` refers to this class. Without ``base_dir``, the databases are below ``DAGSTER_HOME``; a command without
-``DAGSTER_HOME`` reads the ``dagster.yaml`` of its working directory and uses a temporary directory, which is removed
-when the command ends.
+``dagster.yaml`` refers to this class. Without ``base_dir``, the databases are below ``DAGSTER_HOME``. If
+``DAGSTER_HOME`` is not set, a command reads the ``dagster.yaml`` in its working directory and uses a temporary
+directory, which is removed when the command ends.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ LOCK_NAME: Final = ".storage.lock"
 
 
 class LockedSqliteStorage(DagsterSqliteStorage):
-    """A ``DagsterSqliteStorage`` that only one process opens at a time."""
+    """A ``DagsterSqliteStorage`` with a lock that prevents two processes from opening it at the same time."""
 
     @classmethod
     def config_type(cls) -> dict[str, dg.Field]:

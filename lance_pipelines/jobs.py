@@ -13,7 +13,7 @@ Job                         Steps
 ``delete_rows``             ``plan_delete`` → ``delete_rows``
 ==========================  ===================================================================
 
-The first step takes the configuration, and its plan determines whether the other steps run. The last step holds the
+The first step receives the configuration, and its plan determines whether the other steps run. The last step holds the
 pool slot of the dataset.
 """
 
@@ -53,7 +53,7 @@ _CONFIGURED_STEPS: Final = MappingProxyType(
         "delete_rows": "plan_delete",
     }
 )
-"""Maps each operation to the step of its job that takes the configuration."""
+"""Maps each operation to the step of its job that receives the configuration."""
 
 _DESCRIPTIONS: Final = MappingProxyType(
     {

@@ -8,7 +8,7 @@ Variable                        Meaning                                      Whe
 ==============================  ===========================================  ==========================================
 
 With ``in_process``, the steps of a run share one process and one Spark session. With ``multiprocess``, every step has
-its own process, and the session is in the process that writes.
+its own process, and every step that uses Spark has its own session.
 """
 
 import atexit
@@ -37,7 +37,7 @@ WAREHOUSE_VARIABLE: Final = "LANCE_PIPELINES_WAREHOUSE"
 EXECUTOR_VARIABLE: Final = "LANCE_PIPELINES_EXECUTOR"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
 INSTANCE_VARIABLE: Final = "LANCE_PIPELINES_INSTANCE"
-"""Variable that a command without ``DAGSTER_HOME`` sets for the processes that it starts."""
+"""Passes the temporary instance directory to child processes if ``DAGSTER_HOME`` is not set."""
 
 SETTLE_VARIABLE: Final = "DAGSTER_AUTOMATION_TICK_SETTLE_SECONDS"
 """Variable that Dagster reads; see :func:`settle_automation_ticks`."""
@@ -45,7 +45,9 @@ SETTLE_VARIABLE: Final = "DAGSTER_AUTOMATION_TICK_SETTLE_SECONDS"
 _SETTLE_SECONDS: Final = "0.1"
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-"""Matches the start of a URI: of ``s3://bucket/x``, and of ``file:/x`` as Hadoop and Spark print paths."""
+"""Matches the start of a URI, such as ``s3://bucket/x`` or ``file:/x``; Hadoop and Spark print local paths in the
+latter form.
+"""
 
 
 class ExecutorKind(StrEnum):
@@ -108,7 +110,7 @@ def absolute_uri(location: str) -> str:
 
 
 def child_environment(*, warehouse: Path, dagster_home: Path) -> dict[str, str]:
-    """Return the environment for a process with a separate warehouse and a separate Dagster instance.
+    """Return the environment variables for a process with a separate warehouse and a separate Dagster instance.
 
     Variables that refer to the user's instance or datasets are removed.
     """
@@ -119,10 +121,10 @@ def child_environment(*, warehouse: Path, dagster_home: Path) -> dict[str, str]:
 def settle_automation_ticks() -> None:
     """Assign each event to exactly one automation tick, in this process and in the processes that it starts.
 
-    A tick records the end of the event log and then reads the latest events. An event recorded in between would be read
-    by both this tick and the next, which would cause two runs for one change. Dagster leaves such an event to the next
-    tick only if :data:`SETTLE_VARIABLE` specifies how long a tick waits after it recorded the end. An existing value of
-    the variable is kept.
+    A tick first records the position of the end of the event log and then reads the latest events. An event that is
+    logged between these two steps would be read by both this tick and the next, which would cause two runs for one
+    change. Dagster leaves such an event to the next tick only if :data:`SETTLE_VARIABLE` specifies how long a tick
+    waits after it has recorded the position. An existing value of the variable is kept.
     """
     os.environ.setdefault(SETTLE_VARIABLE, _SETTLE_SECONDS)
 
@@ -130,8 +132,8 @@ def settle_automation_ticks() -> None:
 def instance_directory() -> str:
     """Return the directory of the Dagster instance's databases.
 
-    This is ``DAGSTER_HOME``. A command without ``DAGSTER_HOME`` uses a temporary directory, which it shares with the
-    processes that it starts and which is removed when the command ends.
+    This is ``DAGSTER_HOME``. If ``DAGSTER_HOME`` is not set, a command uses a temporary directory, which it shares with
+    its child processes and removes when it ends.
     """
     known = os.environ.get(HOME_VARIABLE) or os.environ.get(INSTANCE_VARIABLE)
     if known:

@@ -14,7 +14,7 @@ __all__ = ["build_dataset_asset"]
 
 
 def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
-    """Return the asset of one dataset; materializing it writes fragments and commits them as a version."""
+    """Return the asset of one dataset; materializing it writes fragments and commits them as a new version."""
     write_fragments = build_write_op(declaration).alias("write_fragments")
     commit_fragments = build_commit_op(declaration).alias("commit_fragments")
 

@@ -44,7 +44,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
     """Return the dataset ``events``, its jobs and sensors, and the asset ``event_counts``.
 
     Args:
-        settings: determine the location of the dataset.
+        settings: the settings, which determine the location of the dataset.
     """
     uri = settings.dataset_uri(DATASET)
 
@@ -52,7 +52,7 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
         name=DOWNSTREAM,
         deps=[DATASET],
         automation_condition=on_new_data(),
-        description="Number of events of each kind; computed whenever rows are added or deleted, and only then.",
+        description="Number of events of each kind; recomputed only when rows are added or deleted.",
     )
     def event_counts() -> dg.MaterializeResult[None]:
         counts = lance_core.dataset(uri).to_table(columns=["kind"])["kind"].value_counts().to_pylist()

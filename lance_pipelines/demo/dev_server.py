@@ -1,4 +1,4 @@
-"""The demonstration's own ``dagster dev``: web server, daemon and code server as processes.
+"""The demonstration's own ``dagster dev``, which runs a web server, a daemon, and a code server as processes.
 
 The instance is in the demonstration's directory, so that the user's own instance is not affected. The processes form a
 process group and are stopped at the end of the ``with`` block.
@@ -111,8 +111,9 @@ class DevServer:
         """Wait until a condition is true.
 
         Args:
-            condition: called repeatedly; False is assumed while the server does not answer.
-            what: beginning of the error message after a timeout.
+            condition: function that returns whether the condition is true; it is called repeatedly. While the server
+                does not answer, the condition counts as false.
+            what: beginning of the error message if the timeout expires.
             seconds: the timeout in seconds.
 
         Raises:

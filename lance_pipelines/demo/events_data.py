@@ -37,7 +37,7 @@ class Delete:
 
     Attributes:
         predicate: the predicate for the job, in SQL.
-        matches: the same predicate, computed with Arrow functions: maps a table to a boolean array.
+        matches: function that evaluates the same predicate with Arrow; it maps a table to a boolean array.
     """
 
     predicate: str
@@ -60,8 +60,8 @@ DELETES: Final = (
         matches=lambda rows: pc.and_(pc.equal(rows["kind"], "view"), pc.greater(rows["score"], 0.97)),
     ),
 )
-"""Five deletes: by kind, by a range that covers whole fragments and parts of two others, by a threshold, by individual
-ids, and by a combination of conditions."""
+"""The five deletes of the demonstration. They select rows by kind, by a range of ids, by a threshold, by individual
+ids, and by a combination of conditions. The range covers some fragments completely and two partly."""
 
 
 def events(number: int, num_rows: int) -> pa.Table:
@@ -92,7 +92,7 @@ def write_batch(directory: Path, number: int, num_rows: int) -> Path:
 
 
 class ExpectedRows:
-    """The expected rows of the dataset."""
+    """The rows that the dataset is expected to contain."""
 
     def __init__(self) -> None:
         """Initialize without rows."""

@@ -1,4 +1,4 @@
-"""The demonstration: many small ingests, some deletes, then only sensors.
+"""The steps of the demonstration: many small ingests, a few deletes, and then maintenance by the sensors alone.
 
 ::
 
@@ -45,10 +45,10 @@ _SENSOR_SECONDS: Final = 600
 _UNFINISHED: Final = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
 _DATA_VERSION: Final = "dagster/data_version"
 _AUTOMATION_JOB: Final = "__ASSET_JOB"
-"""The name that Dagster gives to runs that an automation condition requests."""
+"""Dagster's job name for runs that an automation condition requests."""
 
 _SPARK_CONFIG: Final = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Settings that let a Spark session for a few rows start as fast as possible."""
+"""Spark settings for a short startup time; the demonstration has only a few rows."""
 
 
 class FailedCheckError(LanceError):

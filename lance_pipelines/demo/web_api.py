@@ -1,4 +1,4 @@
-"""Client of the GraphQL interface that the pages of a Dagster web server use."""
+"""Client for the GraphQL interface of a Dagster web server, which the server's own pages use, too."""
 
 import json
 import urllib.request
@@ -83,7 +83,7 @@ class WebApi:
         return [(entry["name"], entry["loadStatus"]) for entry in entries] == [(self._location, "LOADED")]
 
     def launch(self, job: str, run_config: dict[str, Any]) -> str:
-        """Launch a job as the launchpad does, and return the run's id.
+        """Launch a job in the same way as the launchpad of the web interface, and return the id of the run.
 
         Raises:
             StorageError: the server did not launch the run.
@@ -96,7 +96,7 @@ class WebApi:
         return run_id
 
     def status(self, run_id: str) -> str:
-        """Return the status of a run, as Dagster spells it."""
+        """Return the status of a run in Dagster's spelling, for example ``SUCCESS``."""
         status: str = self.query(_RUN, runId=run_id)["runOrError"]["status"]
         return status
 

@@ -63,7 +63,7 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
 
 
 def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
-    """Return the statistics of the handle's version; this needs one listing and opens no data file."""
+    """Return the statistics of the handle's version. The versions are listed once; no data file is opened."""
     health = TableHealth.of(dataset, policy)
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(health.rows),
@@ -86,7 +86,7 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
 
 
 def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of one materialization: the dataset at the new version, and what this run added."""
+    """Return the metadata of one materialization: statistics of the new version, and of what this run added."""
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),
         "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(report.schema)),

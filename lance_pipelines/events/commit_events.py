@@ -3,7 +3,7 @@
 ==================================  =======================  ============================================
 Commit                              Event                    Dagster's reaction
 ==================================  =======================  ============================================
-changes rows or columns             ``AssetMaterialization`` downstream is stale, conditions fire
+changes rows or columns             ``AssetMaterialization`` downstream assets are stale, conditions fire
 changes neither (maintenance, an    ``AssetObservation``     none; metadata and plots show it
 index, configuration)
 ==================================  =======================  ============================================
@@ -52,7 +52,7 @@ def dataset_materialization(
     writer: str | None = None,
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
-    """Return the event for a commit that changed rows; see :func:`dataset_observation`."""
+    """Return the event for a commit that changed rows; :func:`dataset_observation` describes the arguments."""
     what = f"{op}: version {version}" if writer is None else _commit_by_another_program(version, op)
     return dg.AssetMaterialization(
         asset_key=dataset,
@@ -84,7 +84,7 @@ def dataset_observation(
         data_version: the data version; if None, it is determined from the history. For a cleanup, pass the data version
             that was determined before old versions were removed, because the history may no longer include it.
         writer: value of the tag ``lance/writer``; None if the run that reports the event made the commit.
-        policy: defines small fragments; if None, the default policy.
+        policy: determines which fragments count as small; if None, the default policy.
     """
     what = op if writer is None else _commit_by_another_program(version, op)
     return dg.AssetObservation(

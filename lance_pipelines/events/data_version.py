@@ -1,8 +1,8 @@
 """The data version that Dagster records for a version of a dataset.
 
-Not every version changes rows: a compaction creates two versions that do not, and building an index creates one, as
-does a delete by another program that matches no rows. Dagster must not treat such versions as new data; otherwise,
-everything downstream would run again.
+Not every version changes rows. A compaction creates two versions that do not. Building an index creates one such
+version, and so does a delete by another program if no row matches. Dagster must not treat such versions as new data;
+otherwise, everything downstream would run again.
 
 Therefore, the data version of version ``v`` consists of the number of the last version up to ``v`` that changed rows
 and the beginning of that version's transaction UUID. The number alone would repeat after the dataset was deleted and
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 CHANGES_ROWS: Final = MAY_CHANGE_ROWS
-"""Maps each operation, by its name in the transaction's oneof, to whether it may change what readers see."""
+"""Maps the name of each operation to whether the operation may change what readers see."""
 
 _UNKNOWN: Final = "unknown"
 
@@ -37,7 +37,10 @@ _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def operation_name(operation: LanceOperation.BaseOperation) -> str:
-    """Return an operation's name in the transaction's oneof: ``reserve_fragments`` for ``ReserveFragments``."""
+    """Return the name of an operation, for example ``reserve_fragments`` for ``ReserveFragments``.
+
+    This is the name of the operation's field in the transaction message.
+    """
     if isinstance(operation, LanceOperation.Other):
         return operation.name
     return _WORD_START.sub("_", type(operation).__name__).lower()
@@ -51,13 +54,13 @@ def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
 def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
     """Return whether a version changed rows or columns.
 
-    It did if its operation can change them and its content differs from the content of the previous version.
+    A version changed them if its operation can do so and its content differs from the content of the previous version.
 
     Args:
         log: the dataset's versions.
         manifest: manifest of the version.
-        operation: the operation's name in the transaction's oneof; None if it is no longer recorded. An operation that
-            is unknown or no longer recorded counts as a change.
+        operation: name of the operation, as returned by :func:`operation_name`; None if it is no longer recorded. An
+            operation that is unknown or no longer recorded counts as a change.
 
     Raises:
         StorageError: a storage operation failed.
@@ -80,8 +83,8 @@ def data_version_at(uri: str, version: int | None) -> str:
     """Return the data version of one version of the dataset, as ``"{version}-{8 hex digits}"``.
 
     The function walks back to the last version that changed rows. If that version was cleaned up, the result is a
-    placeholder with the oldest remaining version; the event log may have more information, see
-    ``recorded_versions.py``.
+    placeholder that contains the number of the oldest remaining version; the event log may contain more information
+    (see ``recorded_versions.py``).
 
     Args:
         uri: the dataset's location.

@@ -1,4 +1,4 @@
-"""FoundVersion: a version found in the log, with its manifest and transaction."""
+"""FoundVersion: one version of a dataset, with its manifest and its transaction."""
 
 from dataclasses import dataclass
 from typing import Final, Self
@@ -53,7 +53,7 @@ class FoundVersion:
 
     @property
     def operation(self) -> str:
-        """The operation's name in the transaction's oneof; ``unknown`` if it is no longer recorded."""
+        """The name of the operation, for example ``append``; ``unknown`` if the operation is no longer recorded."""
         return _UNKNOWN if self.transaction is None else self.transaction.operation.arm
 
     @property
@@ -63,7 +63,7 @@ class FoundVersion:
 
     @property
     def data_version(self) -> str:
-        """The data version that this version has if it changed rows."""
+        """The data version of this version; meaningful only if the version changed rows."""
         return data_version_of(self.version, None if self.transaction is None else self.transaction.uuid)
 
     @property
@@ -73,21 +73,23 @@ class FoundVersion:
 
     @property
     def content_before(self) -> str:
-        """Digest of the previous version's content, provided that this version changed no row."""
+        """Digest of the previous version's content; correct only if this version changed no row."""
         rewritten = () if self.transaction is None else self.transaction.operation.rewritten_groups()
         return content_digest_before(self.manifest, rewritten)
 
     def repeats(self, content: str) -> bool:
         """Return whether the version's content has this digest.
 
-        False for an unknown operation, because the digest may miss what it changed.
+        The result is False for an unknown operation, because the operation may have changed something that the digest
+        does not cover.
         """
         return self.operation in CHANGES_ROWS and self.content == content
 
     def follows(self, version: int, content: str) -> bool:
-        """Return whether this version directly follows the given one, by number or by content.
+        """Return whether this version directly follows the version with the given number and content.
 
-        Meaningful only for a version that changed no row.
+        This is the case if its number is the next one, or if its content before the commit was the given content. The
+        result is meaningful only for a version that changed no row.
         """
         return self.version == version + 1 or self.content_before == content
 

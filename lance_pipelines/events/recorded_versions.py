@@ -1,16 +1,15 @@
-"""Finds what the event log records about a dataset's versions, for the part of its history that no longer exists.
+"""Reads the event log for information about versions of a dataset that no longer exist.
 
 The data version of a version is found by walking back to the last version that changed rows. A cleanup may have removed
-that version. However, most events record a version, a digest of its content, and its data version; they are known
-points of the same history. Versions between which no row changed share one data version, so a single known point
-determines the data version of all of them::
+that version. However, most events record a version, a digest of its content, and its data version. Consecutive versions
+between which no row changed share one data version, so a single event determines the data version of all of them::
 
     9 append      10 compact     11 compact     12 configuration
     removed       removed,       exists,        exists
                   recorded       records what
                                  it replaced
 
-A run can be configured with a location other than the declared one; its events do not count.
+A run can be configured with a location different from the declared one; the events of such a run are ignored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,7 +51,10 @@ class RecordedVersion:
     is_materialization: bool
 
     def describes(self, found: FoundVersion) -> bool:
-        """Return whether the event is about this version; a recreated dataset has the same version numbers."""
+        """Return whether the event describes this version.
+
+        The number alone is not sufficient, because a recreated dataset has the same version numbers.
+        """
         if self.version != found.version:
             return False
         return self.run_id == found.run_id if self.content is None else self.content == found.content
@@ -71,7 +73,7 @@ class RecordedVersions:
         Args:
             instance: the Dagster instance.
             dataset: the declaration's name.
-            uri: the dataset's location; events of other locations are ignored.
+            uri: the dataset's location; events for other locations are ignored.
         """
         key = dg.AssetKey(dataset)
         materializations = instance.fetch_materializations(key, limit=_MAX_EVENTS).records
@@ -92,11 +94,11 @@ class RecordedVersions:
         return any(point.is_materialization and point.data_version == data_version for point in self.points)
 
     def find(self, chain: Iterable[FoundVersion], *, after: int = 0) -> str | None:
-        """Return the data version shared by versions between which no row changed; None if it is not recorded.
+        """Return the data version that consecutive versions share; None if it is not recorded.
 
         Args:
-            chain: the versions, in ascending order.
-            after: events of this version and of earlier versions are ignored.
+            chain: the versions, in ascending order; no row changed between them.
+            after: events for this version and for earlier versions are ignored.
         """
         return next((known for found in chain if (known := self._find(found, after)) is not None), None)
 
@@ -115,7 +117,7 @@ class RecordedVersions:
 
 
 def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, version: int) -> str:
-    """Return the data version of one version: from the history, else from the event log, else a placeholder.
+    """Return the data version of one version, from the history or the event log; a placeholder if neither contains it.
 
     Args:
         instance: the Dagster instance with the event log.

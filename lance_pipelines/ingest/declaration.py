@@ -1,7 +1,7 @@
 """The declaration of a dataset: its location, its source, and how it is written.
 
 A :class:`DatasetDeclaration` is plain data. ``build_definitions`` turns each into a graph-backed asset; the Spark
-layer reads its source; the commit step reads its mode. A run configuration may replace individual values for one run.
+layer reads its source; the commit step reads its mode. A run configuration can replace individual values for one run.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ __all__ = [
 ]
 
 DECLARED_MAX_ROWS_PER_FILE: Final = 1024 * 1024
-"""Number of rows at which a task starts its next data file, unless declared otherwise.
+"""Default number of rows at which a writing task starts a new data file.
 
 This and :data:`DECLARED_MAX_BYTES_PER_FILE` are the limits for a declared dataset. A write without a declaration uses
 the limits in ``lance_core/file/write_config.py``: the same number of rows, but 90 GiB.
 """
 
 DECLARED_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
-"""Number of bytes at which a task starts its next data file, unless declared otherwise.
+"""Default number of bytes at which a writing task starts a new data file.
 
 Large enough for efficient scans, small enough to be rewritten by one task.
 """
@@ -74,7 +74,7 @@ class SourceSpec:
         paths: files, directories or globs that the reader opens; empty for ``environment``.
         options: reader options under the names that Spark uses (``header``, ``sep`` …).
         schema: the schema as Spark DDL (``"id BIGINT, name STRING"``); if None, the reader infers it.
-        sql: a query on the view ``source``; if None, all rows and columns are read.
+        sql: a SQL query that reads from the view ``source``; if None, all rows and columns are read.
     """
 
     format: SourceFormat
@@ -108,7 +108,7 @@ class DatasetDeclaration:
         vector_columns: maps each column of float lists to the length that every list must have; these columns are
             stored as fixed-size lists.
         description: description of the asset.
-        maintenance: determines when fragments are merged and old versions are removed.
+        maintenance: the policy that determines when fragments are merged and old versions are removed.
     """
 
     name: str

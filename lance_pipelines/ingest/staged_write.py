@@ -2,7 +2,7 @@
 
 Its fragments are complete files that no version refers to yet. The message is plain JSON, so it can be passed between
 processes and reused when only the commit step is retried: the same message always has the same ``write_id``, so a
-repeated commit takes effect once.
+repeated commit takes effect only once.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ class StagedWrite:
 
     Attributes:
         write_id: UUID string, unique to an execution of the write step; the idempotency key of the commit.
-        file_token: 16 hex digits that end the stem of every data file of this write.
+        file_token: 16 hex digits; the name of every data file of this write ends in them, before the extension.
         dataset: the declaration's name.
         uri: the dataset's location.
         mode: what the commit does with existing rows.
         read_version: the version that the write is based on; 0 if the dataset did not exist.
-        read_transaction: UUID of the transaction that created ``read_version``. It reveals whether the dataset was
-            deleted and recreated. None if the dataset did not exist, or if the version records no transaction.
+        read_transaction: UUID of the transaction that created ``read_version``. It is used to detect that the dataset
+            was deleted and recreated. None if the dataset did not exist, or if the version records no transaction.
         schema: the Arrow schema of the fragments.
-        fragments: the fragments, as ``FragmentMetadata.to_json()`` documents.
-        rows_counted: number of rows that Spark counted on their way to the writers.
+        fragments: the fragments, each as the document returned by ``FragmentMetadata.to_json()``.
+        rows_counted: number of rows that Spark passed to the writers, as counted by Spark.
         rows_written: number of rows that the writers wrote.
         bytes_written: total size of the data files, in bytes.
         run_id: id of the run that wrote the fragments.
         step_key: key of the writing step in that run.
-        data_storage_version: format version for a dataset that the commit creates or replaces; if None, the default.
+        data_storage_version: format version of the data files if the commit creates or replaces the dataset; if None,
+            the default.
     """
 
     write_id: str

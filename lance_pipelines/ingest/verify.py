@@ -1,7 +1,7 @@
 """Checks a staged write before it becomes a version. The checks change nothing.
 
 A commit publishes files by name only: it would succeed even if a file were missing or truncated, and only readers
-would notice. So the commit step first verifies that
+would notice. Therefore, the commit step first verifies that
 
 * every row that Spark counted is in a fragment (:func:`verify_row_counts`);
 * every data file exists, with the size that its writer recorded (:func:`verify_files`);
@@ -33,7 +33,7 @@ __all__ = ["StagedWriteError", "verify_files", "verify_read_version", "verify_ro
 
 
 class StagedWriteError(InvalidInputError):
-    """The files differ from the staged write. Nothing was committed: run the write step again."""
+    """The written files do not match the message of the write step. Nothing was committed; run the write step again."""
 
 
 def verify_row_counts(staged: StagedWrite) -> None:
@@ -58,7 +58,7 @@ def verify_files(staged: StagedWrite) -> None:
     """Check that every data file exists with its recorded size and has this write's token in its name.
 
     Raises:
-        StagedWriteError: a data file does not; the message names the first one.
+        StagedWriteError: a data file fails this check; the message contains the path of the first such file.
     """
     store, root = open_store(staged.uri)
     for data_file in _data_files(staged):
@@ -88,11 +88,11 @@ def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:
     """Check that the fragments can be added to a dataset with this schema.
 
     Names, types, and field ids must match: files written for a different schema store the same columns under different
-    ids, and readers would return wrong values without an error. Which ids a file lists, and in which order, depends
-    on its format version.
+    ids, and readers would return wrong values without an error. The ids that a file lists, and their order, depend on
+    the file's format version.
 
     Raises:
-        SchemaMismatchError: a column or file differs; the message names the first one.
+        SchemaMismatchError: a column or a data file does not match; the message identifies the first mismatch.
     """
     check_compatible(schema, staged.schema)
     for column in staged.schema:

@@ -1,8 +1,8 @@
 """Exactly-once commit of a staged write.
 
-All attempts to commit one staged write (a retried step, a re-executed run, a second process) are one transaction: its
-UUID is derived from the id of the write. Each attempt first checks whether a version after the read version has this
-UUID::
+All attempts to commit one staged write (by a retried step, a re-executed run, or a second process) use the same
+transaction, whose UUID is derived from the id of the write. Each attempt first checks whether a version after the read
+version has this UUID::
 
     open latest -> committed already? --yes--> report that version
          ^              | no
@@ -12,7 +12,7 @@ UUID::
          |              |
          +-- retryable conflict, or another writer created the dataset
 
-The mode decides which operation the write becomes:
+The operation that is committed depends on the mode and on whether the dataset exists:
 
 =============  ==============================  ====================================================================
 Mode           No dataset                      A dataset
@@ -23,11 +23,12 @@ Mode           No dataset                      A dataset
 ``create``     create it                       fail
 =============  ==============================  ====================================================================
 
-A dataset is created by a single attempt to commit version 1. Of two simultaneous first runs, one creates the dataset;
-the write of the other is committed on top of it, after the schema and field ids have been compared.
+A dataset is created by a single attempt to commit version 1. If two first runs commit simultaneously, one of them
+creates the dataset. The write of the other run is committed on top of it after its schema and field ids have been
+compared with the dataset's.
 
 Files are deleted only after a *definite* failure, and only if all versions since the read version can be read and none
-of them contains this write. After an unknown outcome nothing is deleted.
+of them contains this write. If the outcome is unknown, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
 """Namespace of the transaction UUIDs; changing it could cause pending writes to be committed twice."""
 
 _MAX_ATTEMPTS: Final = 20
-"""Maximum number of attempts of one call, each on top of the latest version; the commit loop also retries."""
+"""Maximum number of commit attempts per call, each on top of the latest version; each also retries internally."""
 
 _DEFINITE_FAILURES: Final = (
     AlreadyExistsError,
@@ -89,7 +90,7 @@ class WriteOutcome:
         version: the version that contains the write.
         transaction_uuid: UUID of the transaction that created the version; None if the version records none.
         committed: False if there was nothing to commit: no new rows for an existing dataset.
-        repeated: True if an earlier attempt had committed the write.
+        repeated: True if an earlier attempt had already committed the write.
         attempts: number of commit attempts in this call.
     """
 
@@ -110,8 +111,8 @@ def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object])
 
     Args:
         staged: the message of the write step.
-        discard: called with the dataset's URI and the file token to delete the files of this write after a failure, if
-            the files can no longer become part of a version.
+        discard: function that deletes the files of this write. It is called with the dataset's URI and the file token
+            after a failure, if the files can no longer become part of a version.
 
     Raises:
         StagedWriteError: a file, a size, or a row count differs from the message.
@@ -179,7 +180,7 @@ def _find_commit(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Write
         except VersionNotFoundError as error:
             raise CommitOutcomeUnknownError(
                 f"{staged.uri}: the write is based on version {staged.read_version}, and version {version} was "
-                "cleaned up in the meantime; whether this write created it can no longer be determined",
+                "cleaned up in the meantime; it can no longer be determined whether this write created that version",
                 uri=staged.uri,
                 version=version,
                 write_id=staged.write_id,
@@ -246,8 +247,8 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
         if not staged.read_version or dataset.version == staged.read_version:
             raise
         raise IncompatibleTransactionError(
-            f"{staged.uri}: the write is based on version {staged.read_version}, but as of version "
-            f"{dataset.version}, another writer has changed the dataset's schema: {error}",
+            f"{staged.uri}: the write is based on version {staged.read_version}, but another "
+            f"writer has changed the dataset's schema (latest version {dataset.version}): {error}",
             uri=staged.uri,
             planned=staged.read_version,
             found=dataset.version,

@@ -1,7 +1,7 @@
 """Plans a write: examines the dataset's location before the write starts.
 
 A write is based on one version: the fragments get the schema of that version, and the commit is checked for conflicts
-with all later versions. Everything that can be rejected is rejected here, before any row is read.
+with all later versions. A write that can be rejected without reading any row is rejected here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["WritePlan", "open_dataset", "plan_write"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """The version that a write starts from.
+    """The state of the dataset on which a write is based.
 
     Attributes:
         read_version: the latest version; 0 if the dataset does not exist.

@@ -29,7 +29,7 @@ class WriteReport:
         read_version: the version that the write is based on; 0 if the dataset did not exist.
         transaction_uuid: UUID of the transaction that created ``version``; None if the version records none.
         committed: False if there was nothing to commit.
-        repeated: True if an earlier attempt had created the version.
+        repeated: True if an earlier commit attempt had already created the version.
         attempts: number of commit attempts.
         schema: the dataset's schema at ``version``.
         rows_total: number of live rows at ``version``.
@@ -66,7 +66,7 @@ class WriteReport:
 
 
 def report_write(staged: StagedWrite, outcome: WriteOutcome) -> WriteReport:
-    """Return the report of a staged write; opens the manifest of its version, but no data file."""
+    """Return the report of a staged write; reads the manifest of the version that contains it, but no data file."""
     dataset = lance_core.dataset(staged.uri, version=outcome.version)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     sizes = [data_file.file_size_bytes for fragment in fragments for data_file in fragment.files]

@@ -1,4 +1,4 @@
-"""The plan of a cleanup: its statistics, and the message from the step that plans to the step that removes.
+"""The plan of a cleanup: its statistics, and the message from the step that plans to the step that removes files.
 
 The plan itself is not part of the message. The step that removes files plans again while it holds the dataset's pool
 slot: between the steps, a version may have been tagged or committed.
@@ -31,10 +31,10 @@ _SHOWN_KINDS: Final = (
 
 
 def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> CleanupPlan:
-    """Plan the removal as of now; tagged versions are kept without an error.
+    """Plan a removal of old versions as of the current time. Tagged versions are kept and do not cause an error.
 
     Args:
-        dataset: the latest version.
+        dataset: the dataset at its latest version.
         policy: determines which versions are removed.
     """
     return plan_cleanup(
@@ -57,7 +57,7 @@ class FileTotals:
 
     @classmethod
     def of(cls, paths: Iterable[ClassifiedPath]) -> Self:
-        """Return the totals of some files."""
+        """Return the number and total size of these files."""
         listed = list(paths)
         return cls(len(listed), sum(path.num_bytes for path in listed))
 
@@ -108,7 +108,7 @@ class CleanupForecast:
         place = f"{self.uri} version {self.plan.read_version}"
         terms = f"the newest {self.policy.retain_versions}"
         if self.policy.retention:
-            terms += f" and all of the last {format_duration(self.policy.retention)}"
+            terms += f" and all versions of the last {format_duration(self.policy.retention)}"
         if not self.has_work:
             return f"{place}: nothing to do ({amount(self.versions, 'version')}; keeping {terms})"
         removable = FileTotals.of(self.plan.removable)

@@ -83,8 +83,8 @@ class CleanupReport:
         if self.stats.damaged_versions:
             versions = amount(self.stats.damaged_versions, "version")
             found.append(
-                f"{versions} received a tag, a branch, or a commit too late; some of the files that they need had "
-                "already been removed"
+                f"the cleanup had already removed files of {versions} when a tag, a branch, or a commit began to use "
+                "them"
             )
         return found
 

@@ -1,8 +1,8 @@
 """A digest of the content of a version: its columns, the data files of its fragments, their deleted rows, and overlays.
 
 Two versions with the same digest have the same rows at the same positions. Commits that neither change nor move rows
-keep the digest (configuration, an index, a delete that matches nothing). A rewrite changes the digest, but can be
-logically reverted, because it records what it replaced.
+keep the digest (configuration, an index, a delete that matches nothing). A rewrite of fragments changes the digest.
+However, the rewrite records the fragments that it replaced, so the previous digest can be computed from it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def content_digest(manifest: Manifest) -> str:
 
 
 def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup]) -> str:
-    """Return the digest of the version before one that rewrote fragments without changing rows.
+    """Return the digest of the version before a rewrite, which replaced fragments without changing rows.
 
     Args:
         manifest: the version that the rewrite created.
@@ -40,7 +40,7 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
 
 
 def has_previous_content(log: VersionLog, manifest: Manifest) -> bool:
-    """Return whether a version has the same content as the previous one; False if the latter cannot be read.
+    """Return whether a version has the same content as the previous version; False if that version cannot be read.
 
     Raises:
         StorageError: a storage operation failed.

@@ -1,7 +1,7 @@
 """Commits a delete exactly once, no matter how often the step runs.
 
 A repeated step would also delete matching rows that were added in the meantime. Therefore, each attempt first checks
-whether a version after the read version has the id of this delete.
+whether a version created since the delete was planned records the id of this delete.
 
 Another writer may have deleted the rows since they were counted. In that case, no version is created, and nothing is
 reported.
@@ -36,9 +36,9 @@ class DeleteReport:
         predicate: SQL expression that selects the deleted rows.
         before: statistics of the version that the plan is based on.
         after: statistics of the version that the delete created, or of the latest version if no matching row remained.
-        rows_deleted: number of deleted rows; None if an earlier attempt deleted them and the version before that no
-            longer exists.
-        repeated: True if an earlier attempt had created the version.
+        rows_deleted: number of deleted rows. None if it cannot be determined: an earlier attempt deleted the rows, and
+            the version before that delete no longer exists.
+        repeated: True if an earlier call had already deleted the rows.
         attempts: number of commit attempts in this call.
     """
 
@@ -56,7 +56,7 @@ class DeleteReport:
         return self.rows_deleted != 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """Return the metrics for an event, without those of the version, which every event has."""
+        """Return the metrics of the delete for an event, without the version's statistics, which every event has."""
         counted = {} if self.rows_deleted is None else {"lance/rows_deleted": self.rows_deleted}
         return {
             "lance/read_version": self.before.version,
@@ -73,7 +73,7 @@ class DeleteReport:
     def summary(self) -> str:
         """Return one line for logs and terminals."""
         if not self.has_changed:
-            found = f"none of {amount(self.after.rows, 'row')} matches {self.predicate} any longer"
+            found = f"no row matches {self.predicate} any longer; {amount(self.after.rows, 'row')} remaining"
             return f"{self.uri} version {self.after.version}: nothing to do ({found})"
         deleted = "rows" if self.rows_deleted is None else amount(self.rows_deleted, "row")
         return (
@@ -118,7 +118,7 @@ def _find_commit(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> in
         except VersionNotFoundError as error:
             raise CommitOutcomeUnknownError(
                 f"{planned.uri}: the delete is based on version {planned.before.version}, and version {version} was "
-                "cleaned up in the meantime; whether this delete created it can no longer be determined",
+                "cleaned up in the meantime; it can no longer be determined whether this delete created that version",
                 uri=planned.uri,
                 version=version,
                 delete_id=planned.delete_id,

@@ -1,4 +1,4 @@
-"""The plan of a delete: its statistics, and the message from the step that plans to the step that deletes."""
+"""The plan of a delete: its statistics, and the message from the step that plans to the step that deletes rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class DeleteForecast:
         """Return one line that describes the plan."""
         place = f"{self.uri} version {self.plan.read_version}"
         if not self.has_work:
-            return f"{place}: nothing to do (none of {amount(self.plan.rows_before, 'row')} matches {self.predicate})"
+            total = f"{amount(self.plan.rows_before, 'row')} in total"
+            return f"{place}: nothing to do (no row matches {self.predicate}; {total})"
         touched = self.plan.fragments_changed + self.plan.fragments_dropped
         return (
             f"{place}: {self.plan.rows_deleted} of {amount(self.plan.rows_before, 'row')} to be deleted "
@@ -102,7 +103,7 @@ class PlannedDelete:
         uri: the dataset's location.
         predicate: SQL expression that selects the rows to delete.
         before: statistics of the version that the plan is based on.
-        run_id: the run that made the plan.
+        run_id: id of the run that made the plan.
         step_key: the key of the planning step in that run.
     """
 

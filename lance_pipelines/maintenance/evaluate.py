@@ -1,6 +1,6 @@
-"""Decides whether maintenance is due: compares a policy with the statistics of a table. Opens no table.
+"""Decides whether maintenance is due by comparing a policy with the statistics of a table, without opening the table.
 
-Each result gives a reason with numbers, which appears in the tick of the sensor and in a tag of the requested run.
+Each result contains a reason with numbers. The reason appears in the sensor's tick and in a tag of the requested run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Due:
 
     Attributes:
         reason: the reason, with numbers.
-        subject: identifies the work, if the latest version alone does not.
+        subject: identifies the work, if the latest version alone does not identify it.
     """
 
     reason: str
@@ -49,7 +49,7 @@ Verdict: TypeAlias = Due | NotDue
 def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) -> Verdict:
     """Return :class:`Due` if enough small fragments have neighbors to merge with.
 
-    Small fragments between large ones are not counted: no plan would contain them.
+    Small fragments between large ones are not counted, because no plan would contain them.
     """
     if policy is None:
         return NotDue("compaction is disabled")
@@ -74,7 +74,8 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
         return NotDue("materializing deletions is disabled")
     allowed = f"{policy.max_deleted_fraction:.3g}"
     if not health.worn_fragments:
-        return NotDue(f"no fragment has more than {allowed} of its rows deleted, {health.deletion_ratio:.3g} overall")
+        overall = f"overall fraction: {health.deletion_ratio:.3g}"
+        return NotDue(f"no fragment has more than {allowed} of its rows deleted ({overall})")
     found = (
         f"{_count(health.worn_fragments, 'fragment')} with more than {allowed} of the rows deleted, "
         f"{_count(health.worn_rows, 'deleted row')}"
@@ -85,7 +86,7 @@ def evaluate_deletions(policy: DeletionPolicy | None, health: TableHealth) -> Ve
 
 
 def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
-    """Return :class:`Due` if enough versions exceed both limits of the policy and have neither a tag nor a branch."""
+    """Return :class:`Due` if enough versions exceed both limits of the policy and are not used by a tag or a branch."""
     found = f"{_count(old.versions, 'version')}, {len(old.removable)} removable"
     if len(old.removable) >= policy.min_old_versions:
         return Due(f"{found} >= {policy.min_old_versions}", subject=f"up to {old.removable[-1]}")
@@ -95,7 +96,7 @@ def evaluate_cleanup(policy: CleanupPolicy, old: OldVersions) -> Verdict:
     if old.too_recent:
         details.append(f"{old.too_recent} within the retention period of {format_duration(policy.retention)}")
     if old.next_at is not None:
-        details.append(f"the next becomes eligible at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
+        details.append(f"the next can be removed at {datetime.fromtimestamp(old.next_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
     return NotDue(f"{found} < {policy.min_old_versions} ({'; '.join(details)})")
 
 

@@ -1,8 +1,8 @@
 """TableHealth: the statistics of one version, for policies and events.
 
-All numbers come from the manifest and the names below ``_versions/``: one listing and one manifest are read, but no
-data file or deletion file. A number that a writer did not record counts as 0, except the size of a data file: the total
-size is then unknown.
+All numbers come from the manifest and from the file names below ``_versions/``. No data file or deletion file is
+opened. A number that a writer did not record counts as 0. The size of a data file is an exception: if it is not
+recorded, the total size is unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TableHealth:
         version: the version.
         versions: number of versions in the dataset.
         fragments: number of fragments.
-        small_fragments: number of fragments below both targets of the compaction policy.
+        small_fragments: number of fragments that are below both targets (rows and bytes) of the compaction policy.
         mergeable_fragments: number of small fragments that a compaction would merge with neighbors.
         rows: number of rows that are not deleted.
         deleted_rows: number of deleted rows that the data files still contain.
@@ -42,7 +42,7 @@ class TableHealth:
         data_files: number of data files.
         deletion_files: number of fragments that have a deletion file.
         bytes_total: total size of the data files, in bytes; None if the size of a file is not recorded.
-        manifest_bytes: size of the manifest message, in bytes.
+        manifest_bytes: size of the manifest's protobuf message, in bytes.
     """
 
     version: int
@@ -65,7 +65,7 @@ class TableHealth:
 
         Args:
             dataset: an open handle.
-            policy: defines the limits; for a part that is disabled, the default limits apply.
+            policy: defines the limits; for a disabled part of the policy, the default limits apply.
             versions: the number of versions; if None, the versions are listed and counted.
         """
         message = dataset.counted_manifest.message

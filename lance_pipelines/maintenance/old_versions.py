@@ -1,10 +1,12 @@
-"""OldVersions: which versions a cleanup policy removes, determined cheaply.
+"""OldVersions: a fast way to determine which versions a cleanup policy removes.
 
-The plan of a cleanup lists everything below the table's root and reads every manifest that is kept. A check every few
-minutes must cost less. Therefore, versions are identified here by the names of their manifests, and their ages are
-taken from the modification times of those files; a binary search requests only a few of these times. The timestamp of a
-version is taken before its manifest is written. Therefore, if the file is older than the retention period, the version
-is too, and the plan includes every version found here.
+The plan of a cleanup lists everything below the table's root and reads every manifest that is kept. That is too
+expensive for a check that runs every few minutes. Therefore, this module lists only the names of the manifests and
+takes the age of a version from the modification time of its manifest. A binary search requests only a few of these
+times.
+
+The timestamp of a version is taken before its manifest is written, so a version is at least as old as its manifest.
+Therefore, the plan of the cleanup includes every version found here.
 
 Tags and branches are read only when a version could be removed.
 """
@@ -36,8 +38,8 @@ class OldVersions:
         removable: numbers of the versions that may be removed, in ascending order.
         named: number of versions that are kept only because a tag or branch needs them.
         too_recent: number of versions that are kept only because they are newer than the retention period.
-        next_at: time at which the oldest of these versions becomes eligible, in seconds since the epoch; None if there
-            are none.
+        next_at: time at which the oldest of the ``too_recent`` versions becomes removable, in seconds since the epoch;
+            None if there are none.
     """
 
     versions: int
@@ -57,7 +59,7 @@ class OldVersions:
             now: the current time, in seconds since the epoch.
 
         Raises:
-            CorruptDataError: a file among the tags or branches is not a valid record.
+            CorruptDataError: the file of a tag or a branch is malformed.
             StorageError: a storage operation failed.
         """
         beyond = names[: -policy.retain_versions]

@@ -1,4 +1,4 @@
-"""Maintenance policy of a dataset: when and how it is maintained, as plain numbers in a declaration.
+"""The maintenance policy of a dataset: numbers in its declaration that determine when and how it is maintained.
 
 =================  ============================================================  =======================================
 Part               Due when                                                      What it does
@@ -10,7 +10,7 @@ cleanup            ``min_old_versions`` versions exceed both limits             
 =================  ============================================================  =======================================
 
 A part that is None is disabled. The digest of a policy is part of every run key: if the policy changes, the dataset is
-evaluated again even if it did not change.
+evaluated again, even if the dataset itself did not change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CompactionPolicy:
     Attributes:
         target_rows_per_fragment: target number of rows of a fragment; a fragment with fewer rows is small.
         target_bytes_per_fragment: maximum number of bytes in the data files of a fragment; None for no limit.
-        min_small_fragments: minimum number of mergeable small fragments for which a compaction is due.
+        min_small_fragments: a compaction is due if at least this number of small fragments can be merged.
         max_source_bytes: maximum number of bytes that one run reads; None for no limit.
         batch_size: maximum number of rows that a rewrite holds in memory; if None, the reader chooses.
     """
@@ -62,7 +62,7 @@ class DeletionPolicy:
 
     Attributes:
         max_deleted_fraction: fragments with a higher fraction of deleted rows are rewritten; between 0 and 1.
-        min_deleted_rows: minimum number of deleted rows, in all those fragments together, for which a rewrite is due.
+        min_deleted_rows: a rewrite is due if these fragments together contain at least this number of deleted rows.
     """
 
     max_deleted_fraction: float = 0.1
@@ -78,20 +78,21 @@ class DeletionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """Policy for removing old versions, namely those that exceed all limits. Tagged versions are always kept.
+    """Policy for removing old versions: those that no limit below keeps. Tagged versions are always kept.
 
     This policy is part of a declaration; ``cleanup_plan.py`` converts it to the policy of the same name in
     ``lance_core.metadata``, with which a cleanup is planned.
 
     Attributes:
         retain_versions: keep this many of the newest versions, regardless of age.
-        older_than: keep versions newer than this, regardless of their number.
-        min_age: keep versions newer than this, even if ``older_than`` is shorter. A writer that is suspended for longer
-            than this just before it commits may reuse the number of a removed version. Writers of this library detect
-            that and fail; with writers of the reference implementation, the commit is lost. Lower it only while nothing
-            writes.
-        min_old_versions: minimum number of removable versions for which a cleanup is due.
-        delete_unverified: also delete recent files that no version references. Use only while nothing writes.
+        older_than: keep all versions newer than this age.
+        min_age: keep all versions newer than this age, even if ``older_than`` is shorter. A writer that is suspended
+            for longer than this just before it commits may reuse the number of a removed version. Writers of this
+            library detect this and fail; if the writer uses the reference implementation, its commit is lost. Lower the
+            value only while nothing writes to the dataset.
+        min_old_versions: a cleanup is due if at least this number of versions can be removed.
+        delete_unverified: also delete recent files that no version references. Use this only while nothing writes to
+            the dataset.
     """
 
     retain_versions: int = 10
@@ -118,7 +119,7 @@ class MaintenancePolicy:
 
     Attributes:
         compaction: policy for merging small fragments; None disables it.
-        deletion: policy for rewriting fragments without their deleted rows; None disables it.
+        deletion: policy for rewriting fragments with many deleted rows; None disables it.
         cleanup: policy for removing old versions; None disables it.
     """
 
@@ -127,7 +128,7 @@ class MaintenancePolicy:
     cleanup: CleanupPolicy | None = field(default_factory=CleanupPolicy)
 
     def digest(self) -> str:
-        """Return hexadecimal digits that identify the policy; they are the same for equal policies in every process."""
+        """Return a hexadecimal digest of the policy; equal policies have the same digest in every process."""
         text = json.dumps(dataclasses.asdict(self), sort_keys=True, default=timedelta.total_seconds)
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS]
 

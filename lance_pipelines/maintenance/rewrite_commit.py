@@ -1,4 +1,4 @@
-"""Commits rewritten fragments: groups with a conflict are planned and rewritten again.
+"""Commits rewritten fragments; groups of fragments that conflict with other writers are planned and rewritten again.
 
 ::
 
@@ -13,14 +13,15 @@
          v            v
         outcome <-----+
 
-A group is lost when another writer deleted from, updated or replaced one of its fragments since the plan. Its new files
-are removed, because they would restore deleted rows. The other groups of the same plan are not affected, and groups
-that an earlier attempt of the step committed are recognized.
+A group is lost if another writer has replaced one of its fragments, or deleted or updated rows of it, since the plan
+was made. The new files of the group are removed, because they would restore deleted rows. The other groups of the plan
+are not affected. Groups that an earlier attempt of the step has committed are recognized.
 
 If a maximum number of bytes per fragment is set, another round may follow: the size of merged fragments is known only
 after they are written, and new fragments may be small enough to be merged again.
 
-The number of rounds is limited: groups that still conflict are left unchanged, and the next run tries again.
+The number of rounds is limited. Groups that still conflict after the last round are not rewritten; the next run tries
+again.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ if TYPE_CHECKING:
 __all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "RowsLostError", "commit_staged_rewrite"]
 
 _MAX_ROUNDS: Final = 8
-"""Maximum number of rounds; groups that then still conflict are left to the next run."""
+"""Maximum number of rounds; groups that still conflict after the last round are left for the next run."""
 
 _DEFINITE_FAILURES: Final = (IncompatibleTransactionError, InvalidInputError, NotFoundError, NotSupportedError)
 """Errors that would recur whenever the same files are committed."""
 
 
 class RowsLostError(InvalidInputError):
-    """A rewrite does not have the same number of rows as the fragments that it replaces. Nothing was committed."""
+    """A rewrite has more or fewer rows than the fragments that it replaces. Nothing was committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class DiscardFiles(Protocol):
     """Deletes the data files of one write."""
 
     def __call__(self, uri: str, file_token: str, /, *, keep: Iterable[str]) -> object:
-        """Delete the files whose names end in the token, except those to keep."""
+        """Delete the files whose names end in the token, except the files in ``keep``."""
 
 
 @dataclass(slots=True, kw_only=True)

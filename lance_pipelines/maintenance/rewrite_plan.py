@@ -1,10 +1,10 @@
 """The plan of a rewrite, and its statistics, which are known before any data is read.
 
 ===========================  ==========================================================================
-Operation                    Fragments
+Operation                    Fragments to rewrite
 ===========================  ==========================================================================
-``compact``                  small neighbors, and large ones above the deletion threshold
-``materialize_deletions``    those above the deletion threshold; all others are excluded from the plan
+``compact``                  small neighbors, and large fragments above the deletion threshold
+``materialize_deletions``    fragments above the deletion threshold; the plan excludes all others
 ===========================  ==========================================================================
 """
 
@@ -77,7 +77,7 @@ class RewriteForecast:
         before: statistics of the version that the plan is based on.
         figures: statistics of the plan.
         max_source_bytes: maximum number of bytes that the plan may read; None for no limit.
-        unlimited: statistics of the plan without that limit, if the limit leaves nothing to do.
+        unlimited: statistics of a plan without this limit; None unless the limit is set and the plan has no tasks.
     """
 
     uri: str
@@ -102,8 +102,8 @@ class RewriteForecast:
         Args:
             dataset: the dataset at the version that the plan is based on.
             operation: the operation that rewrites fragments.
-            options: the options of the plan.
-            before: statistics of that version.
+            options: the options with which the plan was made.
+            before: statistics of the version that the plan is based on.
             figures: statistics of the plan.
         """
         limit = options.get(_LIMIT)
@@ -181,8 +181,10 @@ class RewriteForecast:
     def _state(self) -> str:
         before = self.before
         if self.unlimited is not None and self.unlimited.tasks and self.max_source_bytes is not None:
-            waiting = f"{amount(self.unlimited.tasks, 'task')} of {format_bytes(self.unlimited.rewritten_bytes)}"
-            return f"{waiting}, but none fits max_source_bytes = {self.max_source_bytes}"
+            waiting = (
+                f"{amount(self.unlimited.tasks, 'task')} would read {format_bytes(self.unlimited.rewritten_bytes)}"
+            )
+            return f"no task fits within max_source_bytes = {self.max_source_bytes}; without it, {waiting}"
         fragments = amount(before.fragments, "fragment")
         if self.operation is RewriteOperation.COMPACT:
             return f"{fragments}, {before.small_fragments} small"

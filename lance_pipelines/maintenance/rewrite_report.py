@@ -1,4 +1,4 @@
-"""The report of a rewriting job: its own statistics and those of the version that it created."""
+"""The report of a rewriting job: statistics of the job, and of the version that it created."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RewriteReport:
         return self.groups > 0
 
     def metadata(self) -> dict[str, int | float | str]:
-        """Return the metrics for an event, without those of the version, which every event has."""
+        """Return the metrics of the job for an event, without the version's statistics, which every event has."""
         return {
             "lance/read_version": self.before.version,
             "lance/groups": self.groups,
@@ -104,7 +104,7 @@ class RewriteReport:
 
 
 def report_rewrite(planned: PlannedRewrite, outcome: RewriteOutcome, policy: MaintenancePolicy) -> RewriteReport:
-    """Return the report of a commit step. Reads a manifest, but no data."""
+    """Return the report of a commit step; reads a manifest, but no data files."""
     written = [fragment for result in outcome.committed for fragment in result.new_fragments]
     read = [fragment for result in outcome.committed for fragment in result.original_fragments]
     # Fragments written by one round and merged by a later one are neither old fragments nor remaining ones.

@@ -4,7 +4,7 @@ They are plain data and are passed as JSON, because the steps may run in differe
 repeated.
 
 ``PlannedRewrite`` contains the version that the plan is based on. Workers read the old fragments at that version, and
-the commit is checked for conflicts with all versions since.
+the commit is checked for conflicts with all later versions.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class PlannedRewrite:
         dataset: the declaration's name.
         uri: the dataset's location.
         op: the operation, ``compact`` or ``materialize_deletions``.
-        options: the compaction options, for planning lost groups again.
+        options: the compaction options; groups that conflict with other writers are planned again with them.
         tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
         before: statistics of the version that the plan is based on.
-        run_id: the run that made the plan.
+        run_id: id of the run that made the plan.
         step_key: the key of the planning step in that run.
     """
 
@@ -63,7 +63,7 @@ class StagedRewrite:
     """The output of the rewrite step. No version refers to the new files yet.
 
     Attributes:
-        plan: the plan without its tasks, because each result names the fragments that it replaces.
+        plan: the plan without its tasks, which are not needed: each result contains the fragments that it replaces.
         file_token: the name of every data file written ends in this token.
         results: the results of the tasks, each serialized by ``RewriteResult.json()``.
     """

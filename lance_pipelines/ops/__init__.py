@@ -1,4 +1,4 @@
-"""The steps of a run: one module for each op, or for an op that plans and an op that executes.
+"""The steps of a run. Each module contains one op, or two: an op that plans an operation, and an op that executes it.
 
 Each step reads its configuration (``ingest_config``, ``maintenance_config``), calls ``ingest``, ``maintenance`` or
 ``spark``, and reports. ``plan_outputs`` is shared by the steps that plan, and ``commit_steps`` by the steps that

@@ -1,8 +1,8 @@
 """Settings of all steps that commit to a dataset: the concurrency pool and the retry policy.
 
-There is one pool per dataset. With ``default_limit: 1`` (see ``dagster.yaml``) the commits of one dataset wait for each
-other instead of conflicting. This saves work but is not needed for correctness: runs of different Dagster instances
-share no pools, and the commit protocol alone ensures correctness.
+There is one pool per dataset. With ``default_limit: 1`` (see ``dagster.yaml``), the commits of one dataset wait for
+each other instead of conflicting. This saves work but is not needed for correctness: runs of different Dagster
+instances do not share pools, and the commit protocol alone ensures correctness.
 """
 
 from typing import Final

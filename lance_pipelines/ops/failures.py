@@ -1,7 +1,7 @@
 """Converts typed errors to the message of a failed step, and invalid run configurations to one line.
 
-A typed error says what failed. Its stack trace is logged once, at debug level; otherwise, Dagster would show the stack
-trace of its own frames with the failure of the step, and again with the failure of the run.
+A typed error states what failed. Its stack trace is logged once, at debug level; otherwise, Dagster would show the
+stack trace of its own frames with the failure of the step, and again with the failure of the run.
 """
 
 import atexit
@@ -25,10 +25,10 @@ __all__ = ["as_failure", "config_headline", "reported_as_failure", "take_failure
 _MAX_CAUSE_CHARACTERS = 2000
 
 _SAMPLE: Final = re.compile(r"\.? (?:Expected: \"|Sample config for missing )", re.DOTALL)
-"""Marks the start of the part of a message that shows a configuration."""
+"""Matches the start of the sample configuration that Dagster appends to an error message."""
 
 _failures: dict[str, str] = {}
-"""Maps each dataset to the message of its latest step, if that step failed."""
+"""Maps the name of each dataset whose latest step failed to the message of that failure."""
 
 
 @atexit.register
@@ -39,7 +39,7 @@ def _print_failures() -> None:
 
 
 def take_failures() -> list[str]:
-    """Return the messages that would be printed when the process ends, and do not print them then."""
+    """Return the failure messages; afterward, they are not printed when the process ends."""
     messages = list(_failures.values())
     _failures.clear()
     return messages

@@ -85,7 +85,7 @@ def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> Datas
     """Return the declaration with the changes of this run.
 
     Raises:
-        InvalidInputError: the combination is invalid; the message names the dataset and the field.
+        InvalidInputError: the combination is invalid; the message contains the dataset and the field.
     """
     try:
         return dataclasses.replace(

@@ -78,25 +78,26 @@ class CompactConfig(MaterializeDeletionsConfig):
 
     materialize_deletions: bool | None = Field(
         default=None,
-        description="Whether to also rewrite large fragments above the threshold; true by default, unless the deletion "
-        "part of the policy is disabled.",
+        description="Whether to also rewrite large fragments whose fraction of deleted rows exceeds the threshold; "
+        "true by default, unless the deletion part of the policy is disabled.",
     )
 
 
 class CleanupConfig(MaintenanceConfig):
-    """The configuration of ``cleanup``, which removes old versions that exceed both limits and have no tag."""
+    """The configuration of ``cleanup``: which old versions are kept. Tagged versions are always kept."""
 
     retain_versions: int | None = Field(
         default=None, description="Keep this many of the newest versions, regardless of age."
     )
     older_than: str | None = Field(
         default=None,
-        description="Keep versions newer than this, regardless of their number: 14d, 36h, 90m, or a number of seconds.",
+        description="Keep all versions newer than this age: 14d, 36h, 90m, or a number of seconds.",
     )
     min_age: str | None = Field(
         default=None,
-        description="Keep versions newer than this even if older_than is shorter, so that no writer reuses the "
-        "number of a removed version; 10m by default. Lower it only while nothing writes to the dataset.",
+        description="Keep all versions newer than this age, even if older_than is shorter; 10m by default. This "
+        "prevents a slow writer from reusing the number of a removed version. Lower the value only while nothing "
+        "writes to the dataset.",
     )
     delete_unverified: bool | None = Field(
         default=None,
@@ -139,10 +140,13 @@ def is_dry_run(declaration: DatasetDeclaration, config: MaintenanceConfig) -> bo
 
 
 def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -> dict[str, Any]:
-    """Return ``Compaction.plan`` options that merge small fragments and rewrite large ones above the threshold.
+    """Return ``Compaction.plan`` options that merge small fragments.
+
+    If ``materialize_deletions`` is enabled, large fragments with more deleted rows than the threshold allows are also
+    rewritten.
 
     Raises:
-        InvalidInputError: a value is invalid; the message names the dataset and the field.
+        InvalidInputError: a value is invalid; the message contains the dataset and the field.
     """
     also_large = config.materialize_deletions
     if also_large is None:
@@ -151,10 +155,10 @@ def compaction_options(declaration: DatasetDeclaration, config: CompactConfig) -
 
 
 def materialization_options(declaration: DatasetDeclaration, config: MaterializeDeletionsConfig) -> dict[str, Any]:
-    """Return ``Compaction.plan`` options that rewrite the fragments above the threshold.
+    """Return ``Compaction.plan`` options that rewrite only fragments with more deleted rows than the threshold allows.
 
     Raises:
-        InvalidInputError: a value is invalid; the message names the dataset and the field.
+        InvalidInputError: a value is invalid; the message contains the dataset and the field.
     """
     return _options(declaration, config) | {"materialize_deletions": True}
 
@@ -163,7 +167,7 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
     """Return the cleanup policy of this run.
 
     Raises:
-        InvalidInputError: a value is invalid; the message names the dataset and the field.
+        InvalidInputError: a value is invalid; the message contains the dataset and the field.
     """
     try:
         return dataclasses.replace(
@@ -180,7 +184,7 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
 
 
 def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any] | None:
-    """Return the policy as values of an operation's configuration; None if the operation has no policy."""
+    """Return a policy as the values of an operation's configuration; None if no policy applies to the operation."""
     if operation not in ("compact", "materialize_deletions", "cleanup"):
         return None
     if operation == "cleanup":
@@ -211,7 +215,7 @@ def parse_duration(text: str) -> timedelta:
             unit, the number is in seconds.
 
     Raises:
-        InvalidInputError: the text is not a duration, or the duration is too long.
+        InvalidInputError: ``text`` is not a duration, or the duration is too long.
     """
     try:
         return timedelta(seconds=parse_timespan(text))

@@ -14,6 +14,6 @@ def say(context: dg.OpExecutionContext, dataset: str, line: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print text with a single write: the steps of a run may be processes that share standard output."""
+    """Print text with a single write, because steps in different processes may share standard output."""
     sys.stdout.write(text)
     sys.stdout.flush()

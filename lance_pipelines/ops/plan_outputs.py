@@ -41,9 +41,9 @@ class Forecast(Protocol):
 
 
 def report_plan(context: dg.OpExecutionContext, dataset: str, forecast: Forecast, *, is_dry_run: bool) -> bool:
-    """Return whether the next steps execute a plan; if not, print it.
+    """Return whether the next steps are to execute a plan; otherwise, print the plan.
 
-    The plan of a dry run, which is printed as a table, and a plan without work are not executed.
+    A plan is not executed if this is a dry run, which prints the plan as a table, or if there is nothing to do.
     """
     if is_dry_run:
         print_text(f"{dataset}: {forecast.table()}")

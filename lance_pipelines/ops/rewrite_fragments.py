@@ -22,7 +22,7 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
     @dg.op(
         name=f"rewrite_fragments_of_{declaration.name}",
-        description=f"Rewrites fragments of {declaration.name} with Spark, without their deleted rows. No version "
+        description=f"Uses Spark to rewrite fragments of {declaration.name}, omitting deleted rows. No version "
         "refers to the new fragments yet.",
         ins={"plan": dg.In(str, description="The planned rewrite, as JSON.")},
         out=dg.Out(str, description="The staged rewrite, as JSON."),

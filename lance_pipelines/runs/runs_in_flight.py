@@ -17,7 +17,7 @@ from lance_pipelines.runs.silent_runs import describe_run, is_silent
 __all__ = ["INGEST", "RunInFlight", "RunsInFlight", "find_runs_in_flight"]
 
 INGEST: Final = "ingest"
-"""Operation name of the runs that materialize the dataset's asset."""
+"""The name of the operation of runs that materialize the dataset's asset."""
 
 _IN_FLIGHT: Final = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -56,7 +56,8 @@ class RunsInFlight:
 
     Attributes:
         awaited: the runs to wait for, newest first.
-        passed_over: description of runs that have been silent for too long; empty if there are none.
+        passed_over: description of the runs that are ignored because they have been silent for too long; empty if there
+            are none.
     """
 
     awaited: tuple[RunInFlight, ...]
@@ -64,9 +65,9 @@ class RunsInFlight:
 
 
 def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> RunsInFlight:
-    """Find the runs of these operations on the dataset that have not ended.
+    """Find the unfinished runs of these operations on the dataset.
 
-    A run whose process no longer exists does not count; it is marked as failed here. A dry run does not count either.
+    Runs whose process no longer exists are marked as failed and are not returned. Dry runs are not returned either.
     """
     found = _find(instance, dataset, ops)
     if found and fail_dead_runs(instance):

@@ -2,12 +2,13 @@
 
 Whether the process of a run is alive can be determined on its own machine, once its first step has recorded the process
 (see ``dead_runs.py``). It cannot be determined for a run on another machine, for a run in a container that was
-recreated under a different name, or for a run that was killed before that step. Such a run must not block the sensors
-of its dataset forever: after a period without any event, it is ignored. The length of that period is the instance's
-``run_monitoring.max_runtime_seconds``, or the run's tag ``dagster/max_runtime``, beyond which Dagster's daemon ends a
-run anyway; six hours if neither is set.
+recreated under a different name, or for a run that was killed before its first step. Such a run must not block the
+sensors of its dataset forever: after a period without any event, it is ignored. The length of that period is the value
+of the run's tag ``dagster/max_runtime``; without this tag, it is the value of ``run_monitoring.max_runtime_seconds``
+for the instance. Dagster's daemon ends runs after that time anyway. If neither is set, the period is six hours.
 
-A queued run may wait for any length of time. A run recorded on this machine is alive, or was marked as failed.
+Two kinds of unfinished runs are never ignored: a queued run, which may wait for any length of time, and a run recorded
+on this machine, which would be marked as failed if its process no longer existed.
 """
 
 from datetime import UTC, datetime, timedelta

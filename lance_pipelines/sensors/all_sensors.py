@@ -3,7 +3,7 @@
 ==================  ===========  =====================================  =================================
 Sensor              Every        Looks at                               Does
 ==================  ===========  =====================================  =================================
-version_sensor      30 seconds   versions not seen before               reports commits by others
+version_sensor      30 seconds   versions not seen before               reports commits by other programs
 automation_sensor   30 seconds   events                                 runs assets downstream
 compaction_sensor   5 minutes    the latest manifest                    requests ``compact``
 deletion_sensor     5 minutes    the latest manifest                    requests ``materialize_deletions``

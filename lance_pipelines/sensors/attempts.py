@@ -1,10 +1,11 @@
 """The outcome of the runs that a sensor requested, and when the next run is due.
 
-A requested run may have failed, or may not have completed the work. All runs requested for the same work have the same
-tag.
+A requested run may fail, or may end without completing the work. All runs requested for the same work have the same
+value of the tag ``lance/work``.
 
-After the first run that did not complete the work, the next run is requested ten minutes later, and every pause is
-twice as long as the previous one, up to a day: temporary problems pass quickly, and permanent ones cost one run a day.
+If the first run does not complete the work, the next run is requested after a pause of ten minutes. Each further pause
+is twice as long as the previous one, up to one day. Thus a temporary problem causes little delay, and a permanent one
+causes only one run a day.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ _OUTCOMES: Final[Mapping[dg.DagsterRunStatus, str]] = MappingProxyType(
         dg.DagsterRunStatus.CANCELED: "was canceled",
     }
 )
-"""Describes how a run ended, if the work is still due."""
+"""Maps the final status of a run to a description for messages, used if the work is still due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Attempts:
     """The runs that were requested for the same work.
 
     Attributes:
-        work: identifies the work; the value of the tag of the runs.
+        work: identifies the work; the runs' value of the tag :data:`WORK_TAG`.
         number: the number of runs.
         latest: the latest run; None if there is none.
     """
@@ -56,7 +57,7 @@ class Attempts:
 
         Args:
             instance: the Dagster instance.
-            work: the value of the tag of the runs.
+            work: the runs' value of the tag :data:`WORK_TAG`.
         """
         filters = dg.RunsFilter(tags={WORK_TAG: work})
         found = instance.get_run_records(filters, limit=1)
@@ -71,7 +72,7 @@ class Attempts:
         return not is_silent(instance, self.latest.dagster_run)
 
     def pause(self, now: float) -> str | None:
-        """Return the reason to wait before the next attempt; None if there was no attempt or the pause is over.
+        """Return the reason to wait before the next attempt; None if there was no attempt, or if the pause is over.
 
         Args:
             now: the current time, in seconds since the epoch.

@@ -11,16 +11,16 @@ by a run silent for too long   materialization                            observ
 reservation of fragment ids    -                                          none: the rewrite that follows is reported
 =============================  =========================================  ========================================
 
-A commit that changes rows must be reported before later commits; otherwise, the asset's data version would go back.
+A commit that changes rows must be reported before any later commit; otherwise, the asset's data version would go back.
 
-Versions may be removed before they were seen. If the next remaining version changed rows itself, it is reported.
-Otherwise, its content, with a rewrite logically reverted, is compared with the content last seen and with the contents
-recorded in the event log since then, including those of the project's own maintenance. A match determines the data
-version, which is reported only if the asset does not have it yet. Without a match, the version is reported as a change:
-an unnecessary run downstream is better than stale data.
+Versions may be removed before they are seen. If the next remaining version itself changed rows, it is reported.
+Otherwise, its content (for a rewrite, the content before the rewrite) is compared with the content last seen and with
+the contents recorded in the event log since then; these include contents recorded by maintenance runs of this project.
+If one of them matches, the version has the same data version, which is reported only if the asset does not have it yet.
+If none matches, the version is reported as a change: an unnecessary run downstream is better than stale data.
 
-A dataset that is seen for the first time, or was recreated, is followed from its latest version: its data version is
-reported once, unless it is already recorded.
+If a dataset is seen for the first time or was recreated, earlier versions are skipped. The data version of the latest
+version is reported once, unless it is already recorded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -62,13 +62,13 @@ _Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """The position up to which a dataset has been followed.
+    """The last version of a dataset that the sensor has processed.
 
     Attributes:
         version: the version last seen.
         stamp: size and modification time of the version's manifest.
         content: digest of the version's content.
-        data_version: the data version of that version.
+        data_version: the data version of the version last seen.
     """
 
     version: int
@@ -83,7 +83,7 @@ class Progress:
 
     Attributes:
         reason: the result, in one line.
-        mark: the new position; if None, the next tick starts over.
+        mark: the last version processed; if None, the next tick starts over.
         events: the events to report, oldest first.
     """
 
@@ -109,12 +109,12 @@ class _Report(Enum):
 
 
 def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
-    """Find the events to report for the versions of a dataset after a position.
+    """Find the events to report for the versions of a dataset that are newer than the last version processed.
 
     Args:
         instance: the Dagster instance.
         declaration: the dataset.
-        mark: the position at which the last tick ended; None for a dataset that was not seen before.
+        mark: the last version that the previous tick processed; None for a dataset that has not been seen before.
 
     Raises:
         LanceError: the dataset cannot be examined.

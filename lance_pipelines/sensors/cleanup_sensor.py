@@ -1,7 +1,7 @@
 """cleanup_sensor: requests the removal of versions that exceed the limits of a policy.
 
-Versions age without any commit, so a dataset is examined at every tick. That is cheap: manifests are listed and
-their modification times are checked, but they are not read.
+Versions grow older without any commit, so a dataset is examined at every tick. This is fast, because manifests are
+listed and some of their modification times are checked, but no manifest is read.
 """
 
 import time

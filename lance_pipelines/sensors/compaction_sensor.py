@@ -29,7 +29,7 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
 
 COMPACTION: Final = MaintenanceKind(
     sensor="compaction_sensor",
-    description="Requests a compaction of datasets with many small fragments according to their policies.",
+    description="Requests compactions of datasets that have too many small fragments according to their policies.",
     op="compact",
     excludes=(INGEST, "compact", "materialize_deletions"),
     examine=_examine,

@@ -32,7 +32,7 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
 
 DELETIONS: Final = MaintenanceKind(
     sensor="deletion_sensor",
-    description="Requests the rewriting of fragments with many deleted rows according to the policies.",
+    description="Requests rewrites of fragments that have too many deleted rows according to the policies.",
     op="materialize_deletions",
     excludes=(INGEST, "compact", "materialize_deletions"),
     examine=_examine,

@@ -1,7 +1,7 @@
-"""Lists the versions of a dataset, and tells whether the latest version is the one seen before.
+"""Lists the versions of a dataset, and tells whether the latest version has changed since an earlier tick.
 
 A version number alone is not enough: a dataset that was deleted and recreated starts at version 1 again. Therefore, the
-size and modification time of the manifest are compared too, which takes one request.
+size and the modification time of the manifest are compared, too; this takes one request.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A sensor that requests maintenance of one kind, for all datasets."""
+"""Creates a sensor that requests one kind of maintenance for all datasets."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ def build_maintenance_sensor(
     interval_seconds: int,
     status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
-    """Return the sensor of one kind of maintenance.
+    """Return the sensor that requests one kind of maintenance.
 
     Args:
         kind: the kind of maintenance.

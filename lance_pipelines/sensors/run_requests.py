@@ -2,23 +2,25 @@
 
 ::
 
-    versions by name ── as at the last tick, and no run that was requested has ended? ──yes──▶ the reason of that tick
+    latest version ── same as at the last tick, and no requested run has ended since? ──yes──▶ the reason of that tick
           │ no
     examine: the latest manifest, the policy ── not due ──▶ the reason, with numbers
           │ due
-    requested before? ── in progress, or in the pause after a run that did not complete it ──▶ until when
+    requested before? ── in progress, or pausing after a run that did not complete the work ──▶ until when
           │ no, or the pause is over
     an ingest, or another run of this kind in flight? ──yes──▶ wait for it
           │ no
     one run request
 
-Every tick has a line for each dataset. A dataset that cannot be read does not prevent the others from being examined.
+The result of every tick contains a reason for each dataset. A dataset that cannot be read does not prevent the others
+from being examined.
 
 A run is requested once per version and policy. If it fails or does not complete the work, another is requested after a
-pause that grows with every attempt (``attempts.py``). A new version or another policy is new work, without a pause.
+pause that grows with every attempt (``attempts.py``). A new version or a changed policy is new work, for which no pause
+applies.
 
-A request waits only for an ingest that was running when the work was first found to be due; otherwise continuous
-ingests would prevent maintenance. The job itself waits for the ingests that are running when it starts
+A request waits only for an ingest that was running when the work was first found to be due; otherwise, continuous
+ingests would prevent maintenance. The maintenance job itself waits for the ingests that are running when it starts
 (``run_entry.py``).
 """
 
@@ -67,7 +69,7 @@ class MaintenanceKind:
         sensor: the sensor's name.
         description: what the sensor does.
         op: the operation, as recorded in run tags.
-        excludes: operations that must not be in progress, including ``op``.
+        excludes: operations that must not be in progress when a run is requested, including ``op``.
         examine: called with a dataset and its versions; returns whether the work is due.
         becomes_due_with_age: True if work can become due without a commit; in that case, an unchanged dataset is
             examined too.
@@ -90,9 +92,9 @@ class Seen:
         stamp: size and modification time of the manifest of that version.
         policy: digest of the policy with which the dataset was examined.
         reason: the result of the examination, with numbers.
-        work: identifies the requested work, the same for every attempt; None if no run was requested.
+        work: identifies the requested work; the same for every attempt. None if no run was requested.
         run_key: the key of the latest requested run.
-        ingest: the ingest to wait for before a run is requested; None if there is none.
+        ingest: id of the ingest run to wait for before a run is requested; None if there is none.
     """
 
     version: int
@@ -110,7 +112,7 @@ class Finding:
 
     Attributes:
         reason: the result, in one line.
-        seen: the state to keep; None to examine the dataset again next time.
+        seen: the state to keep for the next tick; if None, the next tick examines the dataset again.
         request: the run to request; None if no run is requested.
     """
 

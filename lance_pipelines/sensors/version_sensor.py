@@ -22,7 +22,7 @@ def build_version_sensor(
     interval_seconds: int,
     status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
-    """Return the sensor.
+    """Return the sensor that reports commits by other programs.
 
     Args:
         declarations: the datasets.

@@ -5,8 +5,8 @@ A list column becomes a fixed-size list by dropping its offsets::
     offsets  0   n   2n  3n        every list must be n long
     values   [n][n][n]             shared, not copied
 
-A null list takes no space in a list column but n values in a fixed-size list column, so a column with null lists is
-copied.
+A null list takes no space in a list column, but it takes the space of n values in a fixed-size list column. Therefore,
+a column with null lists is copied.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ The driver finds the distributions, Spark reads their RECORD files in parallel a
 Python files. An installed distribution is a directory ``{name}-{version}.dist-info`` in a directory of ``sys.path``;
 its ``RECORD`` lists every file that it installed, relative to the directory that holds the ``.dist-info``.
 
-A distribution without a RECORD, such as some system packages, contributes no rows; a file that was deleted since it was
-installed keeps its row, without text. The files are read where the workers run: on a cluster the environment must be at
-the same path on every machine.
+A distribution without a RECORD, such as some system packages, contributes no rows. A file that has been deleted since
+it was installed still has a row, but without text. The workers read the files, so on a cluster, the environment must
+have the same path on every machine.
 
 Source: "Recording installed projects" of the Python packaging specifications.
 """
@@ -54,7 +54,7 @@ INVENTORY_SCHEMA: Final = StructType(
     [
         _column("package", StringType(), False, "Name of the distribution"),
         _column("version", StringType(), False, "Version of the distribution"),
-        _column("path", StringType(), False, "Path as recorded, relative to the directory of the distribution"),
+        _column("path", StringType(), False, "Path as recorded, relative to the parent of the .dist-info directory"),
         _column("digest", StringType(), True, "Recorded hash: algorithm=value"),
         _column("size_bytes", LongType(), True, "Recorded size"),
         _column("captured_at", TimestampType(), False, "When the inventory was taken"),
@@ -154,8 +154,8 @@ def find_records(search_path: Sequence[str] | None = None) -> list[InstalledReco
     """Return every RECORD of an environment, sorted by package name.
 
     Args:
-        search_path: directories in import order; if None, ``sys.path``. If a distribution is installed in two of them,
-            the first one takes precedence, as for imports.
+        search_path: directories in import order; if None, ``sys.path``. If a distribution is installed in several of
+            them, the first directory takes precedence, as for imports.
     """
     found: dict[str, InstalledRecord] = {}
     for entry in dict.fromkeys(os.path.realpath(entry) for entry in (sys.path if search_path is None else search_path)):

@@ -1,8 +1,8 @@
 """Converts Spark exceptions to typed errors.
 
 Spark wraps a failure in layers: a Python traceback inside a Java exception inside a Python exception, or a chain of
-Java causes. Here the layers are flattened to a list of messages, outermost first, and the first rule that matches one
-of them applies:
+Java causes. This module flattens the layers to a list of messages, outermost first. The first rule in the following
+table that matches one of the messages applies:
 
 ================================================  ====================================================
 Recognized by                                     Becomes
@@ -70,7 +70,7 @@ _OS_ERRORS: Final = frozenset({"OSError", "PermissionError", "FileNotFoundError"
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
-    """Convert Spark exceptions raised in the block to typed errors; ``what`` describes what failed, with the path."""
+    """Convert Spark exceptions raised inside the block to typed errors; ``what`` describes the failed operation."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -96,8 +96,8 @@ def translate_failure(error: Exception, what: str) -> LanceError:
         what: what failed, as the beginning of a sentence: ``"cannot read parquet source /data/in"``.
 
     Returns:
-        An error to raise ``from`` the original. A worker's own error is returned without ``what``, since it already
-        contains the location.
+        A typed error, to be raised ``from`` the original. If a worker raised a typed error, the message does not
+        contain ``what``, because the worker's error already contains the location.
     """
     messages = _messages(error)
     for rule in (_own_error, _storage_full, _unreadable_file, _missing_path, _unusable_request, _lost_process):
@@ -177,7 +177,9 @@ def _missing_path(messages: Sequence[str], what: str) -> LanceError | None:
             path = _plain_path(missing[1])
             return NotFoundError(f"{what}: {path} does not exist", path=path)
         if "[UNABLE_TO_INFER_SCHEMA]" in message:
-            return NotFoundError(f"{what}: no file there contains data; a source that may be empty needs a schema")
+            return NotFoundError(
+                f"{what}: no file of the source contains data; a source that may be empty needs a schema"
+            )
         if "[MALFORMED_RECORD_IN_PARSING" in message:
             return CorruptDataError(f"{what}: {_summary(message)}")
     return None

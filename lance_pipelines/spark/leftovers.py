@@ -1,7 +1,7 @@
-"""Removes the data files of a write or a rewrite to which no version will refer.
+"""Removes data files of a write or a rewrite that no version will ever use.
 
-The name of every data file of one job ends in that job's *file token*. Attempts that failed, or that Spark replaced
-with another attempt at the same task, can leave files behind, which are found by the token.
+The name of every data file of one job ends in that job's *file token*. A task attempt that failed, or that Spark
+replaced with another attempt, can leave files behind. They are found by the token.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def discard_files(
     keep: Iterable[str] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    """Delete the data files of one write, finished or not; the write must never be committed.
+    """Delete the data files of one write, whether or not it has finished. It must not be committed afterward.
 
     Args:
         dataset_uri: the dataset's location.
@@ -81,7 +81,7 @@ def discard_lost_attempts(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Delete the files of a successful job that are not part of its result: the files of one attempt per task.
+    """Delete the files of a successful job that are not part of its result, which consists of one attempt per task.
 
     A failure is only logged: leftover files take up space but do no other harm.
 
@@ -99,10 +99,11 @@ def discard_lost_attempts(
 
 
 def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None:
-    """Delete the data files of a write that failed with ``error``; a failure to delete is added to it as a note.
+    """Delete the data files of a write that failed with ``error``. If the deletion fails, ``error`` gets a note.
 
     A worker notices that its task was canceled only when it next requests or returns rows; before that, it may finish a
-    file. So this is repeated until no file has appeared for some seconds.
+    file. Therefore, the deletion is repeated until no file has appeared for some seconds, or until a time limit is
+    reached.
     """
     quiet_since = time.monotonic()
     deadline = quiet_since + _LONGEST_SWEEP_SECONDS

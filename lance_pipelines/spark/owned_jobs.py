@@ -1,4 +1,4 @@
-"""Spark jobs that end with the block that started them."""
+"""Cancels Spark jobs when the block that started them fails."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def owned_jobs(session: SparkSession) -> Iterator[None]:
     """When an exception leaves the block, cancel the jobs that this thread started in the block, and wait.
 
     A failed job is reported at once, while its other tasks continue for some seconds until they notice. A cleanup after
-    the job must wait for them, or they would write more files. A Spark Connect session offers no way to wait; there the
-    jobs are only canceled.
+    the job must wait for these tasks; otherwise, they would write more files. A Spark Connect session offers no way to
+    wait, so its jobs are only canceled.
     """
     tag = f"lance-{uuid.uuid4()}"
     context = _context_of(session)

@@ -4,7 +4,7 @@ One Spark job has a Spark task for each task of the plan. The Spark task receive
 the old fragments at the plan's version, writes the new ones, and returns one row with the result as JSON. No data
 passes through the driver or the JVM, and no version refers to the new files until the results are committed.
 
-The name of every data file of one job ends in that job's *file token*, by which ``leftovers.py`` finds the files of
+The name of every data file of one job ends in that job's *file token*. ``leftovers.py`` uses it to find the files of
 failed attempts.
 
 Source: ``DataFrame.mapInArrow`` of PySpark 4.3.
@@ -75,7 +75,7 @@ def execute_tasks(
         storage_options: credentials and settings of the dataset's store.
 
     Returns:
-        One ``RewriteResult.json()`` text for each task, in the order of the tasks.
+        The result of each task, serialized by ``RewriteResult.json()``, in the order of the tasks.
 
     Raises:
         NotFoundError: a file of the plan's version is missing.

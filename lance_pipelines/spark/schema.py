@@ -80,7 +80,7 @@ def plan_target_schema(
         existing: the dataset's schema if rows are added to it; None for a new dataset or an overwrite.
 
     Returns:
-        The DataFrame's own columns in its order, or the dataset's schema unchanged if the DataFrame fits it.
+        If ``existing`` is None, the DataFrame's columns in their order; otherwise, the dataset's schema, unchanged.
 
     Raises:
         InvalidInputError: the DataFrame has no columns, a repeated name, or an invalid name, or a vector column is not
@@ -132,7 +132,7 @@ def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
 def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
     """Return whether every value of one type can be stored in another unchanged; names of list items do not matter.
 
-    A list counts as a fixed-size list here; the length of each list is checked when it is written.
+    A list type counts as storable in a fixed-size list type; the length of each list is checked when it is written.
     """
     if found.equals(expected):
         return True

@@ -1,8 +1,8 @@
 """Starts and stops a Spark session and its JVM.
 
-Default settings come in two layers, which the caller's settings override: :data:`SESSION_DEFAULTS` for every master,
-and :data:`LOCAL_DEFAULTS` for ``local[…]`` masters, where the driver is the whole cluster. A local session keeps its
-files in one temporary directory and does not use the working directory.
+There are two sets of default settings: :data:`SESSION_DEFAULTS` for every master, and :data:`LOCAL_DEFAULTS` for
+``local[…]`` masters, where the driver is the whole cluster. The caller's settings override both. A local session keeps
+its files in one temporary directory and does not use the working directory.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, s
     Args:
         settings: Spark properties; each replaces the default, except ``spark.driver.extraJavaOptions``, which is
             appended to the default.
-        scratch: directory of the warehouse and of ``log4j2.properties``; used only by local sessions.
+        scratch: directory for Spark's warehouse and for ``log4j2.properties``; used only by local sessions.
 
     Returns:
         Every property to start the session with.
@@ -110,7 +110,7 @@ def merge_settings(settings: Mapping[str, str], *, scratch: Path) -> dict[str, s
 
 
 def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start a session, or return the one that is already running in this process, with its static settings.
+    """Start a session. If one is already running in this process, return that one; its static settings do not change.
 
     Args:
         settings: Spark properties that override the defaults.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SOURCE_VIEW", "read_source"]
 
 SOURCE_VIEW: Final = "source"
-"""The view that a source's query reads from."""
+"""Name of the view that a source's query reads from."""
 
 _view_lock: Final = threading.Lock()
 
@@ -67,7 +67,7 @@ def _read(session: SparkSession, source: SourceSpec, captured_at: datetime) -> D
 def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
     """Return the result of the query. The view exists only until Spark has resolved the query."""
     with _view_lock:
-        with translated("cannot create the view of the source for its query"):
+        with translated("cannot create the view for the source's query"):
             frame.createOrReplaceTempView(SOURCE_VIEW)
         try:
             result = session.sql(query)
@@ -76,6 +76,6 @@ def _query(session: SparkSession, frame: DataFrame, query: str) -> DataFrame:
             failure = translate_failure(error, "cannot run the source's query")
             raise type(failure)(f"{failure.message} (query: {query.strip()})", query=query) from error
         finally:
-            with translated("cannot drop the source's view"):
+            with translated("cannot drop the view for the source's query"):
                 session.catalog.dropTempView(SOURCE_VIEW)
     return result

@@ -1,7 +1,7 @@
 """Stages a write or a rewrite: Spark writes the fragments, and a message describes them. No version is created here.
 
 After a failure, the files already written are deleted. The functions do not need Dagster, so that a script or a test
-can stage a write as the op does.
+can stage a write in the same way as the op.
 """
 
 import secrets
@@ -49,7 +49,7 @@ def stage_write(
     Args:
         declaration: the source and the dataset.
         session: a running Spark session.
-        captured_at: the timestamp of the rows of a snapshot source.
+        captured_at: the timestamp of the rows of an ``environment`` source.
         run_id: id of the run; recorded in the transaction.
         step_key: the key of the writing step in that run.
 

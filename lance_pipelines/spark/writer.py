@@ -4,8 +4,8 @@ In one Spark job, every task streams its Arrow batches into ``lance_core.write_f
 describes what it wrote; the driver collects these rows. No data passes through the driver, and no version of the
 dataset refers to the files until the fragments are committed.
 
-The name of every data file of one write ends in that write's *file token*, by which ``leftovers.py`` finds the files of
-failed attempts.
+The name of every data file of one write ends in that write's *file token*. ``leftovers.py`` uses it to find the files
+of failed attempts.
 
 Source: ``DataFrame.mapInArrow`` and ``DataFrame.observe`` of PySpark 4.3.
 """
@@ -66,7 +66,7 @@ class FrameWrite:
     Attributes:
         fragments: the fragments, each serialized by ``FragmentMetadata.to_json()``, in the order of the DataFrame's
             partitions.
-        rows_counted: number of rows that Spark's JVM counted on their way to the workers.
+        rows_counted: number of rows that Spark passed to the workers, as counted by the JVM.
         rows_written: number of rows that the tasks passed to the writer.
         bytes_written: total size of the data files, in bytes.
         num_tasks: number of tasks that wrote rows; empty partitions write nothing.
@@ -158,10 +158,10 @@ def write_frame(
 def coalesce_small_partitions(frame: DataFrame, *, partition_bytes: int = PARTITION_BYTES) -> DataFrame:
     """Merge small partitions, so that ten thousand small files do not become ten thousand fragments.
 
-    Every task writes at least one fragment, so partitions are merged until there is one for every ``partition_bytes``
-    of Spark's size estimate, but never until there are fewer partitions than cores in the cluster. Merging moves no
-    rows between machines. Without an estimate, Spark assumes a huge DataFrame, and nothing is merged. On Spark Connect,
-    which has no estimates, nothing is merged either.
+    Every task with rows writes at least one fragment. Therefore, partitions are merged until there is one for every
+    ``partition_bytes`` of the size that Spark estimates, but not to fewer partitions than there are cores in the
+    cluster. Merging does not move rows between machines. If Spark cannot estimate the size, it assumes a huge
+    DataFrame, and nothing is merged. Spark Connect provides no estimates, so nothing is merged there either.
 
     Args:
         frame: any DataFrame.

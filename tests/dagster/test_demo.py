@@ -46,7 +46,7 @@ def test_the_demonstration_passes_its_checks(tmp_path, ingests) -> None:
         pytest.fail(f"the story does not end\n{stdout[-5000:]}\n{stderr[-3000:]}")
     log = place / "dagster-dev.log"
     assert process.returncode == 0, f"{stdout[-5000:]}\n{stderr[-3000:]}\n{log.read_text()[-5000:]}"
-    assert "before and after the sensors acted" in stdout
+    assert "before and after maintenance by the sensors" in stdout
     assert "Demonstration passed" in stdout
 
     uri = place / "warehouse" / "events.lance"

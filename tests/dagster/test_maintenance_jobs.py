@@ -315,7 +315,7 @@ def test_a_delete_of_rows_already_gone_makes_no_version(lake, capsys, monkeypatc
     assert not result.get_asset_materialization_events()
     assert lake.version() == 6
     assert capsys.readouterr().out == (
-        f"events: {lake.uri} version 6: nothing to do (none of 24 rows matches id < 15 any longer)\n"
+        f"events: {lake.uri} version 6: nothing to do (no row matches id < 15 any longer; 24 rows remaining)\n"
     )
 
 
@@ -492,7 +492,7 @@ def test_a_dry_run_that_is_neither_true_nor_false_is_refused(lake, operation) ->
 def test_a_byte_limit_that_leaves_nothing_to_rewrite_is_named(lake, capsys, operation) -> None:
     result = lake.run(operation, max_source_bytes=1)
     assert executed(result) == STEPS[operation][:1]
-    assert ", but none fits max_source_bytes = 1)" in capsys.readouterr().out
+    assert "no task fits within max_source_bytes = 1; without it, " in capsys.readouterr().out
 
 
 def test_the_launchpad_shows_a_short_duration_as_it_is(lake, monkeypatch) -> None:

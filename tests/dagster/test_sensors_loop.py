@@ -149,7 +149,8 @@ def test_sensors_maintain_a_fragmented_table_until_nothing_is_due(daemon, projec
         "version_sensor": f"events: no versions after version {dataset.version}",
         "compaction_sensor": f"events: version {dataset.version} unchanged: 0 small fragments < 4",
         "deletion_sensor": (
-            f"events: version {dataset.version} unchanged: no fragment has more than 0 of its rows deleted, 0 overall"
+            f"events: version {dataset.version} unchanged: no fragment has more than 0 of its rows deleted "
+            "(overall fraction: 0)"
         ),
         "cleanup_sensor": "events: 2 versions, 0 removable < 1 (keeping the newest 1; 1 tagged or used by a branch)",
     }

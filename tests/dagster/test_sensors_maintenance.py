@@ -368,14 +368,14 @@ def test_unrelated_runs_are_not_waited_for(watched) -> None:
 def test_deletions_are_materialized_above_the_fraction(watched) -> None:
     watched.fill(3)
     op = "materialize_deletions"
-    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0 overall", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0)", op)
     lance.dataset(watched.uri()).delete("id < 2")
-    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0.25 overall", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0.25)", op)
     lance.dataset(watched.uri()).delete("id = 2")
     (request,) = watched.tick(op)
     assert request.tags["lance/reason"] == "3 fragments with more than 0.25 of the rows deleted, 9 deleted rows >= 2"
     lance.dataset(watched.uri()).optimize.compact_files(materialize_deletions_threshold=0.25)
-    watched.skip("events: no fragment has more than 0.25 of its rows deleted, 0 overall", op)
+    watched.skip("events: no fragment has more than 0.25 of its rows deleted (overall fraction: 0)", op)
 
 
 def test_too_few_deleted_rows_request_no_materialization(watched) -> None:

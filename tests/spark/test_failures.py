@@ -66,7 +66,7 @@ FULL = (
                 "SQLSTATE: 42KD9"
             ],
             NotFoundError,
-            "cannot do it: no file there contains data; a source that may be empty needs a schema",
+            "cannot do it: no file of the source contains data; a source that may be empty needs a schema",
         ),
         (
             [READING, "file:/data/in put/a.parquet is not a Parquet file. Expected magic number at tail"],

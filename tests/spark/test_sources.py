@@ -71,7 +71,7 @@ def test_a_query_reads_the_view_named_source(spark: SparkSession, landing: Path)
     [
         ({"paths": ["none.parquet"]}, NotFoundError, r"none\.parquet does not exist"),
         ({"paths": ["in.parquet", "none*.parquet"]}, NotFoundError, r"none\*\.parquet does not exist"),
-        ({"paths": ["empty"]}, NotFoundError, "empty: no file there contains data"),
+        ({"paths": ["empty"]}, NotFoundError, "empty: no file of the source contains data"),
         ({"paths": ["in.csv"]}, CorruptDataError, r"in\.csv cannot be read"),
         ({"paths": ["in.parquet"], "schema": "id BIGIN, name"}, InvalidInputError, "schema 'id BIGIN, name'"),
         ({"paths": ["in.parquet"], "options": {"mergeSchema": "perhaps"}}, InvalidInputError, "perhaps"),

@@ -85,7 +85,7 @@ def test_delete_of_rows_already_deleted_makes_no_version(uri) -> None:
     lance.dataset(uri).delete("id < 15")
     report = commit_delete(planned, POLICY)
     assert not report.has_changed
-    assert report.summary() == f"{uri} version 4: nothing to do (none of 15 rows matches id < 12 any longer)"
+    assert report.summary() == f"{uri} version 4: nothing to do (no row matches id < 12 any longer; 15 rows remaining)"
     assert lance_core.dataset(uri).version == 4
 
 
@@ -139,7 +139,7 @@ def test_forecast_of_a_delete_that_matches_nothing_has_no_work(uri) -> None:
     write_fragments(uri, 1)
     found = forecast(uri, "id > 100")
     assert not found.has_work
-    assert found.headline() == f"{uri} version 1: nothing to do (none of 10 rows matches id > 100)"
+    assert found.headline() == f"{uri} version 1: nothing to do (no row matches id > 100; 10 rows in total)"
 
 
 def test_delete_forecast_with_an_unknown_column_is_refused(uri) -> None:

@@ -50,7 +50,7 @@ def test_compaction_does_not_count_small_fragments_without_small_neighbors() -> 
 
 def test_materializing_deletions_is_not_due_below_the_allowed_fraction() -> None:
     verdict = evaluate_deletions(DeletionPolicy(max_deleted_fraction=0.25), HEALTH)
-    assert verdict == NotDue("no fragment has more than 0.25 of its rows deleted, 0.1 overall")
+    assert verdict == NotDue("no fragment has more than 0.25 of its rows deleted (overall fraction: 0.1)")
 
 
 def test_one_fragment_with_many_deletions_is_due_unless_below_the_minimum() -> None:
@@ -79,7 +79,7 @@ def test_cleanup_that_is_not_due_explains_why_versions_are_kept() -> None:
     verdict = evaluate_cleanup(CleanupPolicy(older_than=timedelta(days=2)), old)
     assert verdict == NotDue(
         "25 versions, 0 removable < 1 (keeping the newest 10; 2 tagged or used by a branch; 13 within the "
-        "retention period of 2 days; the next becomes eligible at 2023-11-14 22:13:20 UTC)"
+        "retention period of 2 days; the next can be removed at 2023-11-14 22:13:20 UTC)"
     )
 
 
