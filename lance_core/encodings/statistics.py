@@ -74,7 +74,7 @@ def expected_distinct(counts: NDArray[np.int64]) -> float:
 
 
 def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
-    """Estimate the mean bit width of blocks from a sample of the blocks, (num_blocks, values) words."""
+    """Estimate the mean bit width of blocks from a sample of the blocks: (num_blocks, num_values) words."""
     sample = blocks[spread(len(blocks), _WIDTH_SAMPLES)]
     return float(bit_lengths(sample.max(axis=1)).mean())
 

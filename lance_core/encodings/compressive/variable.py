@@ -179,7 +179,7 @@ def _checked_offset_bits(message: pb21.Variable) -> int:
         raise UnsupportedEncodingError("variable: only plain offsets and bytes are supported", arm="variable")
     bits = message.offsets.flat.bits_per_value
     if bits not in _BLOCK_HEADER_BYTES:
-        raise CorruptDataError(f"variable: offsets of {bits} bits, expected 32 or 64")
+        raise CorruptDataError(f"variable: found offsets of {bits} bits, expected 32 or 64")
     return int(bits)
 
 

@@ -5,9 +5,9 @@
     row    member 0 | member 1 | ...
            fixed width: its bytes       variable width: length | bytes
 
-The bytes of each member are encoded separately, as its description specifies. An empty row represents a null struct,
-whose members are decoded as zeros and empty strings. Members cannot be null. The rows are the variable-width values of
-a full-zip page.
+The bytes of each member are encoded separately, as specified by the member's description. An empty row represents a
+null struct, whose members are decoded as zeros and empty strings. Members cannot be null. The rows are the
+variable-width values of a full-zip page.
 
 Source: ``lance.encodings21.VariablePackedStruct``; checked against pylance 14.0.2.
 """

@@ -1,4 +1,4 @@
-"""Shredding: converts the nesting of a column, layer by layer, to one repetition and definition level per leaf entry.
+"""Shredding: converts the nesting of a column, layer by layer, to a repetition and a definition level per leaf entry.
 
 Layers are processed from the outermost to the innermost. After each step, there is one entry per slot of the current
 layer, and one for each null or empty list of outer layers (such a list is *closed*); all other lists are replaced by

@@ -75,7 +75,9 @@ def test_chunks_that_hold_more_than_their_values_need_are_not_unpacked(child: st
     chunks = Chunks.single(np.frombuffer(ZEROS, np.uint8), 100)
     with (
         at_most(4 << 20),
-        pytest.raises(CorruptDataError, match="cannot be decompressed, or is larger than its values need"),
+        pytest.raises(
+            CorruptDataError, match="cannot be decompressed, or its content is larger than its values require"
+        ),
     ):
         DECODER.mini_block(wrapped(CHILDREN[child]), chunks)
 
