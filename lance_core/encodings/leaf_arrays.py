@@ -1,4 +1,4 @@
-"""Leaf arrays: conversion of Arrow arrays without nested structure to and from ``DataBlock``.
+"""Leaf arrays: converts Arrow arrays without nested structure to and from ``DataBlock``.
 
 Validity is not part of a block: for a leaf, it comes from definition levels, which also represent the nulls of the
 enclosing structs. Values under nulls are not kept: null strings become empty and null words become 0, so that files

@@ -158,7 +158,7 @@ def _encode_rows(
 def _compressed(block: Any) -> CompressedStrings:
     """Return the compressed strings; if compression is impossible, the strings and a table for uncompressed strings."""
     if not isinstance(block, VariableWidthBlock):
-        raise InternalError(f"fsst: cannot encode {type(block).__name__}")
+        raise InternalError(f"fsst: expected a VariableWidthBlock, found {type(block).__name__}")
     return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable(False, ())), block)
 
 

@@ -75,7 +75,7 @@ def _encode_rows(
     block: Any, _values_per_row: int, encoder: Encoder
 ) -> tuple[pb21.CompressiveEncoding, VariableWidthBlock]:
     if not isinstance(block, StructBlock):
-        raise InternalError(f"variable_packed_struct: cannot encode {type(block).__name__}")
+        raise InternalError(f"variable_packed_struct: expected a StructBlock, found {type(block).__name__}")
     message = pb21.VariablePackedStruct()
     columns: list[Segments] = []
     for member in block.members:

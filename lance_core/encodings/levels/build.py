@@ -89,7 +89,7 @@ Slots: TypeAlias = ItemSlots | FixedSizeListSlots | ListSlots
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Levels of one page.
+    """Repetition and definition levels of one page.
 
     Attributes:
         layers: meaning of the levels.

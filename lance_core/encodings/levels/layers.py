@@ -93,7 +93,9 @@ class Layers:
         if not layers or layers[0] in LIST_LAYERS or not DEFINITION_LEVELS.keys() >= set(layers):
             raise CorruptDataError(f"{what}: layers {list(layers)} do not describe a column")
         if len(layers) > _MAX_LAYERS:
-            raise NotSupportedError(f"{what}: {len(layers)} layers of nesting; at most {_MAX_LAYERS} are supported")
+            raise NotSupportedError(
+                f"{what}: found {len(layers)} layers of nesting; at most {_MAX_LAYERS} are supported"
+            )
         return cls(layers)
 
     @property

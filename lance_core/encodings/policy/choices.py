@@ -43,7 +43,7 @@ _ASKED_LEVEL: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """General-purpose compression.
+    """General-purpose compression: the scheme and its level.
 
     Attributes:
         scheme: ``zstd`` or ``lz4``.

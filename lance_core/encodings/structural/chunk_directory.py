@@ -188,7 +188,7 @@ def _parse_words(
     words: NDArray[np.uint8], word_bytes: int, data_bytes: int, num_items: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     if len(words) == 0 or len(words) % word_bytes:
-        raise CorruptDataError(f"the chunk words take {len(words)} bytes, expected a multiple of {word_bytes}")
+        raise CorruptDataError(f"the chunk words take {len(words)} bytes, expected a positive multiple of {word_bytes}")
     numbers = words.view(f"<u{word_bytes}").astype(np.int64)
     chunk_bytes = ((numbers >> _LOG2_BITS) + 1) * CHUNK_ALIGNMENT
     if int(chunk_bytes.sum()) != data_bytes:

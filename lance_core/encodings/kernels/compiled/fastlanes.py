@@ -1,4 +1,4 @@
-"""FastLanes, compiled: packs and unpacks blocks of any width in one pass. See ``kernels/fastlanes.py``.
+"""Compiled FastLanes kernels: pack and unpack blocks of any width in one pass. See ``kernels/fastlanes.py``.
 
 A row of a block has 128 bytes, whatever the type of the values. All types are therefore processed as 64-bit words that
 contain several values each. Shifting a word moves bits into neighboring values; a mask then clears these bits.

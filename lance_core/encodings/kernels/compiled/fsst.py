@@ -1,6 +1,6 @@
-"""FSST, compiled: finding a symbol table and compressing with it. See ``kernels/fsst_symbols.py``.
+"""Compiled FSST kernels: find a symbol table and compress strings with it. See ``kernels/fsst_symbols.py``.
 
-A matcher is a form of the symbol table in which the symbol at a position can be found without branching. Entries are
+A matcher is a form of the symbol table in which a long symbol can be found without branching. Entries are
 ``length << 16 | code``; code 256 + b represents the byte b itself, which is escaped::
 
     hashes   three hash tables of SLOTS slots; a slot is a pair of words (symbol, entry):

@@ -1,4 +1,4 @@
-"""FSST, compiled: expanding codes. See ``kernels/fsst_symbols.py``.
+"""Compiled FSST kernels: expand codes to strings. See ``kernels/fsst_symbols.py``.
 
 Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", PVLDB 13(11), 2020, section 4.
 """

@@ -1,4 +1,4 @@
-"""Repetition and definition levels, compiled, in a single pass. See ``kernels/level_runs.py``."""
+"""Compiled kernels that process repetition and definition levels in a single pass. See ``kernels/level_runs.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List offsets derived from levels, compiled. See ``kernels/list_levels.py``."""
+"""Compiled kernels that derive list offsets from levels. See ``kernels/list_levels.py``."""
 
 from __future__ import annotations
 
