@@ -111,7 +111,7 @@ def test_we_read_what_pylance_writes(tmp_path: Path, shape: str, lengths: str) -
 def test_what_pylance_cannot_read_is_refused(tmp_path: Path, shape: str) -> None:
     [batch] = _batches(UNREADABLE[shape], [5], 0)
     path = str(tmp_path / "f.lance")
-    with pytest.raises(NotSupportedError, match="the reference implementation cannot read other members"):
+    with pytest.raises(NotSupportedError, match="the reference implementation cannot read other structs"):
         _write(LanceFileWriter, path, [batch])
     assert not list(tmp_path.iterdir())
     _write(lance.file.LanceFileWriter, path, [batch])

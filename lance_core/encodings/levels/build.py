@@ -48,8 +48,8 @@ class ItemSlots:
     """A struct layer, or the leaf layer.
 
     Attributes:
-        validity: (num_slots,) bool, True = valid; None = all valid. With an all-True mask, the layer is still declared
-            nullable, which some readers need.
+        validity: (num_slots,) bool, True = valid; None = all valid. If all values of the mask are True, the layer is
+            still declared nullable, which some readers need.
         num_slots: number of entries in the layer.
     """
 

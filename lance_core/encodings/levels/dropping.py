@@ -1,4 +1,4 @@
-"""Dropping slots: removes values that Arrow hides under null lists, before levels are built.
+"""Dropping slots: removes values that Arrow stores for null lists, before levels are built.
 
 This module rebuilds nested arrays from their children and uses ``pa.Array.filter`` only for leaves: for nested
 fixed-size lists with an offset, pyarrow 26 selects the wrong rows.

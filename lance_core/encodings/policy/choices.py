@@ -69,7 +69,7 @@ class MiniBlockChoice:
     compression: Compression | None = None
 
     def smaller(self, block: DataBlock) -> MiniBlockChoice | None:
-        """Return the same choice with half as many values per chunk; None if that is not possible."""
+        """Return the choice with half as many values per chunk; None if chunks cannot be smaller."""
         if self.values_per_chunk // 2 < (_MIN_BITMAP_VALUES if _is_bitmap(block) else MIN_CHUNK_VALUES):
             return None
         # Packed chunks have a fixed number of values; smaller chunks use flat.

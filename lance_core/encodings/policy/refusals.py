@@ -1,9 +1,9 @@
 """Before any bytes are written, rejects fields that readers could not read back.
 
 * A fixed-size list of structs must not be in a list or contain a list; pylance 14.0.2 fails to write such fields.
-* If a member of a struct is a fixed-size list of structs, all other members must be fixed-size lists of structs with
-  the same number of items. pylance 14.0.2 writes other structs but cannot read them, because it treats the slots of a
-  member as rows. This rule does not apply inside a fixed-size list of structs.
+* If a member of a struct is a fixed-size list of structs, all members must have the same number of such list items per
+  row. pylance 14.0.2 writes other structs but cannot read them, because it treats the slots of a member as rows. This
+  rule does not apply inside a fixed-size list of structs.
 * A struct without fields must be a top-level field.
 * The members of a packed struct must be fixed-width values of whole bytes, strings, binaries, or fixed-size lists. If
   all members are fixed-width, a row must have fewer than 256 bytes.
@@ -101,8 +101,8 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
         # spec: the reference uses the slots of a member's first leaf as its number of rows.
         if len({_first_slots_per_row(child) for child in struct.children}) > 1:
             refuse(
-                f"must be the only member of struct {struct.name!r}, unless all members are fixed-size lists of "
-                "structs with the same number of items; the reference implementation cannot read other structs"
+                f"must be the only member of struct {struct.name!r}, unless all members have the same number of "
+                "list items per row; the reference implementation cannot read other structs"
             )
 
 

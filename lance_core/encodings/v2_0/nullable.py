@@ -1,4 +1,4 @@
-"""``nullable``: validity around another encoding, chosen for each page.
+"""``nullable``: adds validity to another encoding, in the form that the nulls of the page require.
 
 ::
 

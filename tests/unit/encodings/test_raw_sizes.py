@@ -148,5 +148,5 @@ def test_sizes_that_encodings_describe() -> None:
 def test_values_wider_than_the_column_are_refused(dtype: str) -> None:
     layout = pb21.PageLayout(mini_block=pb21.MiniBlockLayout(value_compression=wrapped(flat(1 << 24)), num_buffers=1))
     buffers = [pa.py_buffer(bytes(8)), pa.py_buffer(bytes(64))]
-    with pytest.raises(CorruptDataError, match=r"16777216 bits in a column of (64|128)-bit values"):
+    with pytest.raises(CorruptDataError, match=r"16777216 bits, expected at most (64|128) bits for this column"):
         decode_leaf(Field(id=0, name="a", logical_type=dtype), layout, buffers, 10)
