@@ -59,7 +59,7 @@ def test_validity_around_strings_adds_to_their_own() -> None:
 
 
 def test_an_empty_nullable_and_validity_of_bytes_are_refused() -> None:
-    with pytest.raises(CorruptDataError, match="does not describe"):
+    with pytest.raises(CorruptDataError, match="does not specify"):
         decode(pb20.ArrayEncoding(nullable=pb20.Nullable()), [], pa.int8(), 1)
     with pytest.raises(CorruptDataError, match="8 bits per row"):
         decode(some_nulls(flat(8, 0), flat(8, 0)), [b"a"], pa.int8(), 1)
