@@ -10,20 +10,20 @@ from typing import Final
 __all__ = ["BUFFER_ALIGNMENT", "BUFFER_PAD_BYTE", "CHUNK_ALIGNMENT", "CHUNK_PAD_BYTE", "align_up", "padding_bytes"]
 
 BUFFER_ALIGNMENT: Final = 64
-"""Every page buffer and global buffer of a 2.x file starts at a multiple of this many bytes."""
+"""Alignment in bytes of every page buffer and global buffer in a 2.x file."""
 
 BUFFER_PAD_BYTE: Final = 0x48
 """Value of every padding byte between buffers ('H')."""
 
 CHUNK_ALIGNMENT: Final = 8
-"""Every part of a mini-block chunk starts at a multiple of this many bytes, relative to the chunk."""
+"""Alignment in bytes of every part of a mini-block chunk, relative to the start of the chunk."""
 
 CHUNK_PAD_BYTE: Final = 0xFE
 """Value of every padding byte inside a mini-block chunk."""
 
 
 def padding_bytes(num_bytes: int, alignment: int) -> int:
-    """Return the number of padding bytes needed after ``num_bytes`` bytes to align the next part; may be 0."""
+    """Return the number of padding bytes after ``num_bytes`` bytes that align the next part; may be 0."""
     return -num_bytes % alignment
 
 

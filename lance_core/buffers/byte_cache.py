@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _lock: Final = fork_lock()
-"""Lock shared by all caches. It is held only briefly. A fork acquires it, so that the caches are consistent."""
+"""Lock shared by all caches and held only briefly. A fork acquires it first to keep the caches consistent."""
 
 
 class ByteCache(Generic[K, V]):
@@ -50,7 +50,7 @@ class ByteCache(Generic[K, V]):
             return entry[0]
 
     def put(self, key: K, value: V, num_bytes: int) -> None:
-        """Store a value, and evict other values if the limit is exceeded. Existing values are not replaced."""
+        """Store a value, and evict others if the size limit is exceeded; do nothing if the key is already cached."""
         with _lock:
             if num_bytes > self._max_bytes or key in self._entries:
                 return

@@ -1,7 +1,7 @@
 """ByteReader: bounds-checked reading of untrusted bytes.
 
-Slicing a ``memoryview`` silently truncates, and ``np.frombuffer`` raises a bare ``ValueError``. Here, every read is
-checked first; if the check fails, a ``CorruptDataError`` reports the location and the expected and actual sizes.
+Slicing a ``memoryview`` silently truncates, and ``np.frombuffer`` raises a bare ``ValueError``. A ``ByteReader`` checks
+every read first; if the check fails, a ``CorruptDataError`` reports the location and the expected and actual sizes.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ __all__ = ["fork_lock"]
 def fork_lock() -> AbstractContextManager[bool]:
     """Create a lock that exists as long as the process. Call this function only while a module is being imported.
 
-    A fork acquires the locks of later imports first. A thread that holds a lock may therefore wait for a lock of an
-    earlier import, but not for a lock of a later import.
+    A fork acquires the locks in reverse order of their creation. A thread that holds a lock may therefore wait for a
+    lock that was created earlier, but not for one that was created later.
     """
     lock = threading.RLock()
     if hasattr(os, "register_at_fork"):

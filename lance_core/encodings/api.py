@@ -187,7 +187,7 @@ class FixedRows:
 
     Attributes:
         rows: (num_rows, row_bytes) uint8; a view with any row stride.
-        values_per_row: number of values of the current encoding per row; more than 1 inside fixed-size lists.
+        values_per_row: number of values in each row; more than 1 if the values are the items of fixed-size lists.
     """
 
     rows: NDArray[np.uint8]
@@ -273,8 +273,9 @@ class EncodedChunks:
         encoding: encoding of the chunks.
         num_values: (num_chunks,) int64, number of values in each chunk; the same power of two for all chunks except the
             last.
-        buffers: for each buffer of a chunk, its pieces, which are stored back to back without padding.
-        alignment: the size of every buffer is rounded up to a multiple of this many bytes.
+        buffers: for each buffer of a chunk, its parts, which are stored back to back without padding; each part has one
+            segment per chunk.
+        alignment: alignment in bytes, to which the size of every buffer is rounded up.
     """
 
     encoding: pb21.CompressiveEncoding
@@ -290,7 +291,7 @@ class EncodedPage:
     Attributes:
         layout: description of the page.
         buffers: the buffers in order; they may be views of the column's own memory.
-        num_rows: value of ``Page.length``: number of rows, or number of slots inside a fixed-size list of structs.
+        num_rows: value of ``Page.length``: number of rows or, inside a fixed-size list of structs, number of slots.
     """
 
     layout: pb21.PageLayout
@@ -326,12 +327,12 @@ class Encoder(Protocol):
     """Encodes with an encoding chosen by name; encodings use it to encode their children."""
 
     def mini_block(self, arm: str, block: DataBlock, values_per_chunk: int) -> EncodedChunks:
-        """Split a block into chunks of ``values_per_chunk`` (the last one contains the remainder) and encode them."""
+        """Split a block into chunks of ``values_per_chunk`` values each (the last may have fewer), and encode them."""
 
     def per_value(
         self, arm: str, block: DataBlock, values_per_row: int = 1
     ) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
-        """Encode a block for a full-zip page, with several values per row inside fixed-size lists."""
+        """Encode a block for a full-zip page; the items of fixed-size lists have several values per row."""
 
     def block(self, arm: str, block: DataBlock) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
         """Encode an opaque block, such as a dictionary."""

@@ -1,7 +1,7 @@
 """Assembly: combines the decoded leaves of a top-level column into one array, from the leaves outward.
 
-The levels of every leaf of a struct include the layers of the struct. Each leaf is unraveled; the first one determines
-the validity and the offsets of the result.
+The levels of every leaf of a struct include the layers of the struct. All leaves are unraveled (see
+``levels/unravel.py``); the validity and the offsets of the result come from the first leaf.
 
 Source: behavior of pylance 14.0.2.
 """
@@ -40,10 +40,10 @@ def assemble(field: Field, leaves: Sequence[LeafPage]) -> pa.Array:
         leaves: one decoded page per leaf, in the order of ``field.leaves()``; all contain the same rows.
 
     Returns:
-        An array of type ``arrow_type(field)``, which shares memory with the pages where their layout allows it.
+        An array of type ``arrow_type(field)``; it shares memory with the pages where their layout allows this.
 
     Raises:
-        CorruptDataError: the levels of a leaf do not match the column's nesting, or two leaves are inconsistent.
+        CorruptDataError: the levels of a leaf do not match the column's nesting, or the leaves are inconsistent.
         NotSupportedError: there are more items or bytes than an array of this type can address.
     """
     array, _ = _build(field, iter(leaves))
@@ -75,7 +75,9 @@ def _leaf_array(field: Field, leaf: LeafPage, validity: NDArray[np.bool_] | None
     if isinstance(leaf.block, NullBlock):
         return pa.nulls(num_values, dtype)
     if not isinstance(leaf.block, StructBlock) or len(leaf.block.members) != len(field.children):
-        raise CorruptDataError(f"field {field.name!r}: the page lacks the struct's {len(field.children)} members")
+        raise CorruptDataError(
+            f"field {field.name!r}: the page does not contain packed structs with {len(field.children)} members"
+        )
     members = [
         array_from_block(arrow_type(child), member, None)
         for child, member in zip(field.children, leaf.block.members, strict=True)
@@ -110,7 +112,9 @@ def _build_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, lis
     _require_levels(field, unravelers)
     (offsets, validity), *_ = [unraveler.offsets() for unraveler in unravelers]
     if int(offsets[-1]) != len(items):
-        raise CorruptDataError(f"list {field.name!r}: {len(items)} items, but offsets end at {int(offsets[-1])}")
+        raise CorruptDataError(
+            f"list {field.name!r}: found {len(items)} items, but the offsets end at {int(offsets[-1])}"
+        )
     dtype = arrow_type(field)
     if not pa.types.is_large_list(dtype) and len(items) > _MAX_INT32:
         raise NotSupportedError(

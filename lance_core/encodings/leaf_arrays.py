@@ -1,8 +1,9 @@
-"""Leaf arrays: conversion of Arrow arrays without nested structure to and from ``DataBlock``.
+"""Leaf arrays: converts Arrow arrays without nested structure to and from ``DataBlock``.
 
 Validity is not part of a block: for a leaf, it comes from definition levels, which also represent the nulls of the
 enclosing structs. Values under nulls are not kept: null strings become empty and null words become 0, so that files
-contain no remnants of other data. (Null fixed-size lists are cleared when they are zipped, which copies them anyway.)
+contain no remnants of other data. (Null fixed-size lists are cleared by the encoder of full-zip pages, which copies
+them anyway.)
 
 Source: Arrow columnar format.
 """
@@ -45,7 +46,7 @@ _VARIABLE_WIDTH: Final = frozenset(
     dtype.id for dtype in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 )
 _CHECKED: Final = frozenset(dtype.id for dtype in (pa.string(), pa.large_string(), pa.decimal128(1), pa.decimal256(1)))
-"""Types for which some byte strings or words are not valid values."""
+"""Types for which not every byte string or word is a valid value."""
 
 
 def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:

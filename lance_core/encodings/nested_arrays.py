@@ -1,4 +1,4 @@
-"""Splitting and rebuilding nested arrays: lists with replaced items, structs with reordered members.
+"""Splits and rebuilds nested arrays: lists with replaced items, structs with reordered members.
 
 Source: Arrow columnar format.
 """
@@ -20,7 +20,7 @@ __all__ = ["list_items", "with_items", "with_members"]
 
 
 def list_items(array: pa.Array) -> pa.Array:
-    """Return the items from the first to the last slot of a list, map, or fixed-size list; a zero-copy view."""
+    """Return the items of a list, map, or fixed-size list array, from its first to its last slot; a zero-copy view."""
     if pa.types.is_fixed_size_list(array.type):
         size = array.type.list_size
         return array.values.slice(array.offset * size, len(array) * size)

@@ -60,7 +60,7 @@ STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
 
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1
 _MAX_WORD_BITS: Final = 64
-"""Maximum width in bits of indices, offsets, and lengths, which may represent values of any width."""
+"""Maximum width in bits of indices, offsets, and lengths; it is allowed in columns of any type."""
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:
@@ -153,7 +153,9 @@ def _check_widths(field: Field, layout: pb21.MiniBlockLayout) -> None:
         return
     most = max(_MAX_WORD_BITS, bits_per_row(arrow_type(field)))
     if described > most:
-        raise CorruptDataError(f"found values of {described} bits in a column of {most}-bit values", expected=most)
+        raise CorruptDataError(
+            f"found values of {described} bits, expected at most {most} bits for this column", expected=most
+        )
 
 
 class _Located:

@@ -72,11 +72,11 @@ def encode_mini_block(
     """Encode a page with its values in chunks; return None if the levels or values are too large for chunks.
 
     Args:
-        choice: how to cut and encode the values.
+        choice: how to divide the values into chunks and encode them.
         block: the values.
         plan: properties of the page that do not depend on its values.
-        dictionary: encoding, bytes, and number of dictionary items, if the values are indices into a dictionary.
-        symbols: the strings that the values represent, if the values are codes.
+        dictionary: encoding, bytes, and number of items of the dictionary, if the values are indices into one.
+        symbols: the symbol table and the compressed strings, if ``block`` contains compressed strings.
     """
     found = with_room_for_levels(choice, block, plan.levels)
     while found is not None:
@@ -111,11 +111,11 @@ def encode_zipped(
     """Encode a page in which every value follows its levels.
 
     Args:
-        block: the values, in whole bytes.
+        block: the values; the width of a value must be a whole number of bytes.
         plan: properties of the page that do not depend on its values.
         level: zstd level for compressing each string separately; None = no compression.
         present: (num_values,) mask of the rows that ``block`` contains, for values of variable width; None = all rows.
-        symbols: the strings that the values represent, if the values are codes.
+        symbols: the symbol table and the compressed strings, if ``block`` contains compressed strings.
     """
     encoding, values = ENCODER.per_value(values_arm(block), block)
     if symbols is not None:

@@ -8,12 +8,12 @@ byte_stream_split          same as its child
 rle                        one value per run and, in blocks, one length; at most n runs
 inline_bitpacking          one word, and at most 1024 packed words
 out_of_line_bitpacking     blocks of 1024 words
-fixed_size_list            the bitmap of the items, or their first buffer
+fixed_size_list            the bitmap of the items or, without one, their first buffer
 variable, fsst             offsets and bytes; the last offset determines their end
 constant                   nothing
 =========================  ==============================================================
 
-Compressed bytes can record any raw size; it is compared with these bounds before memory is allocated.
+Compressed data can record any raw size. The recorded size is compared with these bounds before memory is allocated.
 
 Source: the module of each encoding.
 """

@@ -1,8 +1,8 @@
-"""The table of encodings: one literal table per protobuf oneof, and the only dispatch on it.
+"""The table of compressive encodings; only this module selects an encoding by the field that is set in the oneof.
 
 ``COMPRESSIVE`` is keyed by the arms of ``CompressiveEncoding.compression``. An arm in neither ``COMPRESSIVE`` nor
 ``COMPRESSIVE_NOT_YET`` does not exist; a test compares both with the oneof. The arms of ``PageLayout.layout`` are
-dispatched in ``page_decoder.py``.
+selected in ``page_decoder.py``.
 
 Source: ``lance.encodings21.CompressiveEncoding``.
 """

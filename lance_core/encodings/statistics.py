@@ -49,7 +49,7 @@ def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
 
 
 def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
-    """Count the occurrences of each value in a sample of the valid values; empty only if no value is valid."""
+    """Count the occurrences of each value in a sample of the valid values; there are none only if no value is valid."""
     num_valid = len(array) - array.null_count
     if num_valid == 0:
         return np.empty(0, np.int64)
@@ -74,7 +74,7 @@ def expected_distinct(counts: NDArray[np.int64]) -> float:
 
 
 def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
-    """Estimate the mean bit width of blocks from a sample of the blocks, (num_blocks, values) words."""
+    """Estimate the mean bit width of blocks from a sample of the blocks: (num_blocks, num_values) words."""
     sample = blocks[spread(len(blocks), _WIDTH_SAMPLES)]
     return float(bit_lengths(sample.max(axis=1)).mean())
 

@@ -1,6 +1,8 @@
-"""Pages of strings and binaries: constant, dictionary, chunked, or zipped; plain, compressed, or as symbols.
+"""Encodes pages of strings and binaries.
 
-:func:`encode_strings` considers these forms in this order; for the rules and their limits, see ``policy/strings.py``.
+:func:`encode_strings` considers these forms in this order: a constant page, a dictionary page, chunks, and a full-zip
+page. In chunks and full-zip pages, strings are plain, compressed, or replaced by FSST codes. For the rules and their
+limits, see ``policy/strings.py``.
 
 Source: ``lance.encodings21.PageLayout``.
 """
@@ -42,7 +44,7 @@ __all__ = ["encode_strings"]
 def encode_strings(
     array: pa.Array, block: VariableWidthBlock, validity: NDArray[np.bool_] | None, plan: PagePlan
 ) -> EncodedPage:
-    """Encode one page.
+    """Encode one page of strings or binaries.
 
     Args:
         array: the values of the page.

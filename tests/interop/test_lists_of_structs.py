@@ -115,7 +115,7 @@ def test_nested_lists_of_structs_written_by_pylance_are_read_by_lance_core(
 def test_lists_of_structs_that_pylance_cannot_read_are_refused(tmp_path: Path, shape: str) -> None:
     [batch] = _batches(UNREADABLE[shape], [5], 0)
     path = str(tmp_path / "f.lance")
-    with pytest.raises(NotSupportedError, match="the reference implementation cannot read other members"):
+    with pytest.raises(NotSupportedError, match="the reference implementation cannot read other structs"):
         _write(LanceFileWriter, path, [batch])
     assert not list(tmp_path.iterdir())
     _write(lance.file.LanceFileWriter, path, [batch])

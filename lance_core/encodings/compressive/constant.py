@@ -89,10 +89,12 @@ def _encode_rows(
 
 def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
     if not isinstance(block, FixedWidthBlock) or block.num_values == 0 or block.bits_per_value % 8:
-        raise InternalError(f"constant: cannot encode {type(block).__name__}")
+        raise InternalError(
+            f"constant: expected a nonempty FixedWidthBlock with values of whole bytes, found a {type(block).__name__}"
+        )
     rows = block.data.reshape(block.num_values, -1)
     if bool((rows != rows[0]).any()):
-        raise InternalError("constant: the values of a block differ")
+        raise InternalError("constant: the values of a block are not all equal")
     return pb21.CompressiveEncoding(constant=pb21.Constant(value=rows[0].tobytes())), np.empty(0, np.uint8)
 
 

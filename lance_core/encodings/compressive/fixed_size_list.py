@@ -6,8 +6,8 @@
     full zip     per row: bitmap of the row's items (if has_validity) | the items
     block        the items, all valid; no release writes this form
 
-In a row of nested lists, all bitmaps come first, from the outermost to the innermost list; each covers the items of
-its layer in the row.
+In a row of nested lists, all bitmaps come first, from the outermost to the innermost list; each contains the
+validity of all items at its nesting level in the row.
 
 Source: ``lance.encodings21.FixedSizeList``; checked against pylance 14.0.2.
 """
@@ -113,7 +113,8 @@ def _decode_block(message: pb21.FixedSizeList, blocks: Chunks, decoder: Decoder)
 def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, FixedSizeListBlock) or values_per_chunk * block.dimension % 8:
         raise InternalError(
-            f"fixed_size_list: cannot cut {type(block).__name__} into chunks of {values_per_chunk} lists"
+            "fixed_size_list: expected a FixedSizeListBlock and a multiple of 8 items per chunk, found "
+            f"{type(block).__name__} and {values_per_chunk} lists per chunk"
         )
     items_per_chunk = values_per_chunk * block.dimension
     items = encoder.mini_block(_item_arm(block), block.items, items_per_chunk)
@@ -126,7 +127,7 @@ def _encode_chunks(block: Any, values_per_chunk: int, encoder: Encoder) -> Encod
 
 def _encode_rows(block: Any, values_per_row: int, encoder: Encoder) -> tuple[pb21.CompressiveEncoding, FixedRows]:
     if not isinstance(block, FixedSizeListBlock):
-        raise InternalError(f"fixed_size_list: cannot encode {type(block).__name__}")
+        raise InternalError(f"fixed_size_list: expected a FixedSizeListBlock, found {type(block).__name__}")
     items_per_row = values_per_row * block.dimension
     encoding, items = encoder.per_value(_item_arm(block), block.items, items_per_row)
     if not isinstance(items, FixedRows):
@@ -140,14 +141,15 @@ def _encode_rows(block: Any, values_per_row: int, encoder: Encoder) -> tuple[pb2
 
 def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
     if not isinstance(block, FixedSizeListBlock) or block.validity is not None:
-        raise InternalError(f"fixed_size_list: cannot encode {type(block).__name__} as a block")
+        found = type(block).__name__ + (" with nulls" if isinstance(block, FixedSizeListBlock) else "")
+        raise InternalError(f"fixed_size_list: expected a FixedSizeListBlock without nulls, found {found}")
     if isinstance(block.items, FixedSizeListBlock):
         values, data = _encode_block(block.items)
     elif isinstance(block.items, FixedWidthBlock):
         flat = pb21.Flat(bits_per_value=block.items.bits_per_value)
         values, data = pb21.CompressiveEncoding(flat=flat), block.items.data
     else:
-        raise InternalError(f"fixed_size_list: cannot encode lists of {type(block.items).__name__} as a block")
+        raise InternalError(f"fixed_size_list: expected items in a FixedWidthBlock, found {type(block.items).__name__}")
     return _message(block, values), data
 
 
@@ -168,7 +170,7 @@ def _message(block: FixedSizeListBlock, values: pb21.CompressiveEncoding) -> pb2
 def _checked_dimension(message: pb21.FixedSizeList, chunks: Chunks | None = None) -> int:
     dimension = message.items_per_value
     if not 1 <= dimension <= _MAX_DIMENSION:
-        raise CorruptDataError(f"fixed_size_list: {dimension} items per list, expected 1 to {_MAX_DIMENSION}")
+        raise CorruptDataError(f"fixed_size_list: found {dimension} items per list, expected 1 to {_MAX_DIMENSION}")
     if chunks is not None and int(chunks.num_values.max(initial=0)) * dimension >= _MAX_CHUNK_ITEMS:
         raise CorruptDataError(f"fixed_size_list: a chunk has too many items; each list has {dimension} items")
     return dimension

@@ -85,7 +85,10 @@ def _decode_rows(message: pb21.Flat, rows: FixedRows | VariableWidthBlock, _deco
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, FixedWidthBlock) or values_per_chunk * block.bits_per_value % 8:
-        raise InternalError(f"flat: cannot cut {type(block).__name__} into chunks of {values_per_chunk} values")
+        raise InternalError(
+            "flat: expected a FixedWidthBlock and whole bytes per chunk, found "
+            f"{type(block).__name__} and {values_per_chunk} values per chunk"
+        )
     num_chunks = -(-block.num_values // values_per_chunk)
     segments = Segments.evenly(block.data, num_chunks, values_per_chunk * block.bits_per_value // 8)
     num_values = np.full(num_chunks, values_per_chunk, np.int64)
@@ -103,7 +106,7 @@ def _encode_rows(block: Any, values_per_row: int, _encoder: Encoder) -> tuple[pb
 
 def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
     if not isinstance(block, FixedWidthBlock):
-        raise InternalError(f"flat: cannot encode {type(block).__name__}")
+        raise InternalError(f"flat: expected a FixedWidthBlock, found {type(block).__name__}")
     return _message(block.bits_per_value), block.data
 
 

@@ -1,6 +1,6 @@
 """fsst: byte strings compressed with a table of short byte strings.
 
-The child stores the compressed strings; its offsets refer to compressed bytes.
+The child encoding stores the compressed strings; its offsets refer to the compressed bytes.
 
 Source: ``lance.encodings21.Fsst``; checked against pylance 14.0.2.
 """
@@ -97,7 +97,7 @@ def compress_strings(block: VariableWidthBlock, table: SymbolTable | None = None
 
 
 def wrapped(compressed: CompressedStrings, chunks: EncodedChunks) -> EncodedChunks:
-    """Wrap encoded chunks of codes in ``fsst``, so that they represent the original strings."""
+    """Wrap encoded chunks of codes in ``fsst``, so that the result represents the original strings."""
     encoding = _message(compressed, chunks.encoding)
     return EncodedChunks(encoding, chunks.num_values, chunks.buffers, chunks.alignment)
 
@@ -158,7 +158,7 @@ def _encode_rows(
 def _compressed(block: Any) -> CompressedStrings:
     """Return the compressed strings; if compression is impossible, the strings and a table for uncompressed strings."""
     if not isinstance(block, VariableWidthBlock):
-        raise InternalError(f"fsst: cannot encode {type(block).__name__}")
+        raise InternalError(f"fsst: expected a VariableWidthBlock, found {type(block).__name__}")
     return compress_strings(block) or CompressedStrings(serialize_symbols(SymbolTable(False, ())), block)
 
 

@@ -7,7 +7,7 @@
     full zip     each value is compressed separately; an empty value stays empty
 
 Compressed bytes are preceded by their raw size; see ``kernels/codecs.py``. Chunks and blocks whose raw size is
-larger than their values need are rejected before they are decompressed. Values of a full-zip page may have any raw
+larger than their values require are rejected before they are decompressed. Values of a full-zip page may have any raw
 size.
 
 Source: ``lance.encodings21.General``; checked against pylance 14.0.2.
@@ -58,7 +58,7 @@ _CODECS: Final = {
     pb21.COMPRESSION_ALGORITHM_ZSTD: (decompress_zstd, zstd_head),
 }
 _SMALL_BYTES: Final = 1 << 20
-"""Maximum raw size in bytes of buffers of strings that are decompressed before their offsets are checked."""
+"""A buffer of strings whose raw size is at most this number of bytes is decompressed before its offsets are checked."""
 
 _NAMES: Final = {pb21.COMPRESSION_ALGORITHM_LZ4: "lz4", pb21.COMPRESSION_ALGORITHM_ZSTD: "zstd"}
 
@@ -204,7 +204,9 @@ def _joined(raws: Iterable[bytes | None]) -> Segments:
     parts = []
     for index, raw in enumerate(raws):
         if raw is None:
-            raise CorruptDataError(f"general: chunk {index} cannot be decompressed, or is larger than its values need")
+            raise CorruptDataError(
+                f"general: chunk {index} cannot be decompressed, or its content is larger than its values require"
+            )
         parts.append(raw)
     sizes = np.fromiter((len(part) for part in parts), np.int64, len(parts))
     return Segments.back_to_back(np.frombuffer(b"".join(parts), np.uint8), sizes)

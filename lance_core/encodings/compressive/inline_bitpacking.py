@@ -2,10 +2,10 @@
 
 ::
 
-    one word: W | 1024 * W / T words of T bits: one FastLanes block
+    one word: the packed bit width W | 1024 * W / T words of T bits: one FastLanes block
 
-A chunk with fewer values is padded with zeros before packing. W may differ between chunks; if W is 0, no block is
-stored.
+T is the bit width of the unpacked values. A chunk with fewer than 1024 values is padded with zeros before packing. W
+may differ between chunks; if W is 0, no block is stored.
 
 Source: ``lance.encodings21.InlineBitpacking``; checked against pylance 14.0.2.
 """
@@ -52,7 +52,7 @@ def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDAr
             "inline_bitpacking: buffer compression is not supported", arm="inline_bitpacking"
         )
     if value_bits not in UNSIGNED_DTYPES:
-        raise CorruptDataError(f"inline_bitpacking: values of {value_bits} bits, expected 8, 16, 32 or 64")
+        raise CorruptDataError(f"inline_bitpacking: found values of {value_bits} bits, expected 8, 16, 32 or 64")
     buffer = chunks.only_buffer("inline_bitpacking")
     dtype = UNSIGNED_DTYPES[value_bits]
     if bool((chunks.num_values > BLOCK_VALUES).any() or (buffer.sizes < dtype.itemsize).any()):

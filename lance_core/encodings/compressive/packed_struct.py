@@ -63,7 +63,7 @@ def _split(message: pb21.PackedStruct, block: DataBlock) -> StructBlock:
             f"packed_struct: member widths of {bits} bits are not supported", arm="packed_struct"
         )
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != sum(bits):
-        raise CorruptDataError(f"packed_struct: expected rows of {sum(bits)} bits, the total width of the members")
+        raise CorruptDataError(f"packed_struct: the rows do not have {sum(bits)} bits, the total width of the members")
     rows = block.data.reshape(block.num_values, sum(bits) // 8)
     members = []
     at = 0
@@ -91,7 +91,7 @@ def _encode_rows(
 def _joined(block: Any) -> tuple[list[int], FixedWidthBlock]:
     """Return the width of each member, and the rows with all members side by side."""
     if not isinstance(block, StructBlock):
-        raise InternalError(f"packed_struct: cannot encode {type(block).__name__}")
+        raise InternalError(f"packed_struct: expected a StructBlock, found {type(block).__name__}")
     columns, bits = [], []
     for member in block.members:
         if not isinstance(member, FixedWidthBlock) or member.bits_per_value % 8 or not member.bits_per_value:

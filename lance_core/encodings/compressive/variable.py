@@ -120,7 +120,7 @@ def _decode_rows(message: pb21.Variable, rows: FixedRows | VariableWidthBlock, _
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, VariableWidthBlock):
-        raise InternalError(f"variable: cannot encode {type(block).__name__}")
+        raise InternalError(f"variable: expected a VariableWidthBlock, found {type(block).__name__}")
     bits = block.offsets.itemsize * 8
     num_chunks = -(-block.num_values // values_per_chunk)
     num_values = np.full(num_chunks, values_per_chunk, np.int64)
@@ -153,13 +153,13 @@ def _encode_rows(
     block: Any, _values_per_row: int, _encoder: Encoder
 ) -> tuple[pb21.CompressiveEncoding, VariableWidthBlock]:
     if not isinstance(block, VariableWidthBlock):
-        raise InternalError(f"variable: cannot encode {type(block).__name__}")
+        raise InternalError(f"variable: expected a VariableWidthBlock, found {type(block).__name__}")
     return _message(block.offsets.itemsize * 8), block
 
 
 def _encode_block(block: Any) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
     if not isinstance(block, VariableWidthBlock):
-        raise InternalError(f"variable: cannot encode {type(block).__name__}")
+        raise InternalError(f"variable: expected a VariableWidthBlock, found {type(block).__name__}")
     width = block.offsets.itemsize
     first, last = int(block.offsets[0]), int(block.offsets[-1])
     offsets = (block.offsets - first).astype(UNSIGNED_DTYPES[width * 8])
@@ -179,7 +179,7 @@ def _checked_offset_bits(message: pb21.Variable) -> int:
         raise UnsupportedEncodingError("variable: only plain offsets and bytes are supported", arm="variable")
     bits = message.offsets.flat.bits_per_value
     if bits not in _BLOCK_HEADER_BYTES:
-        raise CorruptDataError(f"variable: offsets of {bits} bits, expected 32 or 64")
+        raise CorruptDataError(f"variable: found offsets of {bits} bits, expected 32 or 64")
     return int(bits)
 
 

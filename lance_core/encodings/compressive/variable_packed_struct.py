@@ -5,9 +5,9 @@
     row    member 0 | member 1 | ...
            fixed width: its bytes       variable width: length | bytes
 
-The bytes of each member are encoded separately, as its description specifies. An empty row represents a null struct,
-whose members are decoded as zeros and empty strings. Members cannot be null. The rows are the variable-width values of
-a full-zip page.
+The bytes of each member are encoded separately, as specified by the member's description. An empty row represents a
+null struct, whose members are decoded as zeros and empty strings. Members cannot be null. The rows are the
+variable-width values of a full-zip page.
 
 Source: ``lance.encodings21.VariablePackedStruct``; checked against pylance 14.0.2.
 """
@@ -75,7 +75,7 @@ def _encode_rows(
     block: Any, _values_per_row: int, encoder: Encoder
 ) -> tuple[pb21.CompressiveEncoding, VariableWidthBlock]:
     if not isinstance(block, StructBlock):
-        raise InternalError(f"variable_packed_struct: cannot encode {type(block).__name__}")
+        raise InternalError(f"variable_packed_struct: expected a StructBlock, found {type(block).__name__}")
     message = pb21.VariablePackedStruct()
     columns: list[Segments] = []
     for member in block.members:

@@ -53,5 +53,5 @@ def slice_bitmap(bitmap: NDArray[np.uint8], bit_offset: int, num_bits: int) -> N
 
 
 def bit_lengths(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the number of bits needed for each unsigned value (0 for 0), same shape."""
+    """Return the number of bits that each unsigned value needs, as an array of the same shape; 0 needs 0 bits."""
     return np.searchsorted(_POWERS_OF_TWO, values.astype(np.uint64), side="right").astype(np.int64)

@@ -1,4 +1,4 @@
-"""Byte strings in chunks, each with its own offsets, joined into one list of strings.
+"""Joins byte strings that are stored in chunks, each chunk with its own offsets, into one list of strings.
 
 ::
 

@@ -1,13 +1,14 @@
-"""Buffers with general-purpose compression.
+"""Compresses and decompresses buffers with general-purpose codecs.
 
 ::
 
     zstd   u64 raw size | frame            a bare frame is also possible
     lz4    u32 raw size | raw block
 
-The raw size is untrusted input, so it is checked before memory is allocated: against the maximum that the caller
-specifies, and against the maximum for a buffer of that length (an LZ4 block expands at most 255-fold, 4 bytes of a zstd
-frame to at most 128 KiB). The content size in the header of a zstd frame must equal the raw size before the frame.
+The raw size is untrusted input, so it is checked before memory is allocated. It must not exceed the maximum that the
+caller specifies, nor the maximum to which a compressed buffer of this length can expand (an LZ4 block: 255 times its
+length; a zstd frame: 128 KiB for every 4 bytes). The content size in the header of a zstd frame must equal the raw size
+before the frame.
 
 Source: RFC 8878 (zstd), the LZ4 block format; checked against pylance 14.0.2.
 """

@@ -35,13 +35,13 @@ BLOCK_VALUES: Final = 1024
 """Number of values in a block."""
 
 RAW: Final = -1
-"""Bit width that marks a block as not packed."""
+"""Bit width that marks a block as not packed: its values are stored unchanged."""
 
 _ORDER: Final = (0, 4, 2, 6, 1, 5, 3, 7)
 _ROW_GROUPS: Final = {
     bits: np.argsort([position * bits // 64 for position in _ORDER[: bits // 8]]) for bits in (8, 16, 32, 64)
 }
-"""Maps each word width to the order of the ``bits / 8`` groups of eight rows, each with 128 neighboring values."""
+"""For words of ``bits`` bits, value i of a block is in row ``_ROW_GROUPS[bits][i % 128 // lanes] * 8 + i // 128``."""
 
 _BATCH_BYTES: Final = 1 << 21
 """Number of unpacked bytes processed at a time: small enough for CPU caches, large enough to hide call overhead."""
@@ -61,8 +61,8 @@ def unpack_pieces(
 ) -> NDArray[Any]:
     """Unpack the first values of many blocks of different widths, one after another.
 
-    The caller has checked that every block is within the data: ``128 * width`` bytes, or the bytes of its values if
-    the width is :data:`RAW`.
+    A block takes ``128 * width`` bytes or, if the width is :data:`RAW`, the bytes of its values. The caller has checked
+    that every block is within the data.
 
     Args:
         data: bytes that contain the blocks.

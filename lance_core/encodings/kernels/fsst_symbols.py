@@ -65,7 +65,7 @@ _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
 _FULL_COUNT: Final = 5
-"""Minimum number of occurrences of a candidate in the last round. Earlier rounds use a smaller sample and minimum."""
+"""Minimum number of occurrences of a candidate in the last round. Earlier rounds use smaller samples and minimums."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def serialize_symbols(table: SymbolTable) -> bytes:
 
 
 def train_symbols(data: NDArray[np.uint8], offsets: NDArray[Any]) -> SymbolTable | None:
-    """Train symbols on sample strings; the same strings always give the same symbols.
+    """Find symbols in sample strings; the same strings always result in the same symbols.
 
     Args:
         data: (num_bytes,) uint8.

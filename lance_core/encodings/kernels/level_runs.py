@@ -1,6 +1,6 @@
 """Levels: expands one entry per slot to one entry per item, and finds the levels that own given values.
 
-Large inputs go to the compiled kernels; both implementations give the same levels.
+Large inputs are processed by compiled kernels; both implementations return the same levels.
 
 Source: our own design.
 """
@@ -30,7 +30,7 @@ def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: 
         value_stops: (num_chunks,) number of values up to the end of each chunk, ascending; at least 1.
 
     Returns:
-        0, followed by the end of each chunk: the level after the level of its last value.
+        0, followed by the end of each chunk: the index of the level after the level of its last value.
     """
     bounds = np.zeros(len(value_stops) + 1, np.int64)
     compiled = compiled_kernels("level_runs", _LEVEL_BYTES * len(definition))
@@ -81,7 +81,7 @@ def replace_by_items(
         definition: (num_slots,) level of each slot, which all its items inherit; None = no definition levels.
 
     Returns:
-        Repetition and definition per level, and the mask of closed levels, or None if no level is closed.
+        The repetition levels, the definition levels, and the mask of closed levels (None if no level is closed).
     """
     has_closed = not bool(lengths.all())
     num_levels = int(lengths.sum()) + (int(np.count_nonzero(lengths == 0)) if has_closed else 0)

@@ -78,7 +78,7 @@ def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
 
 
 def peel_lists(repetition: NDArray[np.uint16], definition: NDArray[np.uint16], rules: ListRules) -> PeeledLists:
-    """Peel off a layer of lists that may be null, empty, or absent, given (num_levels,) levels of each kind."""
+    """Peel off a layer of lists that may be null, empty, or absent, given its (num_levels,) levels of both kinds."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is None or len(repetition) != len(definition):
         return _peel_with_numpy(repetition, definition, rules)

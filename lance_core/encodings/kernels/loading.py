@@ -2,14 +2,14 @@
 
 Importing numba takes about 0.4 s, and compiling a kernel for the first time on a machine takes about as long again. For
 a short job, this is never worthwhile. Every kernel therefore has a numpy implementation, and the bytes that kernels
-process are counted. Once the process has processed ``LOAD_BYTES`` bytes, compiled kernels are used for inputs of at
-least ``MIN_BYTES``. If numba does not work, numpy is always used.
+process are counted. Once ``LOAD_BYTES`` bytes have been processed, compiled kernels are used for inputs of at least
+``MIN_BYTES`` bytes. If numba does not work, numpy is always used.
 
 A fork waits until no other thread of the process is loading or compiling a kernel: the forked process could neither
 finish nor repeat this work.
 
-The environment variable ``LANCE_CORE_COMPILED`` overrides this: with ``0``, compiled kernels are never
-used; with ``1``, they are used from the first byte.
+The environment variable ``LANCE_CORE_COMPILED`` overrides these rules: if it is ``0``, compiled kernels are never used;
+if it is ``1``, they are used from the first byte.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["LOAD_BYTES", "MIN_BYTES", "compiled_kernels", "load_now"]
 
 MIN_BYTES: Final = 1 << 16
-"""For inputs smaller than this, numpy is at least as fast."""
+"""Minimum input size in bytes for compiled kernels; for smaller inputs, numpy is at least as fast."""
 
 LOAD_BYTES: Final = 1 << 27
 """Number of bytes that numpy can process in approximately the time that loading numba takes."""
@@ -50,7 +50,7 @@ _METER: Final = _Meter()
 
 
 def compiled_kernels(name: str, num_bytes: int) -> Any | None:
-    """Return the module ``compiled/<name>.py`` if this many bytes justify its use; return None to use numpy."""
+    """Return the module ``compiled/<name>.py`` if ``num_bytes`` justifies its use; None means that numpy is used."""
     switch = os.environ.get(_SWITCH)
     if switch == "0":
         return None

@@ -1,4 +1,4 @@
-"""Runs of equal values.
+"""Finds and expands runs of equal values.
 
 Run lengths are u8: a longer run is stored as several runs. Some writers let the last run extend past the end of its
 chunk, so expansion truncates every chunk to its number of values.

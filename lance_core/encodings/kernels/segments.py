@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Segments", "interleave"]
 
 _FEW_BYTES: Final = 32
-"""For segments smaller than this, numpy indexing is faster; it also supports overlapping segments."""
+"""Segments smaller than this are copied with numpy indexing, which is faster for them and allows overlaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,9 @@ class Segments:
         return self._gather_anywhere(stops)
 
     def rows(self, segment_bytes: int) -> NDArray[np.uint8]:
-        """Return the first bytes of every segment, (num_segments, segment_bytes); a view if segments are evenly spaced.
+        """Return the first ``segment_bytes`` bytes of every segment; a view if segments are evenly spaced.
 
-        The caller has checked that every segment is long enough.
+        The shape is (num_segments, segment_bytes). The caller has checked that every segment is long enough.
         """
         if self.num_segments == 0 or segment_bytes == 0:
             return np.empty((self.num_segments, segment_bytes), np.uint8)

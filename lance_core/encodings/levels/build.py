@@ -1,4 +1,4 @@
-"""Shredding: converts the nesting of a column, layer by layer, to one repetition and definition level per leaf entry.
+"""Shredding: converts the nesting of a column, layer by layer, to a repetition and a definition level per leaf entry.
 
 Layers are processed from the outermost to the innermost. After each step, there is one entry per slot of the current
 layer, and one for each null or empty list of outer layers (such a list is *closed*); all other lists are replaced by
@@ -48,8 +48,8 @@ class ItemSlots:
     """A struct layer, or the leaf layer.
 
     Attributes:
-        validity: (num_slots,) bool, True = valid; None = all valid. With an all-True mask, the layer is still declared
-            nullable, which some readers need.
+        validity: (num_slots,) bool, True = valid; None = all valid. If all values of the mask are True, the layer is
+            still declared nullable, which some readers need.
         num_slots: number of entries in the layer.
     """
 
@@ -89,7 +89,7 @@ Slots: TypeAlias = ItemSlots | FixedSizeListSlots | ListSlots
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Levels of one page.
+    """Repetition and definition levels of one page.
 
     Attributes:
         layers: meaning of the levels.

@@ -1,7 +1,7 @@
-"""Dropping slots: removes values that Arrow hides under null lists, before levels are built.
+"""Dropping slots: removes values that Arrow stores for null lists, before levels are built.
 
-Nested arrays are rebuilt from their children here. ``pa.Array.filter`` is used only for leaves: for nested fixed-size
-lists with an offset, pyarrow 26 selects the wrong rows.
+This module rebuilds nested arrays from their children and uses ``pa.Array.filter`` only for leaves: for nested
+fixed-size lists with an offset, pyarrow 26 selects the wrong rows.
 
 Source: Arrow columnar format.
 """

@@ -1,7 +1,8 @@
 """Layers: the meaning of the repetition and definition levels of one page.
 
 A page lists one layer per level of nesting, including the leaf, from the leaf outward. A layer specifies whether its
-slots are lists, and whether slots may be null or empty, which takes one *definition level* each:
+slots are lists, whether they may be null, and whether they may be empty; null and empty take one *definition level*
+each:
 
 ====  ==================================  =================  ====================================================
 Code  Layer                               Definition levels  Meaning
@@ -11,7 +12,7 @@ Code  Layer                               Definition levels  Meaning
 3     ``NULLABLE_ITEM``                   1                  leaf, struct or fixed-size list with nulls
 4     ``NULLABLE_LIST``                   1                  list with nulls
 5     ``EMPTYABLE_LIST``                  1                  list with empty lists
-6     ``NULL_AND_EMPTY_LIST``             2                  list with nulls and empty lists; null level is lower
+6     ``NULL_AND_EMPTY_LIST``             2                  list with nulls (lower level) and empty lists
 ====  ==================================  =================  ====================================================
 
 Definition levels are numbered from 1, layer by layer from the leaf outward; level 0 represents a value. A repetition
@@ -92,7 +93,9 @@ class Layers:
         if not layers or layers[0] in LIST_LAYERS or not DEFINITION_LEVELS.keys() >= set(layers):
             raise CorruptDataError(f"{what}: layers {list(layers)} do not describe a column")
         if len(layers) > _MAX_LAYERS:
-            raise NotSupportedError(f"{what}: {len(layers)} layers of nesting; at most {_MAX_LAYERS} are supported")
+            raise NotSupportedError(
+                f"{what}: found {len(layers)} layers of nesting; at most {_MAX_LAYERS} are supported"
+            )
         return cls(layers)
 
     @property

@@ -3,11 +3,11 @@
 The arrays are also normalized to the one form that levels can express:
 
 * array offsets are applied, so that every layer starts at its first slot, and view types become plain types;
-* null lists have no items: the items that Arrow hides under them are dropped;
+* null lists have no items: any items that Arrow stores for them are dropped;
 * a null struct makes its members null. Readers depend on this: pylance 14.0.2 misreads a list without nulls of its own
   below a nullable struct.
 
-With ``keep_nullable``, layers that may have nulls in only some pages are declared nullable in every page: nullable
+If ``keep_nullable`` is True, some layers are declared nullable in every page, even in pages without nulls: nullable
 structs that contain a list, the lists below them, and nullable fixed-size lists of structs. pylance 14.0.2 cannot read
 such a column if the layers of its pages differ.
 
@@ -53,7 +53,7 @@ class NestedLeaf:
 
     @property
     def num_page_rows(self) -> int:
-        """Value of ``Page.length``: number of rows, or number of slots inside fixed-size lists of structs."""
+        """Value of ``Page.length``: number of rows or, inside fixed-size lists of structs, number of slots."""
         dimensions = (layer.dimension for layer in self.slots if isinstance(layer, FixedSizeListSlots))
         return self.slots[0].num_slots * prod(dimensions)
 
@@ -156,7 +156,7 @@ def _fieldless_struct(
     if validity is not None or place.slots:
         # pylance 14.0.2 loses the values of the siblings of a nested struct without fields.
         raise NotSupportedError(
-            f"struct {field.name!r} without fields must be a top-level column without nulls", field=field.name
+            f"struct {field.name!r}: a struct without fields must be a top-level column without nulls", field=field.name
         )
     nothing = np.zeros(len(array), np.bool_)
     return NestedLeaf(field, (ItemSlots(nothing, len(array)),), pa.nulls(len(array)))

@@ -1,8 +1,8 @@
 """Unraveling: converts the levels of a page back to validity and list offsets, layer by layer from the leaf outward.
 
 ``Unraveler`` walks the layers of one page. For every layer, the caller calls the method that matches the schema:
-``validity()`` for the leaf, a struct, or a fixed-size list, and ``offsets()`` for a list. After a list is peeled off,
-only the levels that start an entry of the list remain.
+``validity()`` for the leaf, a struct, or a fixed-size list, and ``offsets()`` for a list. After a list layer is peeled
+off, only the levels that start an entry of this layer remain.
 
 Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """
@@ -54,7 +54,7 @@ class Unraveler:
     )
 
     def __init__(self, levels: Levels, what: str) -> None:
-        """Start at the leaf."""
+        """Start at the leaf layer."""
         self._codes = levels.layers.codes
         self._repetition = levels.repetition
         self._definition = levels.definition
@@ -120,7 +120,7 @@ class Unraveler:
         return peeled.offsets, peeled.validity
 
     def keep_first_of(self, dimension: int) -> None:
-        """Keep the first of every ``dimension`` levels; call before ``validity()`` for a fixed-size list of structs.
+        """Keep the first of every ``dimension`` levels; for fixed-size lists of structs, call before ``validity()``.
 
         Raises:
             CorruptDataError: the number of levels is not a multiple of the dimension, or a list encloses this layer.

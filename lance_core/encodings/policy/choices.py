@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 TARGET_CHUNK_BYTES: Final = 8 << 10
-"""Target size in bytes of the values of a chunk: a random read decodes one chunk; larger chunks save little space."""
+"""Target size in bytes of a chunk's values. Random reads decode whole chunks, and larger chunks save little space."""
 
 MAX_CHUNK_VALUES: Final = 4096
 """Maximum number of values in a chunk, as in the reference implementation."""
@@ -43,7 +43,7 @@ _ASKED_LEVEL: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """General-purpose compression.
+    """General-purpose compression: the scheme and its level.
 
     Attributes:
         scheme: ``zstd`` or ``lz4``.
@@ -56,12 +56,12 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class MiniBlockChoice:
-    """How to cut and encode the values of a mini-block page.
+    """How to divide the values of a mini-block page into chunks and encode them.
 
     Attributes:
         arm: encoding of the values.
         values_per_chunk: number of values in each chunk, a power of two; the last chunk contains the remaining values.
-        compression: compression around the encoding; None = no compression.
+        compression: general-purpose compression of the encoded buffers; None = no compression.
     """
 
     arm: str
@@ -69,7 +69,7 @@ class MiniBlockChoice:
     compression: Compression | None = None
 
     def smaller(self, block: DataBlock) -> MiniBlockChoice | None:
-        """Return the same choice with half as many values per chunk; None if that is not possible."""
+        """Return the choice with half as many values per chunk; None if chunks cannot be smaller."""
         if self.values_per_chunk // 2 < (_MIN_BITMAP_VALUES if _is_bitmap(block) else MIN_CHUNK_VALUES):
             return None
         # Packed chunks have a fixed number of values; smaller chunks use flat.

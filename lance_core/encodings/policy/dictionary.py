@@ -3,7 +3,7 @@
 The number of distinct values is estimated from how often values occur in a sample. If the estimate predicts a smaller
 page, the distinct values are counted, and the resulting size is compared with that of the page without a dictionary.
 
-Source: our own policy; limits of pylance 14.0.2 if the metadata requests them.
+Source: our own policy; limits as in pylance 14.0.2 if the metadata specifies them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RUN_BYTES: Final = 5
 def may_have_few_distinct(
     array: pa.Array, item_bytes: float, plain_bytes: float, options: FieldOptions, *, runs: float = 1.0
 ) -> bool:
-    """Return whether the page may become smaller with a dictionary, so that distinct values should be counted.
+    """Return whether a dictionary may make the page smaller, so that its distinct values should be counted.
 
     Args:
         array: the values of a page.

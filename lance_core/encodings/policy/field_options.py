@@ -15,15 +15,16 @@ Key (after ``lance-encoding:``)                 Value
 ``structural-encoding``                         ``miniblock``, ``fullzip``
 ==============================================  ===================================================================
 
-A leaf uses its own metadata and, for keys that it does not set, the metadata of its top-level column. Unknown values
-and malformed numbers are ignored, and numbers out of range are clamped, as in pylance; a level of 0 selects the default
-of zstd.
+A leaf uses its own metadata and, for keys that this metadata does not contain, the metadata of its top-level column. As
+in pylance, unknown values and malformed numbers are ignored, and numbers out of range are clamped. A level of 0 selects
+the default of zstd.
 
 Only ``compression`` must be exactly one of its four values: ``ZSTD``, `` zstd`` and the empty string are rejected for
-every column of 2.1 and 2.2. pylance also rejects them, but only when it stores values in chunks that it compresses; it
-ignores the key for columns that it stores in other ways (long values, vectors, blobs, packed structs, constants, only
-nulls) and for the lists, structs and maps around a leaf, so that the result depends on the data. 2.0 supports two of
-these keys for strings and ignores unknown values; see ``v2_0/page_encoder.py``.
+every column of formats 2.1 and 2.2. pylance also rejects them, but only when it stores values in chunks that it
+compresses. It ignores the key for columns that it stores in other ways (long values, vectors, blobs, packed structs,
+constants, only nulls), and for the lists, structs, and maps around a leaf. Whether it rejects a value therefore depends
+on the data. Format 2.0 supports two of these keys for strings and ignores unknown values; see
+``v2_0/page_encoder.py``.
 
 Source: ``lance-encoding`` keys of pylance 14.0.2.
 """
@@ -59,7 +60,7 @@ _MIN_MINICHUNK_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """The encoding options of one leaf; None = not set.
+    """The encoding options of one leaf; an option that is not set is None.
 
     Attributes:
         compression: ``none``, ``zstd``, ``lz4`` or ``fsst``.

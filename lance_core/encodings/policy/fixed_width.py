@@ -11,7 +11,8 @@ For words of 8, 16, 32, or 64 bits, the first rule that applies determines the e
 
 Words of other widths are flat. Estimates are based on samples.
 
-Source: our own policy; the thresholds ensure that no file is more than 5 % larger than that of pylance 14.0.2.
+Source: our own policy; the thresholds ensure that no file is more than 5 % larger than the file of
+pylance 14.0.2.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FIXED_BYTES", "bits_per_word", "choose_lists", "choose_rows", "choose_words", "plain_bytes"]
 
 MAX_FIXED_BYTES: Final = 256
-"""Minimum size in bytes of values that are zipped; only a few of them would fit into a chunk."""
+"""Values of at least this size in bytes are stored in full-zip pages, because only a few would fit into a chunk."""
 
 _MAX_MINICHUNK_BYTES: Final = 16 << 10
 _GAIN: Final = 0.955
@@ -56,7 +57,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """Choose how to encode one page. Return None for full zip: values are too wide, or the metadata requests it."""
+    """Choose how to encode a page; return None for full zip, if values are too wide or the metadata requests it."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value
@@ -99,8 +100,8 @@ def choose_rows(row_bytes: int, options: FieldOptions) -> MiniBlockChoice | None
 def choose_lists(block: FixedSizeListBlock, options: FieldOptions, *, has_levels: bool) -> MiniBlockChoice | None:
     """Choose how to encode fixed-size lists of primitives; return None for full zip.
 
-    Zipped lists without nulls use the column's own memory. Lists with nulls are smaller in chunks. The reference
-    implementation also zips lists that contain only nulls.
+    In a full-zip page, lists without nulls are a view of the column's own memory. Lists with nulls take less space in
+    chunks. Lists that contain only nulls are stored in full-zip pages, as in the reference implementation.
     """
     num_items, items, has_nulls = block.dimension, block.items, block.validity is not None
     while isinstance(items, FixedSizeListBlock):

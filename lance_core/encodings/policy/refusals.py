@@ -1,8 +1,9 @@
 """Before any bytes are written, rejects fields that readers could not read back.
 
-* A fixed-size list of structs must not be in a list or contain one. In a struct, its siblings must all be lists of the
-  same size. pylance 14.0.2 fails to write the former; it writes structs with other siblings but cannot read them,
-  because it treats the slots of a member as rows. Members inside a fixed-size list of structs may have any types.
+* A fixed-size list of structs must not be in a list or contain a list; pylance 14.0.2 fails to write such fields.
+* If a member of a struct is a fixed-size list of structs, all members must have the same number of such list items per
+  row. pylance 14.0.2 writes other structs but cannot read them, because it treats the slots of a member as rows. This
+  rule does not apply inside a fixed-size list of structs.
 * A struct without fields must be a top-level field.
 * The members of a packed struct must be fixed-width values of whole bytes, strings, binaries, or fixed-size lists. If
   all members are fixed-width, a row must have fewer than 256 bytes.
@@ -48,7 +49,8 @@ def require_writable_field(top: Field) -> None:
             _check_lists_of_structs(node, above)
         elif node.is_struct and not node.children and not node.is_blob and node is not top:
             raise NotSupportedError(
-                f"struct {node.name!r} without fields must be a top-level column without nulls", field=node.name
+                f"struct {node.name!r}: a struct without fields must be a top-level column without nulls",
+                field=node.name,
             )
 
 
@@ -88,7 +90,7 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
     below = [node for child in field.children[0].children for node in child.walk()]
     if any(node.is_list or node.is_map for node in (*above, *below)):
         refuse(
-            "cannot be nested in a list, and cannot contain lists or maps: the reference implementation "
+            "cannot be nested in a list, and cannot contain lists or maps; the reference implementation "
             "cannot read such fields"
         )
     if any(node.is_packed for node in below):
@@ -99,8 +101,8 @@ def _check_lists_of_structs(field: Field, above: Sequence[Field]) -> None:
         # spec: the reference uses the slots of a member's first leaf as its number of rows.
         if len({_first_slots_per_row(child) for child in struct.children}) > 1:
             refuse(
-                f"must be the only member of struct {struct.name!r}, unless all members are lists of equal size: "
-                "the reference implementation cannot read other members"
+                f"must be the only member of struct {struct.name!r}, unless all members have the same number of "
+                "list items per row; the reference implementation cannot read other structs"
             )
 
 

@@ -7,7 +7,8 @@ single value (``policy/constants.py``) and for pages with few distinct values (`
   10 %.
 * Text that FSST compresses better than zstd is stored as symbols, for example words of a small vocabulary that recur
   far apart.
-* Long strings are zipped. Each is compressed separately with zstd, again if this saves at least 10 % of a sample.
+* Long strings are stored in full-zip pages. Each string is compressed separately with zstd, again only if this reduces
+  the size of a sample by at least 10 %.
 * Metadata takes precedence: ``compression`` = ``none``, ``zstd``, ``lz4`` or ``fsst``, and ``structural-encoding``.
 
 Source: our own policy; measurements in ``docs/decisions/0011-what-the-writer-chooses.md``.
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 FASTEST_LEVEL: Final = 1
-"""Zstd level if no level is requested."""
+"""Zstd level if the metadata does not request a level."""
 
 SMALL_PAGE_LEVEL: Final = 9
 """Zstd level for text pages that are too small for finding symbols."""
@@ -88,7 +89,9 @@ def is_small(block: VariableWidthBlock, ratio: float) -> bool:
 
 
 def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOptions) -> bool:
-    """Return whether to find FSST symbols: they are requested or might be better than zstd, and the data is large.
+    """Return whether to find FSST symbols: if the metadata requests them, or if they might be better than zstd.
+
+    In both cases, the strings must be large enough.
 
     Args:
         block: the strings.
@@ -162,7 +165,7 @@ def zips_smaller(value: VariableWidthBlock, num_values: int, options: FieldOptio
 def choose_chunks(
     block: VariableWidthBlock, compression: Compression | None, options: FieldOptions, rules: FormatRules
 ) -> MiniBlockChoice | None:
-    """Choose how to cut strings into chunks; return None for full zip."""
+    """Choose how to divide strings into chunks and encode them; return None for full zip."""
     if options.structure == "fullzip":
         return None
     mean_bytes = string_bytes(block) / block.num_values

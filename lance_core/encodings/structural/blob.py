@@ -1,6 +1,6 @@
-"""blob: pages of columns whose values are outside the pages, anywhere in the data region of the file.
+"""blob: pages of v1 blob columns, whose values are outside the pages, anywhere in the data region of the file.
 
-The page wraps a page with a different layout, which contains one descriptor per row and has no levels of its own::
+A blob page wraps a page with a different layout. The inner page contains one descriptor per row and has no levels::
 
     descriptor   u64 position | u64 size       absolute position in the file
 
@@ -74,7 +74,7 @@ def encode(
         NotSupportedError: a layer is a list.
     """
     if levels.layers.max_repetition:
-        raise NotSupportedError("lists of values outside the pages (lance-encoding:blob) cannot be written")
+        raise NotSupportedError("lists of v1 blobs (lance-encoding:blob) cannot be written")
     position, size = (_words(member) for member in descriptors.members)
     position = np.where(size == 0, np.uint64(0), position)
     if levels.definition is not None:
@@ -169,5 +169,5 @@ def _block(words: NDArray[np.uint64]) -> FixedWidthBlock:
 
 def _words(member: DataBlock) -> NDArray[np.uint64]:
     if not isinstance(member, FixedWidthBlock) or member.bits_per_value != _WORD_BITS:
-        raise CorruptDataError("a member of a blob descriptor is not a 64-bit word")
+        raise CorruptDataError("a member of a blob descriptor is not stored as 64-bit words")
     return member.data.view("<u8")

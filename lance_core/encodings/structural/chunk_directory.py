@@ -160,7 +160,7 @@ def chunk_headers(
     *,
     is_large: bool,
 ) -> NDArray[np.uint8] | None:
-    """Build the padded chunk headers, (num_chunks, header_bytes) uint8; return None if a number does not fit."""
+    """Build the padded chunk headers, (num_chunks, header_bytes) uint8; return None if a number is too large."""
     limit = (1 << 16) - 1
     if any(int(numbers.max(initial=0)) > limit for numbers in (num_levels, *level_sizes)):
         return None
@@ -188,7 +188,7 @@ def _parse_words(
     words: NDArray[np.uint8], word_bytes: int, data_bytes: int, num_items: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     if len(words) == 0 or len(words) % word_bytes:
-        raise CorruptDataError(f"the chunk words take {len(words)} bytes, expected a multiple of {word_bytes}")
+        raise CorruptDataError(f"the chunk words take {len(words)} bytes, expected a positive multiple of {word_bytes}")
     numbers = words.view(f"<u{word_bytes}").astype(np.int64)
     chunk_bytes = ((numbers >> _LOG2_BITS) + 1) * CHUNK_ALIGNMENT
     if int(chunk_bytes.sum()) != data_bytes:
@@ -200,7 +200,7 @@ def _parse_words(
     num_last = num_items - int(num_values.sum())
     if not 0 <= num_last <= _MAX_CHUNK_VALUES:
         raise CorruptDataError(
-            f"the page declares {num_items} items, so its last mini-block chunk would have {num_last}; "
+            f"the page declares {num_items} items, so its last mini-block chunk would have {num_last} items; "
             f"expected 0 to {_MAX_CHUNK_VALUES}"
         )
     num_values[-1] = num_last

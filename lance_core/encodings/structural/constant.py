@@ -189,7 +189,9 @@ class ConstantState:
 
 def _implied_levels(layers: Layers, num_levels: int, *, all_null: bool) -> Levels:
     if layers.max_repetition:
-        raise CorruptDataError(f"a constant page with layers {list(layers.codes)} has no repetition levels")
+        raise CorruptDataError(
+            f"a constant page has no repetition levels, although its layers {list(layers.codes)} contain a list"
+        )
     definition = np.ones(num_levels, np.uint16) if all_null and layers.codes[0] == NULLABLE_ITEM else None
     return Levels(layers, None, definition, num_levels)
 

@@ -1,4 +1,4 @@
-"""Reading full-zip pages: locates the requested rows, and their levels and values.
+"""Reads full-zip pages: locates the requested rows, and their levels and values.
 
 Fixed-width rows without lists are evenly spaced. All other rows are located through the repetition index, of which only
 the entries for the requested rows are read.

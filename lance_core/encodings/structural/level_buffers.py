@@ -74,7 +74,7 @@ def decode_levels(
     """Decode the levels of many chunks: (sum of num_levels,) levels.
 
     Raises:
-        CorruptDataError: the bytes do not contain this many levels.
+        CorruptDataError: the bytes do not contain the expected number of levels.
         UnsupportedEncodingError: the encoding is not allowed for levels.
     """
     block = decoder.block(encoding, Chunks(num_levels, (buffer,)))
@@ -97,11 +97,12 @@ def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definiti
     """Check that levels are valid for the layers of their page.
 
     Raises:
-        CorruptDataError: a level is too high, repetition levels do not match the layers, or the numbers of repetition
-            and definition levels differ.
+        CorruptDataError: a level is too high, repetition levels are missing or unexpected, or the numbers of
+            repetition and definition levels differ.
     """
     if (repetition is None) != (layers.max_repetition == 0):
-        raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")
+        problem = "missing" if repetition is None else "present, but there are no lists"
+        raise CorruptDataError(f"repetition levels are {problem}: layers {list(layers.codes)}")
     if repetition is not None and int(repetition.max(initial=0)) > layers.max_repetition:
         raise CorruptDataError(f"a repetition level is greater than {layers.max_repetition}, the number of lists")
     if definition is not None and int(definition.max(initial=0)) > layers.max_definition:

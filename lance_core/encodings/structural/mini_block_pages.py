@@ -1,4 +1,4 @@
-"""Reading mini-block pages: locates the chunks of the requested rows, and their levels and values.
+"""Reads mini-block pages: locates the chunks of the requested rows, and their levels and values.
 
 For a range of rows, all chunks that contain the rows are decoded, and then the range is extracted. For scattered rows,
 the repetition levels of the chunks are decoded completely; definition levels and values are decoded only for the
@@ -63,7 +63,8 @@ def open_page(
         raise CorruptDataError(f"a mini-block page has {len(sizes)} buffers, expected {num_expected}")
     has_lists = layers.max_repetition > 0
     if has_lists != layout.HasField("rep_compression"):
-        raise CorruptDataError(f"repetition levels do not match layers {list(layers.codes)}")
+        problem = "missing" if has_lists else "present, but there are no lists"
+        raise CorruptDataError(f"repetition levels are {problem}: layers {list(layers.codes)}")
     if not has_lists and layout.num_items != num_rows:
         raise CorruptDataError(f"the page has {num_rows} rows but {layout.num_items} items, although it has no lists")
     wanted = [0, *range(2, num_expected)]
@@ -77,7 +78,7 @@ def open_page(
 
 
 def merge_key(layout: pb21.MiniBlockLayout) -> bytes | None:
-    """Return the merge key of a page, or None: pages of a column with equal keys can be read as one page."""
+    """Return the merge key of a page; pages of a column with equal keys can be read as one. None = never merge."""
     if layout.HasField("dictionary"):
         return None
     common = pb21.MiniBlockLayout()

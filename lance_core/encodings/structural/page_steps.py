@@ -1,4 +1,4 @@
-"""Reading a page in steps, each of which requests only the bytes that are needed next.
+"""Reads a page in steps; each step requests only the bytes that are needed next.
 
 A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes.
 Decoding code thus decides which bytes are fetched without fetching them itself; the caller fetches them, for many pages

@@ -1,4 +1,4 @@
-"""Extracting whole rows from decoded levels and values.
+"""Extracts whole rows from decoded levels and values.
 
 Source: a row starts at every repetition level that equals the number of lists; without lists, every level is a row.
 """

@@ -1,4 +1,4 @@
-"""Reading the control words of full-zip pages, and locating the levels of a row.
+"""Reads the control words of full-zip pages and locates the levels of a row.
 
 The size of an entry depends on its own definition level, so the levels of a row can only be located one after another.
 All rows are walked in parallel, one level per step, while many rows remain; the last few rows are walked separately.
@@ -65,7 +65,11 @@ class ZippedForm:
                 "expected at most 16"
             )
         if (layout.bits_rep > 0) != (layers.max_repetition > 0):
-            raise CorruptDataError(f"{layout.bits_rep}-bit repetition levels do not match layers {list(layers.codes)}")
+            expected = "more than 0" if layers.max_repetition else "0"
+            raise CorruptDataError(
+                f"found repetition levels of {layout.bits_rep} bits, expected {expected} for layers "
+                f"{list(layers.codes)}"
+            )
         if details == "bits_per_value" and layout.bits_per_value % 8 == 0:
             value_bytes, length_bytes = layout.bits_per_value // 8, 0
         elif details == "bits_per_offset" and layout.bits_per_offset in (32, 64):

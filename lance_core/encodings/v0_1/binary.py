@@ -5,7 +5,7 @@
     bytes of all values, row 0 first
     page position ▸ (num_rows + 1) x i64     positions in the file; the first is the position of the bytes
 
-Nulls are not marked: in a nullable field, every empty value is null.
+Nulls are not marked: in a nullable field, every empty value is read as null.
 
 **Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -36,7 +36,7 @@ def split_offsets(
 
     Args:
         words: ``num_rows[i] + 1`` offsets of each run, back to back.
-        num_rows: number of rows of each run, shape (num_runs,).
+        num_rows: number of rows in each run, shape (num_runs,).
         file_bytes: size of the file in bytes.
 
     Returns:
@@ -57,7 +57,7 @@ def split_offsets(
         raise CorruptDataError("the offsets of a binary page are not in ascending order")
     if int((lasts - firsts).sum()) > file_bytes:
         raise CorruptDataError(
-            f"values of a binary column overlap: they are larger than the file of {file_bytes} bytes"
+            f"values of a binary column overlap: together, they are larger than the file of {file_bytes} bytes"
         )
     return lengths, firsts, lasts
 
@@ -87,7 +87,7 @@ def decode_binary(dtype: pa.DataType, nullable: bool, lengths: NDArray[np.int64]
 def encode_binary(
     array: pa.Array, validity: NDArray[np.bool_] | None, position: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Encode the bytes and the offsets of a page; the bytes are a view of the array's memory if nulls have no bytes.
+    """Encode the bytes and the offsets of a page; the bytes are a view of the array if nulls have no bytes.
 
     Args:
         array: strings or binaries with 32-bit or 64-bit offsets; the array may have any offset.

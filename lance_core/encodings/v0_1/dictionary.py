@@ -1,7 +1,7 @@
 """Dictionary columns: pages of plain keys, and one list of values for the whole file.
 
-The values of several batches are joined: new values are appended, so that keys written earlier keep their meaning. A
-key cannot be null, so rows cannot be null.
+The values of several batches are joined: new values are appended, so that keys written earlier keep their meaning.
+Keys cannot be null, so rows cannot be null.
 
 **Source:** behavior of pylance 14.0.2, which writes the dictionary of the first batch only.
 """

@@ -2,7 +2,7 @@
 
 The results are the same as those of :func:`~lance_core.encodings.v0_1.statistics.page_statistics` for each page.
 
-**Source:** see that function.
+**Source:** see ``statistics.py``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """List pages: the position of the first item of each list.
 
-A ``list`` page contains (num_rows + 1) x i32, a ``large_list`` page i64. The offsets are relative to the first item of
-the same batch and start at 0. Nulls are not marked: a null is written as an empty list.
+A ``list`` page contains (num_rows + 1) x i32, and a ``large_list`` page (num_rows + 1) x i64. The offsets
+of each batch start at 0 and are relative to the batch's first item. Nulls are not marked: a null is written as an
+empty list.
 
 **Source:** behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -39,7 +40,7 @@ def split_list_offsets(
         num_rows: number of rows of each run, shape (num_runs,).
 
     Returns:
-        The number of items in each list, and the first item and the end of the items of each run.
+        The number of items in each list, and the positions of the first item and of the end of the items of each run.
 
     Raises:
         CorruptDataError: offsets decrease or are negative.

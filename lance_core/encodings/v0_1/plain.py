@@ -63,7 +63,7 @@ class PlainLayout:
     def spans(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the byte ranges that contain rows ``[starts[i], stops[i])``, relative to the start of their page.
 
-        The caller must first check the row counts against the size of the file, so that the products cannot overflow.
+        The caller must first check the row counts against the size of the file, so that the positions cannot overflow.
         """
         width, rest = divmod(self.bits_per_row, 8)
         if not rest:

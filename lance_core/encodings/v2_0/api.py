@@ -7,8 +7,8 @@ A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A 
     …                                                         until the array is complete
 
 Most arms need one round; strings whose offsets must be read first need two. :func:`together` runs several decoders in
-parallel, so that a page takes as many rounds as the part that needs the most rounds. The first round requests all bytes
-whose location is known without reading.
+parallel, so that a page takes only as many rounds as its slowest decoder. The first round requests all bytes whose
+location is known without reading.
 
 Source: ``lance.encodings.ArrayEncoding``; behavior of pylance 14.0.2.
 """
@@ -182,7 +182,7 @@ def is_variable_width(dtype: pa.DataType) -> bool:
 
 
 def may_be_invalid(dtype: pa.DataType) -> bool:
-    """Return whether some byte strings of the right size are not valid values, at any nesting depth of the type."""
+    """Return whether bytes of the right size can be invalid for a type or, if it is nested, for a type inside it."""
     if pa.types.is_dictionary(dtype):
         return may_be_invalid(dtype.value_type)
     if dtype.num_fields:

@@ -76,7 +76,7 @@ def encode_strings(
 
 
 def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[Strings]:
-    """Read the strings of some rows. The order of the offsets is not checked here: Arrow checks it later.
+    """Read the strings of some rows. This function does not check the order of the offsets; Arrow checks it later.
 
     Raises:
         CorruptDataError: the offsets are invalid or extend past the end of the bytes.
@@ -84,7 +84,9 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
     """
     bytes_flat = unwrapped(message.bytes, "the bytes of strings")
     if bytes_flat.bits_per_value != _BYTE:
-        raise CorruptDataError(f"the bytes of strings have {bytes_flat.bits_per_value} bits, expected 8")
+        raise CorruptDataError(
+            f"the bytes of strings are stored as words of {bytes_flat.bits_per_value} bits, expected 8"
+        )
     num_bytes = page.size(bytes_flat.buffer)
     offsets = read_ends(message.indices, message.null_adjustment, rows, page)
     offsets_flat = unwrapped(message.indices, "offsets")

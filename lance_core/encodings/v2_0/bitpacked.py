@@ -61,7 +61,7 @@ def _decode(
     if not pa.types.is_primitive(dtype) or pa.types.is_boolean(dtype):
         raise wrong_type("bitpacked", dtype)
     if full != bits_per_row(dtype) or not 1 <= width <= full:
-        raise CorruptDataError(f"found {full}-bit values stored in {width} bits in a column of type {dtype}")
+        raise CorruptDataError(f"found values of {full} bits, packed to {width} bits, in a column of type {dtype}")
     all_rows = Spans.single(rows.start, rows.stop)
     covering = all_rows.scaled(width).covering(8)
     [packed] = yield [page.bytes(message.buffer, covering)]

@@ -36,10 +36,10 @@ class Ends:
     """Rows of variable length.
 
     Attributes:
-        offsets: (num_rows + 1,) int32 or int64, starting with 0: positions of the rows in the joined ``wanted``. They
-            ascend if the file is valid; this is checked only for more than one run of rows.
+        offsets: (num_rows + 1,) int32 or int64, starting with 0: the start of each row, and the end, in the
+            concatenation of ``wanted``. In a valid file, they ascend; this is checked only for several runs of rows.
         validity: (num_rows,) mask, True = valid; None = no nulls.
-        wanted: positions of the bytes or items of the rows.
+        wanted: positions of the bytes or items of the rows, as runs.
     """
 
     offsets: NDArray[Any]

@@ -1,6 +1,6 @@
-"""``fixed_size_list``: the items of all lists back to back, with their own nullability.
+"""``fixed_size_list``: the items of all lists back to back, including their nulls.
 
-Nulls of the lists are encoded by a surrounding ``nullable``; null lists also have items.
+Null lists are marked by a surrounding ``nullable``; they have items, too.
 
 Source: ``lance.encodings.FixedSizeList``; behavior of pylance 14.0.2.
 """

@@ -187,7 +187,9 @@ def _unpacked(scheme: str, packed: pa.Buffer, num_bytes: int) -> NDArray[np.uint
 def _rows_of(data: NDArray[Any], bits: int, rows: Spans) -> pa.Buffer:
     """Extract rows from values that are in memory."""
     if len(data) < bitmap_bytes(rows.stop * bits):
-        raise CorruptDataError(f"row {rows.stop} of {bits} bits extends past the end of the {len(data)} unpacked bytes")
+        raise CorruptDataError(
+            f"the first {rows.stop} rows of {bits} bits each require more than the {len(data)} unpacked bytes"
+        )
     if bits == 1:
         mask = unpack_bitmap(data, 0, rows.stop)
         return pa.py_buffer(pack_mask(mask[rows.positions()]))

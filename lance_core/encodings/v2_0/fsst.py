@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ARM", "encode_fsst"]
 
 _MIN_BYTES: Final = 32 * 1024
-"""Minimum size of the strings in bytes for compression; smaller pages contain uncompressed strings."""
+"""Minimum total size in bytes of the strings of a page for compression; strings of smaller pages stay uncompressed."""
 
 
 def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:

@@ -1,4 +1,4 @@
-"""``nullable``: validity around another encoding, chosen for each page.
+"""``nullable``: adds validity to another encoding, in the form that the nulls of the page require.
 
 ::
 
@@ -34,7 +34,7 @@ __all__ = ["ARM", "encode_nullable", "no_nulls", "with_validity"]
 def encode_nullable(
     array: pa.Array, page: PageBuilder, encode_values: Callable[[pa.Array, PageBuilder], pb20.ArrayEncoding]
 ) -> pb20.ArrayEncoding:
-    """Wrap the encoding of the values in ``nullable``, according to which rows are null; there may be no nulls."""
+    """Wrap the encoding of the values in the form of ``nullable`` for no nulls, some nulls, or only nulls."""
     nullable = pb20.Nullable()
     num_nulls = array.null_count
     if num_nulls == len(array):
@@ -55,7 +55,7 @@ def no_nulls(values: pb20.ArrayEncoding) -> pb20.ArrayEncoding:
 
 
 def with_validity(array: pa.Array, bitmap: pa.Buffer) -> pa.Array:
-    """Make every row null whose bit is 0, without copying the values.
+    """Make every row whose bit is 0 null, without copying the values.
 
     Args:
         array: an array with offset 0.
@@ -83,7 +83,7 @@ def _decode(
 ) -> Steps[pa.Array]:
     kind = message.WhichOneof("nullability")
     if kind is None:
-        raise CorruptDataError("a nullable encoding does not describe its nulls")
+        raise CorruptDataError("a nullable encoding does not specify whether it contains no, some, or only nulls")
     if kind == "all_nulls" or pa.types.is_null(dtype):
         return blank_array(dtype, rows.total)
     if kind == "no_nulls":

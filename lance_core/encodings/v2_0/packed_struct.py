@@ -51,7 +51,7 @@ def encode_packed(
     Args:
         array: the rows, without nulls at any level.
         page: receives the buffer.
-        encode: encodes one member, only for the description.
+        encode: encodes one member; only the resulting description is used.
 
     Raises:
         NotSupportedError: a member has a null.

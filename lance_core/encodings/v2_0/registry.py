@@ -1,4 +1,4 @@
-"""The table of page encodings of format 2.0: one literal table per protobuf oneof, and the only dispatch on it.
+"""The table of page encodings of format 2.0; only this module selects one by the field that is set in the oneof.
 
 Together, ``ARMS``, ``STRUCTURE`` and ``REFUSED`` list every arm of ``ArrayEncoding.array_encoding``; a test compares
 them with the oneof.

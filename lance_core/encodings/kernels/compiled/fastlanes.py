@@ -1,7 +1,7 @@
-"""FastLanes, compiled: packs and unpacks blocks of any width in one pass. See ``kernels/fastlanes.py``.
+"""Compiled FastLanes kernels: pack and unpack blocks of any width in one pass. See ``kernels/fastlanes.py``.
 
-A row of a block is 128 bytes for every type, so all types are processed as 64-bit words, several values at a time:
-shifting a word moves bits into neighboring values, and a mask, repeated across the word, removes these bits.
+A row of a block has 128 bytes, whatever the type of the values. All types are therefore processed as 64-bit words that
+contain several values each. Shifting a word moves bits into neighboring values; a mask then clears these bits.
 
 Source: Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023.
 """
@@ -38,8 +38,8 @@ def unpack(
 ) -> None:
     """Unpack many consecutive blocks.
 
-    The caller has checked that every block is within the data: ``128 * width`` bytes, or the bytes of its values if
-    the width is :data:`RAW`.
+    A block takes ``128 * width`` bytes or, if the width is :data:`RAW`, the bytes of its values. The caller has checked
+    that every block is within the data.
 
     Args:
         data: bytes that contain the blocks.

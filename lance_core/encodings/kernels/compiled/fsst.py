@@ -1,11 +1,11 @@
-"""FSST, compiled: finding a symbol table and compressing with it. See ``kernels/fsst_symbols.py``.
+"""Compiled FSST kernels: find a symbol table and compress strings with it. See ``kernels/fsst_symbols.py``.
 
-A matcher is a form of the table that finds a long symbol at a position without branching. Entries are
+A matcher is a form of the symbol table in which a long symbol can be found without branching. Entries are
 ``length << 16 | code``; code 256 + b represents the byte b itself, which is escaped::
 
     hashes   three hash tables of SLOTS slots; a slot is a pair of words (symbol, entry):
              symbols of 3 or 4 bytes by their first 3 bytes, of 5 or 6 by their first 5, of 7 or 8 by their first 7
-    pairs    [b0 | b1 << 8] entry of the longest symbol of one or two bytes; from 65536 on [b0] of one byte
+    pairs    [b0 | b1 << 8] entry of the longest symbol of one or two bytes; [65536 + b0] entry of one byte
 
 A slot contains one symbol; of two symbols that collide, the table keeps the symbol that covers more bytes.
 
@@ -36,7 +36,7 @@ PAIRS: Final = 65536 + 256
 """Number of entries in ``pairs``."""
 
 PSEUDO_CODES: Final = 512
-"""Number of codes plus number of literal bytes, which are numbered after the codes."""
+"""Number of codes plus number of literal bytes; the literal bytes are numbered after the codes."""
 
 _HASH_SHIFT: Final = 54
 _FACTOR: Final = 0x9E3779B97F4A7C15
@@ -56,7 +56,7 @@ def _slot(kept: Any) -> Any:
 
 @kernel
 def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: Any, hashes: Any, pairs: Any) -> Any:
-    """Accept symbols in order until there are 255, skip those that collide, and return the number accepted.
+    """Accept up to 255 symbols in order, skipping those that collide; return the number of accepted symbols.
 
     Args:
         words: symbols as little-endian words.
@@ -209,8 +209,8 @@ def compress(
     The strings are processed in several interleaved lanes, because the next symbol of a string depends on
     the previous one. Each lane handles an equal share of the bytes and has its own output space.
 
-    The tables are filled by :func:`build`. ``out`` has space for two bytes per input byte plus one; ``out_offsets`` is
-    (num_strings + 1,).
+    The tables are filled by :func:`build`. ``out`` has space for two bytes per input byte, plus one byte;
+    ``out_offsets`` is (num_strings + 1,).
     """
     byte_stops = np.cumsum(stops - starts, dtype=np.int64)
     num_bytes = int(byte_stops[-1]) if len(byte_stops) else 0

@@ -1,4 +1,4 @@
-"""FSST, compiled: expanding codes. See ``kernels/fsst_symbols.py``.
+"""Compiled FSST kernels: expand codes to strings. See ``kernels/fsst_symbols.py``.
 
 Source: Boncz, Neumann and Leis, "FSST: Fast Random Access String Compression", PVLDB 13(11), 2020, section 4.
 """
@@ -58,13 +58,13 @@ def expand(
     out: NDArray[np.uint8],
     out_offsets: NDArray[np.int32],
 ) -> int:
-    """Expand strings until the next one might not fit.
+    """Expand strings until the next one might not fit into the output.
 
     Args:
         codes: the strings back to back.
-        offsets: (num_strings + 1,) positions in ``codes``; they are validated here.
-        first_string: index of the first string to expand; all earlier strings are already expanded, up to
-            ``out_offsets[first_string]``.
+        offsets: (num_strings + 1,) positions in ``codes``; this function validates them.
+        first_string: index of the first string to expand; all earlier strings have been expanded and end
+            at ``out_offsets[first_string]``.
         symbols: (256,) symbols as words, 0 for codes without a symbol.
         lengths: (256,) lengths of the symbols, 0 for codes without a symbol.
         out: output buffer of at least eight bytes.

@@ -65,6 +65,9 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def words_at(data: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Return a view of the 8-byte words at all positions: entry i is bytes ``[i, i + 8)``, (max(0, num_bytes - 7),)."""
+    """Return the overlapping 8-byte words at all positions as a view; word i is bytes ``[i, i + 8)``.
+
+    The shape is (max(0, num_bytes - 7),).
+    """
     num_words = max(0, len(data) - WORD_BYTES + 1)
     return np.ndarray((num_words,), np.dtype("<u8"), data, strides=(1,)) if num_words else np.empty(0, np.dtype("<u8"))

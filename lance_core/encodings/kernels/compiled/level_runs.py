@@ -1,4 +1,4 @@
-"""Repetition and definition levels, compiled, in a single pass. See ``kernels/level_runs.py``."""
+"""Compiled kernels that process repetition and definition levels in a single pass. See ``kernels/level_runs.py``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["chunk_rows", "replace_by_items", "value_bounds"]
 
 @kernel
 def value_bounds(definition: Any, max_visible: Any, value_stops: Any, bounds: Any) -> None:
-    """Set ``bounds[i + 1]`` to the level after the level that owns value ``value_stops[i] - 1``."""
+    """Set ``bounds[i + 1]`` to the index of the level after the level that owns value ``value_stops[i] - 1``."""
     chunk = 0
     num_seen = 0
     stop = value_stops[0] if len(value_stops) else -1

@@ -1,4 +1,4 @@
-"""List offsets derived from levels, compiled. See ``kernels/list_levels.py``."""
+"""Compiled kernels that derive list offsets from levels. See ``kernels/list_levels.py``."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def peel(
     outer_repetition: NDArray[np.uint16],
     outer_definition: NDArray[np.uint16],
 ) -> int:
-    """Peel off lists that may be null or empty; return the number of slots. Both kinds of levels have the same length.
+    """Peel off lists that may be null or empty; return the number of slots. Both inputs have the same length.
 
     All outputs have one element more than the layer has entries. ``offsets`` contains the start of each slot and the
-    end, and ``is_valid`` contains one element per slot. All other elements are scratch space.
+    end of the last slot, and ``is_valid`` contains one element per slot. All other elements are scratch space.
     """
     levels = (read_only(repetition), read_only(definition), null_level, empty_level, highest_own, highest_slot)
     return int(_peel(*levels, offsets, is_valid, outer_repetition, outer_definition))

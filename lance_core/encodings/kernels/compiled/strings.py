@@ -1,4 +1,4 @@
-"""Byte strings in chunks, compiled: joins the offsets and bytes of all chunks. See ``kernels/chunked_strings.py``."""
+"""Compiled kernel that joins the byte strings of all chunks. See ``kernels/chunked_strings.py``."""
 
 from __future__ import annotations
 
