@@ -26,7 +26,9 @@ __all__ = ["BatchAlignment"]
 
 
 class BatchAlignment:
-    """Checks record batches against one schema and reorders their columns; remembers the last batch schema accepted.
+    """Checks record batches against one schema and reorders their columns.
+
+    A batch with the same schema as the last accepted batch is not checked again.
 
     Args:
         schema: schema of the file; every batch must have all of its columns.

@@ -15,7 +15,7 @@ from lance_core.io.s3_errors import redacted
 __all__ = ["EXCLUSIVE_VERB", "ObjectExistsError", "translate_fsspec"]
 
 EXCLUSIVE_VERB: Final = "create"
-"""Verb of the operation that fails if the object already exists."""
+"""Verb that messages use for an exclusive create, which fails if the object already exists."""
 
 _PAST_THE_END: Final = 416
 _FIRST_SERVER_FAILURE: Final = 500
