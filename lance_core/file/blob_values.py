@@ -98,7 +98,7 @@ class BlobBytesSource:
 
     @property
     def field(self) -> Field:
-        """The field; its arrays have type ``arrow_type(field)``."""
+        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:

@@ -1,7 +1,7 @@
 """WriteConfig: the settings for writing data files, passed as one object from a write operation to the page writers.
 
-The defaults, and the rule for how much data a column collects, are defined only here. A write operation creates one
-object from its arguments and passes it on as a whole.
+The defaults, and the rule for how much data a column collects, are defined only in this module. A write operation
+creates one object from its arguments and passes it on as a whole.
 
 Source: defaults of pylance 14.0.2.
 """

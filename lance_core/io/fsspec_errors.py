@@ -44,7 +44,7 @@ def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str,
     if isinstance(error, FileNotFoundError) or code == 404:
         return NotFoundError(f"{what}: the object does not exist", path=path)
     if code == _PAST_THE_END:
-        return CorruptDataError(f"{what}: the object is shorter than the requested range", path=path)
+        return CorruptDataError(f"{what}: the requested range extends past the end of the object", path=path)
     if isinstance(error, PermissionError) or code in (401, 403) or text.startswith("Forbidden"):
         return AccessDeniedError(f"{what}: {text}", path=path)
     unsettled = code == 0 or code >= _FIRST_SERVER_FAILURE

@@ -21,10 +21,10 @@ A symbolic link to a file is treated like the file itself: a table may consist o
 the table.
 
 The kernel returns the names in a directory in batches of a few hundred, or fewer if a signal arrives. Between two
-batches, other processes may change the directory, so a listing may miss both a name that is created and another name
-that is removed. A directory that changes is therefore listed again, and the results are combined. Changes are detected
-by the modification time of the directory, which may miss a change that closely follows another one; a caller that must
-not miss any new name must list the directory once more.
+batches, other processes may change the directory: if one name is created and then another is removed, a listing may
+contain neither of them. A directory that changes is therefore listed again, and the results are combined. Changes are
+detected by the modification time of the directory, which may miss a change that closely follows another one; a caller
+that must not miss any new name must list the directory once more.
 
 For how ranges are read, see :mod:`lance_core.io.file_ranges`.
 

@@ -127,7 +127,7 @@ class S3Client:
         return await self._repeating(send, "read", place, once=False)
 
     def payer(self) -> dict[str, str]:
-        """Return the parameters by which the requester agrees to pay for a request; empty unless the settings say so."""
+        """Return the parameters by which the requester agrees to pay for a request; empty if it does not."""
         return {"RequestPayer": "requester"} if self._settings.requester_pays else {}
 
     async def _repeating(self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool) -> _R:

@@ -95,8 +95,8 @@ def _require_storable(field: Field, dtype: pa.DictionaryType) -> None:
     if not can_be_dictionary_value(dtype.value_type):
         could = LanceFileVersion.V2_0.value
         raise UnsupportedVersionError(
-            f"column {field.name!r}: a dictionary of {dtype.value_type} needs data storage version {could} or later; "
-            f"format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string, and binary values",
+            f"column {field.name!r}: a dictionary of {dtype.value_type} values needs data storage version {could} or "
+            f"later; format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string, and binary values",
             column=field.name,
             version=LanceFileVersion.V0_1.value,
         )

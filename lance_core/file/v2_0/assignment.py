@@ -54,7 +54,8 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
         for field_id, index in known.items():
             if not 0 <= index < num_columns:
                 raise CorruptDataError(
-                    f"{metadata.path}: field {field_id} is in column {index}, but the file has {num_columns} columns"
+                    f"{metadata.path}: the manifest lists column {index} for field {field_id}, but the file has "
+                    f"{num_columns} columns"
                 )
         return known
     walk = _Walk(metadata)
