@@ -1,7 +1,7 @@
 """FileFormat: the functions that open, read, write, and describe the data files of one family of format versions.
 
-:mod:`lance_core.file.families` contains all families. A family's functions import its modules when they are
-first called, so that reading files of one family does not load the others.
+:mod:`lance_core.file.families` contains all families. A family's modules are imported when one of its functions is
+first called, so that reading files of one family does not load the modules of the others.
 """
 
 from __future__ import annotations

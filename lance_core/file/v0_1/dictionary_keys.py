@@ -96,7 +96,8 @@ def _require_storable(field: Field, dtype: pa.DictionaryType) -> None:
         could = LanceFileVersion.V2_0.value
         raise UnsupportedVersionError(
             f"column {field.name!r}: a dictionary of {dtype.value_type} values needs data storage version {could} or "
-            f"later; format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string, and binary values",
+            f"later; format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string, and binary "
+            "values",
             column=field.name,
             version=LanceFileVersion.V0_1.value,
         )
