@@ -28,7 +28,8 @@ __all__ = ["BatchAlignment"]
 class BatchAlignment:
     """Checks record batches against one schema and reorders their columns.
 
-    A batch with the same schema as the last accepted batch is not checked again.
+    The schema of a batch is not checked again if it equals the last accepted one; the values of every batch are
+    checked.
 
     Args:
         schema: schema of the file; every batch must have all of its columns.

@@ -2,8 +2,8 @@
 
 Every column decodes one range of its rows at a time and keeps it until the batches have consumed it, so one range per
 column is in memory at any time. If each range is a whole page, ten columns take little memory, but a thousand columns
-take a gigabyte. If the fastest choice of ranges exceeds the budget, the largest ranges are reduced to equal shares of
-the budget, but never to less than one batch of rows.
+take a gigabyte. If the ranges that are best for speed exceed the budget, the largest of them are reduced to a common
+size such that all ranges fit, but never to less than one batch of rows.
 
 Ranges are split while the stream is being read, because a plan that lists every part would grow with the file.
 

@@ -71,7 +71,10 @@ class FieldWriter(Protocol):
         """In-memory size in bytes of the data that has been collected but not yet written."""
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write those values of a batch that are stored outside the pages; called before :meth:`write`."""
+        """Write those values of a batch that are stored outside the pages.
+
+        This is called for all fields before :meth:`write` is called for any field.
+        """
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
         """Add the rows of a batch and write the pages that are ready.

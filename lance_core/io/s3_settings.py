@@ -1,8 +1,8 @@
 """S3Settings: settings for accessing a bucket, from storage options and the environment.
 
 Option names are the same as in pylance and case-insensitive. Some options have several names; if more than one of them
-is set, the first takes precedence. Options take precedence over environment variables. Unknown names are ignored, as in
-pylance, so one dictionary may configure several stores.
+is set, the name that the library lists first takes precedence. Options take precedence over environment variables.
+Unknown names are ignored, as in pylance, so one dictionary may configure several stores.
 
 All credentials are taken from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables. If neither is
 set, botocore searches its usual sources (profiles, web identity, the instance role). Credentials never appear in the

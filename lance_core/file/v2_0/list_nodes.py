@@ -1,7 +1,7 @@
 """Nodes for lists, and for strings written by early releases. A row consists of consecutive rows of another node.
 
-Pages of items and pages of offsets need not end at the same row. The first item of an offsets page is numbered with the
-total item count of the preceding offsets pages.
+Pages of items and pages of offsets need not end at the same row. The number of the first item of an offsets page is
+the total item count of the preceding offsets pages.
 
 Source: ``lance.encodings.List``; behavior of pylance 14.0.2, and of 0.12 and 0.13 for strings.
 """
