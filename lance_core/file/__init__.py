@@ -1,14 +1,14 @@
 """Reading and writing single ``.lance`` data files.
 
-The names of ``lance.file`` can be imported from here; each is loaded on first use. They are implemented in
-``lance_file``, ``lance_file_writer`` and ``lance_session``.
+The public names of pylance's ``lance.file`` can be imported from this package; each is loaded on first use. They are
+implemented in ``lance_file``, ``lance_file_writer`` and ``lance_session``.
 
 Inside the library, ``data_file_writer`` writes a data file and ``reader`` reads one, for all format versions.
-``families`` selects the package of a format: ``structural`` for 2.1 and 2.2, ``v2_0``, or ``v0_1``; ``file_format``
-defines what each of them provides. ``layout``, ``footer``, ``global_buffers``, and ``column_metadata`` describe the
-bytes that formats 2.0 and later share. ``write_config`` and ``read_config`` contain the settings, ``scan`` cuts what
-was read into batches, and ``session`` caches information about open files. Modules that start with ``blob_`` handle
-values that are stored outside the pages.
+``families`` selects the package for a format: ``structural`` for 2.1 and 2.2, ``v2_0``, or ``v0_1``; ``file_format``
+defines the functions that each package provides. ``layout``, ``footer``, ``global_buffers``, and ``column_metadata``
+describe the parts of a file that are the same in formats 2.0 and later. ``write_config`` and ``read_config`` contain
+the settings, ``scan`` divides the decoded rows into batches, and ``session`` caches information about open files.
+Modules that start with ``blob_`` handle values that are stored outside the pages.
 """
 
 from __future__ import annotations

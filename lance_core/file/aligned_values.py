@@ -1,6 +1,6 @@
-"""Binary values stored in a data file outside its pages, each aligned to 64 bytes.
+"""Writes binary values to a data file, outside its pages, each aligned to 64 bytes.
 
-**Source:** blobs in files of pylance 14.0.2.
+**Source:** blobs in files written by pylance 14.0.2.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """ArrayCache: collects batches of one column until there is enough data for a page.
 
-Arrays are collected up to a size limit in bytes, then written as one page. A single array above the limit is not joined
-with others: it is split on row boundaries into pages of at most ``max_page_bytes``. Sizes include only the referenced
-slices, not the whole buffers that contain them.
+Arrays are collected up to a size limit in bytes, then written as one page. A single array that is larger than the limit
+is not joined with other arrays; it is split between rows into pages of at most ``max_page_bytes``. The size of a sliced
+array includes only the slice, not the whole buffers that contain it.
 
 Source: page sizes as written by pylance 14.0.2.
 """
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["MAX_SMALL_ARRAYS", "ArrayCache", "joined"]
 
 _MAX_PAGE_ROWS: Final = 4 * 1024 * 1024
-"""Maximum number of rows per page; limits the number of levels in pages whose values take few or no bytes."""
+"""Maximum number of rows per page; limits the number of repetition and definition levels in pages whose values take few
+or no bytes."""
 
 MAX_SMALL_ARRAYS: Final = 1024
-"""Number of small arrays that are joined before a page is due: an array object takes more memory than a few rows."""
+"""Number of small arrays that are joined into one even if a page is not full.
+
+This saves memory, because an array object takes more memory than a few rows.
+"""
 
 
 class ArrayCache:
@@ -50,7 +54,7 @@ class ArrayCache:
         self._next_row = 0
 
     def add(self, array: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-        """Add an array; yield (number of the first row, array) for every page that is ready."""
+        """Add an array; yield (number of the page's first row, array) for every page that is ready."""
         array_bytes = array.nbytes
         if array_bytes >= self._limit:
             yield from self.drain()
@@ -66,7 +70,7 @@ class ArrayCache:
             self._num_small = 0
 
     def drain(self) -> Iterator[tuple[int, pa.Array]]:
-        """Yield (number of the first row, array) for every page of the collected data, and clear the cache."""
+        """Yield (number of the page's first row, array) for every page of the collected data, and clear the cache."""
         arrays, self._arrays = self._arrays, []
         self.num_bytes = self.num_rows = self._num_small = 0
         for whole in joined(arrays):

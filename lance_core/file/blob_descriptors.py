@@ -52,13 +52,13 @@ _MAX_U64: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class BlobDescriptor:
-    """The location of one blob. Created by the writers of sidecars for a :class:`BlobDescriptorArrayBuilder`.
+    """Describes where one blob is stored. Created by sidecar writers, for use in a :class:`BlobDescriptorArrayBuilder`.
 
     Attributes:
-        kind: kind of the descriptor; None for a null.
+        kind: how the value is stored, for example packed or dedicated; None for a null.
         blob_id: id of the sidecar.
         size: size of the value in bytes.
-        position: position of the value in the sidecar; None if it is the whole sidecar.
+        position: position of the value in the sidecar; None if the value is the whole sidecar.
     """
 
     kind: int | None
@@ -67,7 +67,7 @@ class BlobDescriptor:
     position: int | None = None
 
     def __repr__(self) -> str:
-        """Return the same text as pylance."""
+        """Return the same representation as pylance."""
         if self.kind is None:
             return "Null"
         if self.kind == PACKED:
@@ -132,12 +132,15 @@ class BlobDescriptorArrayBuilder:
             base_id: id of one of the table's base paths; None if the file is below the root of the table.
 
         Raises:
-            InvalidInputError: the path is not below a directory, or the range ends above 2^64 - 1.
+            InvalidInputError: the path is not a plain relative path, or the range ends above 2^64 - 1.
         """
         if not isinstance(uri, str):
             raise InvalidTypeError(f"uri must be a str, found {uri!r}", argument="uri")
         if not is_managed_path(uri):
-            raise InvalidInputError(f"the uri of a managed blob must be a path below a directory, found {uri!r:.200}")
+            raise InvalidInputError(
+                "the uri of a managed blob must be a relative path without backslashes or empty, '.', or '..' "
+                f"segments, found {uri!r:.200}"
+            )
         start, length = _number("offset", offset, _MAX_U64), _number("size", size, _MAX_U64)
         if start > _MAX_U64 - length:
             raise InvalidInputError(f"the range of a managed blob must end at or below 2^64 - 1: {offset=}, {size=}")
@@ -145,11 +148,11 @@ class BlobDescriptorArrayBuilder:
         self._add((MANAGED if base is None else MANAGED_IN_BASE, None, uri, base, length, start))
 
     def append(self, value: BlobDescriptor) -> None:
-        """Add a descriptor created by a writer of sidecars."""
+        """Add a descriptor created by a sidecar writer."""
         self._add(_checked(value)._row())
 
     def extend(self, values: Iterable[BlobDescriptor]) -> None:
-        """Add descriptors created by writers of sidecars. If any value is not a descriptor, nothing is added."""
+        """Add descriptors created by sidecar writers. If any value is not a descriptor, nothing is added."""
         rows = [_checked(value)._row() for value in values]
         if rows:
             self._require_open()
@@ -164,7 +167,7 @@ class BlobDescriptorArrayBuilder:
         self._add(None)
 
     def finish(self) -> pa.StructArray:
-        """Return the column, whose type is that of :attr:`field`, and close the builder."""
+        """Return the column, which has the type of :attr:`field`, and close the builder."""
         self._require_open()
         self._is_open = False
         self._flush()

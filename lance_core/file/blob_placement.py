@@ -7,11 +7,12 @@ v1             any                              the data file, at a multiple of 
 v2             above the dedicated threshold    a sidecar of its own
 v2             above the inline threshold       a shared sidecar, until that sidecar is full
 v2             smaller or empty                 the data file, at a multiple of 64 bytes
-v2             a URI                            no file: only a reference is stored; or as above, once fetched
+v2             a URI                            no file, because only a reference is stored; if the value
+                                                is fetched, the same file as for other v2 values
 =============  ===============================  ===============================================================
 
-The thresholds are set in the metadata of the field; see ``_Thresholds``. Values that the caller has already placed are
-passed as descriptors instead; see ``prepared_placement.py``.
+The thresholds are set in the metadata of the field; see ``_Thresholds``. If the caller has already written values to
+files, it passes descriptors instead; see ``prepared_placement.py``.
 
 **Source:** files of pylance 14.0.2.
 """
@@ -61,7 +62,7 @@ class BlobPlacement:
         top: the top-level field, as declared in the schema.
         table: the table that the file is written for, required for v2 values; None for a standalone file, which accepts
             only descriptors.
-        pack_bytes: maximum size of a shared sidecar in bytes; a threshold set on the field takes precedence.
+        pack_bytes: maximum size of a shared sidecar in bytes; a maximum set in the field's metadata takes precedence.
 
     Raises:
         NotSupportedError: the field has v2 values, but there is no table.
@@ -88,7 +89,7 @@ class BlobPlacement:
         return self._placed(array, self._declared, self.stored, sink)
 
     def finish(self) -> None:
-        """Complete the sidecars."""
+        """Complete the sidecars that are still open."""
         for leaf in self._leaves.values():
             leaf.finish()
 

@@ -43,7 +43,7 @@ def sidecar_directory(data_file: str) -> str:
 
 
 def remove_sidecars(store: ObjectStore, data_file: str) -> None:
-    """Remove the sidecars of an unreferenced data file. Cleanup later removes those that cannot be removed now."""
+    """Remove the sidecars of an unreferenced data file. If a sidecar cannot be removed, a later cleanup removes it."""
     directory = sidecar_directory(data_file)
     if directory == data_file:
         return
@@ -62,7 +62,7 @@ class Sidecars:
     """
 
     def __init__(self, store: ObjectStore, data_file: str) -> None:
-        """See the class docstring. Nothing is written yet."""
+        """See the class docstring. Nothing is written until a sidecar is created."""
         self._store = store
         self._data_file = data_file
         self._streams: list[WriteStream] = []

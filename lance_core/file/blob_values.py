@@ -1,7 +1,7 @@
-"""Reading blob values, which are stored outside the pages: replaces descriptors with bytes.
+"""Reads blob values, which are stored outside the pages, and replaces their descriptors with bytes.
 
-A field with blob leaves is read in two steps: first descriptors from the pages, then the bytes that they refer to from
-the rest of the file. All versions share the second step, which wraps the source that performs the first.
+A field with blob leaves is read in two steps. The first step reads descriptors from the pages and depends on the format
+version. The second step reads the bytes that the descriptors refer to and is the same for all versions.
 
 **Source:** ``lance.encodings21.BlobLayout``; ``lance.encodings.Blob``; files of pylance 14.0.2.
 """
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["BlobBytesSource", "bytes_array", "load_bytes", "replace_leaves", "with_blob_bytes"]
 
 _PACE_BYTES: Final = 32 * 1024 * 1024
-"""Assumed size of a segment in bytes: the size of its values is unknown until its descriptors are read. It equals the
-read-ahead limit, so that at most one segment is read ahead of the consumer."""
+"""Assumed size of a segment in bytes, because the size of its values is unknown until its descriptors are read. It
+equals the read-ahead limit, so that at most one segment is read ahead of the consumer."""
 
 
 def with_blob_bytes(
@@ -45,13 +45,14 @@ def with_blob_bytes(
     sources: Callable[[Sequence[Field]], Sequence[FieldSource]],
     are_described: Callable[[Sequence[Field]], bool] | None = None,
 ) -> list[FieldSource]:
-    """Return the sources of a projection, which load the bytes of blob values if the projection requests them.
+    """Return one source per field; sources of fields with blobs load the bytes if the projection requests bytes.
 
     Args:
         metadata: the open file.
         fields: top-level fields, possibly pruned.
         sources: creates the sources that read fields in the form stored in the pages.
-        are_described: returns whether the pages contain descriptors for any blob leaf of a field; None if all do.
+        are_described: returns whether the pages of any blob leaf of a field contain descriptors; None if the pages of
+            every blob leaf do.
     """
     stored = []
     for top in fields:
@@ -79,7 +80,7 @@ def _described(segment: Segment) -> Segment:
 
 
 class BlobBytesSource:
-    """A :class:`~lance_core.file.field_source.FieldSource` that returns the bytes of the values.
+    """A :class:`~lance_core.file.field_source.FieldSource` that returns the bytes of blob values.
 
     Args:
         described: the source of the same field, with descriptors in place of the values.
@@ -97,7 +98,7 @@ class BlobBytesSource:
 
     @property
     def field(self) -> Field:
-        """The field; its arrays have type ``arrow_type(field)``."""
+        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
@@ -111,7 +112,7 @@ class BlobBytesSource:
         ]
 
     def memory_of(self, segment: Segment) -> int:
-        """Return 0: cutting saves no memory, because a segment has no more rows than are requested at a time."""
+        """Return 0: segments have at most as many rows as are requested at a time, so splitting saves no memory."""
         return 0
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
@@ -150,7 +151,7 @@ def replace_leaves(
         array: an array of ``arrow_type(stored)``.
         stored: the field as stored, for example with descriptors.
         wanted: the same field with the leaves to return.
-        load: converts an array of a stored leaf to an array of the given wanted leaf.
+        load: converts an array of a stored leaf to an array of the wanted leaf.
 
     Returns:
         An array of ``arrow_type(wanted)``.
@@ -172,7 +173,9 @@ def replace_leaves(
 
 
 def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: str) -> pa.Array:
-    """Read the values that descriptors refer to in one file; null descriptors and (1, 0) become null values.
+    """Read the values that descriptors refer to in one file.
+
+    Null descriptors and descriptors (1, 0) become null values.
 
     Args:
         descriptors: a struct array without duplicates, whose first members are position and size, both uint64.
@@ -205,7 +208,8 @@ def bytes_array(buffers: Sequence[pa.Buffer], lengths: NDArray[np.int64], valid:
     """Build a large_binary array.
 
     Args:
-        buffers: one buffer per value that is neither null nor empty, in order; or a single buffer with all of them.
+        buffers: one buffer per value that is neither null nor empty, in order; or a single buffer that contains all
+            these values.
         lengths: length of each value in bytes, shape (num_values,); 0 for null and empty values.
         valid: mask of the non-null values, shape (num_values,); None if there are no nulls.
     """

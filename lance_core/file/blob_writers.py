@@ -133,9 +133,10 @@ class PackedBlobWriter:
         self._sizes.append(len(content))
 
     def write_blobs(self, payloads: pa.Array | pa.ChunkedArray) -> None:
-        """Append the values of an array: binary, large_binary, binary_view, or fixed-size binary, plain or chunked.
+        """Append the values of an array or a chunked array.
 
-        A null takes no bytes in the sidecar and becomes a null descriptor; an empty value has size 0.
+        The type must be binary, large_binary, binary_view, or fixed-size binary. A null takes no bytes in the sidecar
+        and becomes a null descriptor; an empty value has size 0.
 
         Raises:
             InvalidInputError: the array does not have a binary type, or is malformed.

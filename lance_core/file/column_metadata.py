@@ -1,8 +1,9 @@
 """ColumnMetadata and Page: locations and encodings of the pages of one column.
 
-Messages are parsed once, checked against the file, and kept as small records. An ``ArrayEncoding`` describes a page of
-format 2.0, and a ``PageLayout`` a page of a later format. The format also allows descriptions to be stored elsewhere in
-the file (``indirect``), but no writer does so; the reference implementation and this library reject such files.
+Protobuf messages are parsed once, checked against the file, and kept as small records. An ``ArrayEncoding`` describes a
+page of format 2.0, and a ``PageLayout`` a page of a later format. The format also allows descriptions to be stored
+elsewhere in the file (``indirect``), but no writer does so; the reference implementation and this library reject such
+files.
 
 **Source:** ``lance.file.v2.ColumnMetadata``; ``lance.encodings.ColumnEncoding`` and ``ArrayEncoding``;
 ``lance.encodings21.PageLayout``.
@@ -48,7 +49,8 @@ class Page:
     Attributes:
         buffers: locations of the buffers, in the order of their numbers in the layout.
         length: number of rows; for leaves inside a fixed-size list of structs, multiplied by the list size.
-        first_row: recorded number of the page's first row in the file, not used by readers. Always 0 in format 2.0.
+        first_row: number of the page's first row, as recorded in the file. Readers do not use it. It is always 0 in
+            format 2.0.
         encoding: encoding of the page; see :attr:`layout` and :attr:`array_encoding`.
     """
 
@@ -83,7 +85,7 @@ class Page:
         """Check a page's protobuf message and convert it.
 
         Args:
-            message: the message of the page.
+            message: the protobuf message that describes the page.
             data_bytes: end of the file's data region.
             where: file, column and page, for messages.
             version: the file's format version; buffers are aligned in format 2.1 and later.
@@ -139,7 +141,7 @@ class ColumnMetadata:
         where: str,
         version: LanceFileVersion = LanceFileVersion.V2_2,
     ) -> Self:
-        """Parse one column's message.
+        """Parse the message that describes one column.
 
         Args:
             data: exactly the bytes of the message.

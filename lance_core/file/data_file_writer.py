@@ -1,4 +1,4 @@
-"""DataFileWriter: writes a data file of any format version. WrittenFile: describes the finished file.
+"""DataFileWriter: writes a data file of any format version. WrittenFile describes the finished file.
 
 A writer is open until it is finished or aborted, or until a write fails. Leaving its ``with`` block aborts it, which
 has no effect on a finished writer.
@@ -31,7 +31,7 @@ class WrittenFile:
         num_rows: number of rows in the file.
         num_bytes: size of the file in bytes.
         field_ids: ids of the fields that own a column.
-        column_indices: column index of each of these fields.
+        column_indices: index of the column of each field in ``field_ids``.
     """
 
     num_rows: int
@@ -41,7 +41,7 @@ class WrittenFile:
 
 
 class DataFileWriter(ABC):
-    """Base class of the file writers, which set ``_is_open``. Not safe for concurrent use by several threads."""
+    """Base class of the file writers; subclasses set ``_is_open``. Not safe for concurrent use by several threads."""
 
     _is_open: bool
 
@@ -57,7 +57,10 @@ class DataFileWriter(ABC):
 
     @property
     def dictionaries(self) -> Mapping[int, pa.Array]:
-        """Dictionary values collected so far, by field id (format 0.1 only); the table's next file starts with them."""
+        """Dictionary values collected so far, by field id (format 0.1 only).
+
+        The dictionaries of the table's next file start with these values.
+        """
         return MappingProxyType({})
 
     @abstractmethod

@@ -2,10 +2,10 @@
 
 Every column decodes one range of its rows at a time and keeps it until the batches have consumed it, so one range per
 column is in memory at any time. If each range is a whole page, ten columns take little memory, but a thousand columns
-take a gigabyte. If the budget is too small for the ranges that are best for speed, the largest ranges are reduced to an
-equal share, but never to less than one batch of rows.
+take a gigabyte. If the ranges that are best for speed exceed the budget, the largest of them are reduced to a common
+size such that all ranges fit, but never to less than one batch of rows.
 
-Ranges are cut while the stream is running, because a plan that listed all pieces would grow with the file.
+Ranges are split while the stream is being read, because a plan that lists every part would grow with the file.
 
 Source: own design, see ``docs/decisions/0009-reading-data-files.md``.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["fair_share", "stream_plans"]
 
 _LEAST_BYTES: Final = 16 * 1024
-"""Minimum share in bytes: the fixed cost of decoding a piece is about that of decoding this many bytes."""
+"""Minimum share of a column in bytes: the fixed cost of decoding a range is about the cost of decoding 16 KiB."""
 
 
 def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: ReadConfig) -> list[FieldPlan]:
@@ -36,7 +36,7 @@ def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: 
         sources: the sources of the fields, one per field.
         start: first row.
         stop: row after the last.
-        config: number of rows per batch, and the limit of the decoded bytes of all fields together.
+        config: sets the number of rows per batch and the maximum decoded size of all fields together.
     """
     batch_rows, budget = config.batch_rows, config.decoded_bytes
     plans = [source.plan(start, stop, batch_rows=batch_rows) for source in sources]

@@ -1,4 +1,4 @@
-"""The thread pool that fetches and decodes: one for the whole process, created on first use.
+"""The thread pool that fetches and decodes data. Each process has one pool, created on first use.
 
 Its tasks never wait for each other, so any number of scans can share it, including scans that are consumed inside a
 task of another pool. A forked process does not have its parent's threads and creates its own pool.

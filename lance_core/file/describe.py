@@ -22,11 +22,11 @@ __all__ = ["describe_fields", "describe_file", "describe_layout"]
 
 
 def describe_file(reader: FileReader) -> str:
-    """Describe the whole file, one fact per line, with a final newline.
+    """Return a description of the whole file, with one fact per line and a final newline.
 
     Raises:
-        CorruptDataError: metadata that is not read on opening is damaged.
-        UnsupportedEncodingError: the description of a page is of an unknown kind.
+        CorruptDataError: metadata that is not read when the file is opened is damaged.
+        UnsupportedEncodingError: a page has an unknown kind of encoding.
     """
     return "\n".join(_lines(reader)) + "\n"
 

@@ -9,9 +9,9 @@ Versions   Metadata                      Fields                    Written by
 =========  ============================  ========================  ======================================
 
 Only this module selects readers, writers, statistics, and descriptions. Two groups of modules check properties of a
-version (``LanceFileVersion.is_legacy``, ``is_structural``) directly: those for the container that formats 2.0 and later
-share, because 2.0 and 2.1 differ slightly; and those for tables and commits, because manifests and fragments record
-files of format 0.1 differently.
+version (``LanceFileVersion.is_legacy``, ``is_structural``) directly. The modules for the container of formats 2.0 and
+later do so because the container differs slightly between 2.0 and 2.1. The modules for tables and commits do so because
+manifests and fragments record files of format 0.1 differently.
 """
 
 from __future__ import annotations
@@ -58,11 +58,12 @@ _BY_VERSION: Final[Mapping[LanceFileVersion, FileFormat[Any]]] = MappingProxyTyp
 def open_metadata(
     tail: FileTail, field_ids: Sequence[int] | None, page_states: PageCache[Any] | None = None
 ) -> FileMetadata:
-    """Parse the required metadata of a file of any version.
+    """Parse the metadata that is required to open a file of any version.
 
     Args:
         tail: the open file, with its last bytes already read.
-        field_ids: ids of the file's fields as recorded in the manifest; files of version 0.1 require the first id.
+        field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do not
+            contain the first fields of their table.
         page_states: cache for page information found while reading rows; None for a cache used by this file only.
 
     Raises:
@@ -77,7 +78,7 @@ def open_metadata(
 def open_sources(
     metadata: FileMetadata, fields: Sequence[Field], column_indices: Mapping[int, int] | None
 ) -> list[FieldSource]:
-    """Return the sources of a projection.
+    """Return one source per field of a projection.
 
     Args:
         metadata: the open file.
@@ -85,7 +86,7 @@ def open_sources(
         column_indices: maps field ids to columns, as recorded in the manifest; None to use the file's own schema.
 
     Raises:
-        InvalidInputError: the file does not have a field.
+        InvalidInputError: one of the fields is not in the file.
         CorruptDataError: metadata is damaged.
         UnsupportedEncodingError: the description of a page is not supported.
     """

@@ -50,10 +50,10 @@ class FieldSource(Protocol):
 
     @property
     def field(self) -> Field:
-        """The field; its arrays have type ``arrow_type(field)``."""
+        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Cut the rows ``[start, stop)`` into segments, in row order and without gaps. Reads nothing.
+        """Divide the rows ``[start, stop)`` into segments, in row order and without gaps. Nothing is read.
 
         Args:
             start: first row.
@@ -62,12 +62,12 @@ class FieldSource(Protocol):
         """
 
     def memory_of(self, segment: Segment) -> int:
-        """Estimate the memory of the decoded rows in bytes, without reading; 0 if the segment is never cut."""
+        """Estimate the memory of the decoded rows in bytes, without reading; 0 if segments are never split."""
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[Segment]:
-        """Split a segment into segments of the requested size, as far as pages can be read in parts.
+        """Split a segment into segments of the requested size, if its pages can be read in parts.
 
-        This keeps the total memory of several fields within the limit of a stream.
+        A stream splits segments to limit the total memory of its fields.
         """
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
@@ -95,11 +95,11 @@ class FieldSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Limits how much of a field a stream decodes at a time.
+    """Limits on how much of one field a stream decodes at a time.
 
     Attributes:
         max_memory: approximate maximum memory of the arrays of one segment, in bytes.
-        batch_rows: number of rows per batch; segments are not cut to fewer rows than this.
+        batch_rows: number of rows per batch; segments are never split into parts with fewer rows than this.
         first_row: the row at which the first batch starts; segments end at batch boundaries where possible.
     """
 
@@ -114,7 +114,7 @@ class RowStatistics:
 
     Attributes:
         row_starts: first row of each range, followed by the number of rows in the file; shape (num_ranges + 1,).
-        bounds: maps each field id to the minimum and maximum for each range, which are null if unknown; fields without
+        bounds: maps each field id to the minima and the maxima of the ranges; an unknown bound is null. Fields without
             statistics are omitted.
     """
 

@@ -71,10 +71,16 @@ class FieldWriter(Protocol):
         """In-memory size in bytes of the data that has been collected but not yet written."""
 
     def write_blobs(self, array: pa.Array, sink: BufferSink) -> None:
-        """Write the values of a batch that are stored outside the pages; called for all fields before :meth:`write`."""
+        """Write those values of a batch that are stored outside the pages.
+
+        This is called for all fields before :meth:`write` is called for any field.
+        """
 
     def write(self, array: pa.Array, sink: BufferSink) -> None:
-        """Add the rows of a batch and write the pages that are ready. Unwritten rows keep the array in memory."""
+        """Add the rows of a batch and write the pages that are ready.
+
+        The array stays in memory until all its rows are written.
+        """
 
     def flush(self, sink: BufferSink) -> None:
         """Write the collected data; called once for every field before the first :meth:`finish`."""

@@ -1,7 +1,7 @@
 """FileFormat: the functions that open, read, write, and describe the data files of one family of format versions.
 
-:mod:`lance_core.file.families` contains all families. A family's functions import its modules when they are
-first called, so that reading files of one family does not load the others.
+:mod:`lance_core.file.families` contains all families. A family's modules are imported when one of its functions is
+first called, so that reading files of one family does not load the modules of the others.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class FileFormat(Generic[M]):
 
     Attributes:
         versions: format versions that belong to the family.
-        open: returns the metadata of an open file; the other arguments, which may be None, are the ids of its fields as
-            recorded in the manifest and a cache for page information.
+        open: returns the metadata of an open file. The second argument is the ids of the file's fields as recorded in
+            the manifest, and the third a cache for page information; either may be None.
         sources: returns one source for each top-level field; the last argument maps field ids to columns, or is None to
             use the file's own schema.
         writer: returns a writer for a file; the last argument is None for a standalone file.

@@ -17,7 +17,7 @@ __all__ = ["FileMetadata"]
 
 
 class FileMetadata(Protocol):
-    """Information about an open file, the same for all format families."""
+    """Information about an open file that is available in all format families."""
 
     @property
     def path(self) -> str:

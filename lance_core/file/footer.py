@@ -4,7 +4,7 @@ The footer of format 0.1 is read by ``v0_1/metadata_reader.py``.
 
 If only the footer is damaged, the damage must be detectable from the footer alone. Every number is therefore checked
 against its neighbors: the sections must be in order, and both tables must have exactly the size that their number of
-entries implies. In format 2.0, the sections may be anywhere before the footer, and only that is checked.
+entries implies. In format 2.0, sections may be in any order, so the only check is that they end before the footer.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """

@@ -1,6 +1,6 @@
 """Global buffers: byte strings that belong to the file as a whole. A table before the footer records their locations.
 
-Buffer 0 is the ``FileDescriptor``; the writer decides what the others contain.
+Buffer 0 contains the ``FileDescriptor`` message; the content of all other buffers is up to the writer.
 
 **Source:** ``lance.file.FileDescriptor``; behavior of pylance 14.0.2.
 """
@@ -80,7 +80,8 @@ class FileDescriptor:
         """Return the serialized message.
 
         Args:
-            marks_dictionaries: whether dictionary fields get an empty ``dictionary``, as in files of tables.
+            marks_dictionaries: whether dictionary fields get an empty ``dictionary`` message, as in files that belong
+                to a table.
         """
         message = pb_file.FileDescriptor(schema=schema_to_proto(self.schema), length=self.num_rows)
         if marks_dictionaries:
@@ -97,7 +98,7 @@ def parse_global_buffer_table(data: pa.Buffer, footer: Footer, path: str, data_s
         data: the bytes of the table.
         footer: footer of the file.
         path: path of the file, for messages.
-        data_stop: end of the region in which buffers may be.
+        data_stop: end of the region that may contain buffers.
 
     Raises:
         CorruptDataError: a buffer ends after ``data_stop`` or, in format 2.1 and later, is not aligned.

@@ -47,7 +47,7 @@ class LanceFileWriter:
 
     Args:
         path: local path or URI.
-        schema: schema of the file; by default that of the first batch.
+        schema: schema of the file; by default, the schema of the first batch.
         data_cache_bytes: number of bytes to collect for all columns before pages are written; by default 8 MiB per
             column.
         version: format version; by default the stable version.
@@ -123,7 +123,7 @@ class LanceFileWriter:
             The number of rows written; None if the file was already closed.
 
         Raises:
-            InvalidInputError: neither a schema nor a batch was given.
+            InvalidInputError: no schema was given and no batch was written.
         """
         if self.closed:
             return None

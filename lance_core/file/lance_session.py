@@ -1,4 +1,6 @@
-"""LanceFileSession: the files below one base path, with the same methods and results as in pylance.
+"""LanceFileSession: opens, lists, and copies files below one base path.
+
+The methods and their results are the same as in pylance.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -29,11 +31,11 @@ __all__ = ["LanceFileSession", "ListResult"]
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """One level of a file listing.
+    """The files and subdirectories of one directory.
 
     Attributes:
-        common_prefixes: paths of the subdirectories of this level, sorted.
-        objects: paths of the files at this level, sorted.
+        common_prefixes: sorted paths of the subdirectories.
+        objects: sorted paths of the files.
     """
 
     common_prefixes: list[str]
@@ -87,7 +89,7 @@ class LanceFileSession:
 
         Args:
             path: path of the file; missing directories are created.
-            schema: schema of the file; by default that of the first batch.
+            schema: schema of the file; by default, the schema of the first batch.
             data_cache_bytes: number of bytes to collect for all columns before pages are written.
             version: format version; by default the stable version.
             keep_original_array: accepted for compatibility.
@@ -126,12 +128,12 @@ class LanceFileSession:
         return has_object(store, location)
 
     def list(self, path: str | None = None) -> list[str]:
-        """List all files below a directory recursively, sorted; empty if the directory does not exist."""
+        """Return the sorted paths of all files below a directory; the list is empty if the directory does not exist."""
         _, prefix = self._place(path or "")
         return sorted(self._relative(info.path) for info in self._store.list_recursive(prefix))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """List the files in one directory, and the subdirectories that contain files."""
+        """List the files in one directory, and its subdirectories that contain files."""
         level = (path or "").strip("/")
         start = len(level) + 1 if level else 0
         prefixes: set[str] = set()

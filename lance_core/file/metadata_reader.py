@@ -89,7 +89,7 @@ class MetadataReader:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether reading a range of the file costs nothing until its bytes are accessed."""
+        """Whether the file is mapped into memory, so that only the accessed bytes of a range are loaded."""
         return self._tail.is_mapped
 
     def columns(self, indices: Sequence[int]) -> list[ColumnMetadata]:
@@ -147,7 +147,7 @@ class MetadataReader:
             )
 
     def read(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Read ranges of the file; this makes no request if they are within the tail that was read on opening."""
+        """Read ranges of the file; this makes no request if the file's tail, which is in memory, contains them."""
         return self._tail.read(ranges)
 
     def _read_global_buffer_table(self) -> list[ByteRange]:

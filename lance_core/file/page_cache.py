@@ -1,4 +1,4 @@
-"""PageCache: caches page information for one file, in a cache of its own or one shared with other files."""
+"""PageCache: caches page information for one file, either in a separate cache or in one that several files share."""
 
 from __future__ import annotations
 

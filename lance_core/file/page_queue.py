@@ -32,7 +32,7 @@ _MAX_BYTES_UNDER_WAY: Final = 128 << 20
 
 
 class PageQueue:
-    """Encodes and writes the pages of one file. Not safe for use by several threads."""
+    """Encodes and writes the pages of one file. Not safe for concurrent use by several threads."""
 
     def __init__(self) -> None:
         """See the class docstring."""
@@ -76,7 +76,7 @@ class PageQueue:
             self._place_oldest()
 
     def close(self) -> None:
-        """Cancel pending work and stop the threads, unless this is a forked process, which does not have them."""
+        """Cancel pending work and stop the threads; a forked process only drops its references to them."""
         if self._process != os.getpid():
             self._pool = None
             self._under_way.clear()

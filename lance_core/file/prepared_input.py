@@ -3,8 +3,9 @@
 ========================================  ==========================================================
 Given                                     Declared
 ========================================  ==========================================================
-``arrow.json`` text                       ``lance.json``: binary JSON
-binary with ``lance-encoding:blob``       ``lance.blob.v2``, in tables of 2.2 and columns of that type
+``arrow.json`` strings                    ``lance.json``: binary JSON
+binary with ``lance-encoding:blob``       ``lance.blob.v2``, for tables of format 2.2 and for
+                                          existing columns of that type
 ========================================  ==========================================================
 
 The same applies inside structs and lists. All other types are unchanged.
@@ -59,13 +60,13 @@ class PreparedInput:
         self._changes = [before is not after for before, after in zip(columns, fields, strict=True)]
 
     def reader(self, stream: pa.RecordBatchReader) -> pa.RecordBatchReader:
-        """Return the stream with the declared columns."""
+        """Return a stream of the converted batches."""
         if not any(self._changes):
             return stream
         return pa.RecordBatchReader.from_batches(self.schema, self._batches(stream))
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert one batch of the stream to the declared columns."""
+        """Convert one batch of the stream to the declared types."""
         if not any(self._changes):
             return batch
         arrays = [

@@ -62,11 +62,11 @@ def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *
         array: the descriptors, in the form that callers provide.
         stored: the field in the stored form.
         sink: receives the inline values.
-        is_of_table: whether the file is written for a table; its name is then chosen during the write, so the caller
-            cannot have written sidecars for it.
+        is_of_table: whether the file is written for a table. If so, the name of the file is chosen during the write, so
+            the caller cannot have written sidecars for it.
 
     Raises:
-        InvalidInputError: a descriptor lacks a value required by its kind.
+        InvalidInputError: a descriptor lacks a value that its kind requires, or has an invalid value.
         NotSupportedError: a descriptor is not allowed in a file that is written for a table.
     """
     valid = _mask(array)
@@ -101,15 +101,18 @@ def _check(
     refuse(kinds > MANAGED_IN_BASE, "has an unknown kind")
     if is_of_table and bool((kinds != INLINE).any()):
         raise NotSupportedError(
-            f"column {name!r}: descriptors of values in other files need a data file with a known name; write the "
-            "file with LanceFileSession and commit it as a fragment"
+            f"column {name!r}: descriptors that refer to other files can only be written to a data file with a known "
+            "name; write the file with LanceFileSession and commit it as a fragment"
         )
     for kind, members in _NEEDED.items():
         for member in members:
             refuse(valid & (kinds == kind) & ~_mask(array.field(member)), f"has kind {kind} but no {member}")
     ids = _words(array, "blob_id")
     refuse(valid & ((kinds == PACKED) | (kinds == DEDICATED)) & (ids == 0), "has blob id 0; sidecar ids start at 1")
-    refuse(valid & (kinds == MANAGED) & _mask(array.field("blob_id")), "is managed but has the id of a base path")
+    refuse(
+        valid & (kinds == MANAGED) & _mask(array.field("blob_id")),
+        f"has kind {MANAGED}, which does not allow a blob_id",
+    )
     ends_late = _words(array, "position") > _MAX_UINT64 - _words(array, "blob_size")
     refuse(valid & (kinds != INLINE) & ends_late, "has a range that ends above 2^64 - 1")
     uris = array.field("uri").fill_null("")
@@ -117,7 +120,8 @@ def _check(
     for uri in uris.filter(pa.array(valid & (kinds >= MANAGED))).unique().to_pylist():
         if not is_managed_path(uri):
             raise InvalidInputError(
-                f"column {name!r}: the uri of a managed blob must be a path below a directory, found {uri!r:.200}"
+                f"column {name!r}: the uri of a managed blob must be a relative path without backslashes or "
+                f"empty, '.', or '..' segments, found {uri!r:.200}"
             )
 
 

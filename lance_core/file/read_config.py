@@ -1,6 +1,6 @@
 """ReadConfig: the settings for reading rows, passed as one object from a scan to the decoding threads.
 
-The defaults are defined here. A scan creates one object from its arguments and passes it on as a whole.
+The defaults are defined in this module. A scan creates one object from its arguments and passes it on as a whole.
 
 Source: ``batch_size`` and ``use_stats`` as in pylance 14.0.2; the rest is our own design; see
 ``docs/decisions/0009-reading-data-files.md``.
@@ -29,7 +29,8 @@ class ReadConfig:
             threads cost more than they save.
         decoded_bytes: maximum decoded size of all columns of a stream together, in bytes. While the next ranges are
             decoded, the consumer still references a batch of the previous ranges, so up to twice as much may be in
-            memory. With the usual pages of 8 MiB, eight columns are read page by page.
+            memory. By default, up to eight columns with pages of 8 MiB, the usual size, are decoded one whole page at a
+            time.
 
     Raises:
         InvalidInputError: ``batch_rows`` is less than 1.

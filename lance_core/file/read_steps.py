@@ -1,8 +1,8 @@
-"""Reading a file in steps, and combining the steps of several reads into one request each.
+"""Runs reads that proceed in steps, and combines the steps of several reads so that they share requests.
 
 A read is a generator: it yields the ranges that it needs next, receives their bytes, and finally returns its result.
-Reads that run together share requests, so reading rows of many columns takes as many requests as the column with the
-most steps.
+Reads that run together share requests, so reading rows of many columns takes only as many requests as reading the
+column with the most steps.
 
 Source: design, see ``docs/decisions/0009-reading-data-files.md``.
 """

@@ -58,8 +58,8 @@ _DEFAULT_CONFIG: Final = ReadConfig()
 class FileReader:
     """One open data file. Immutable and safe for concurrent use by several threads.
 
-    Some information is loaded on first use (metadata of columns, sources of recent projections); it does not depend on
-    which caller uses it first.
+    Some information is loaded on first use (metadata of columns, sources of recent projections); the result does not
+    depend on which caller uses it first.
 
     Args:
         tail: the open file; use :meth:`open` to create a reader from a path.

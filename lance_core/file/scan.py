@@ -1,4 +1,4 @@
-"""Scans: decodes planned segments and cuts the resulting arrays into record batches of exactly the requested size.
+"""Decodes the segments of a scan and slices the resulting arrays into record batches of exactly the requested size.
 
 A few threads fetch and decode segments in the order in which the consumer needs them (numpy and Arrow release the
 interpreter lock in their loops). The number of bytes read ahead of the consumer is limited. A small scan uses no
@@ -53,7 +53,7 @@ class FieldPlan:
         return len(self.segments) == 1 and self.pace is None and not _needs_copies(arrow_type(self.source.field))
 
     def pieces(self) -> Iterator[Segment]:
-        """Yield the segments, with those that exceed the limits cut into smaller ones."""
+        """Yield the segments; a segment that exceeds the limits is split into smaller ones."""
         source, pace = self.source, self.pace
         for segment in self.segments:
             if pace is None or source.memory_of(segment) <= pace.max_memory:
@@ -81,7 +81,7 @@ def scan_batches(
         num_rows: number of rows that each plan covers.
         config: number of rows per batch, and limits for reading ahead.
         read: reads ranges of the file; called from several threads.
-        finish: a row-wise function that is applied to the data; several batches may be slices of one result.
+        finish: a row-wise function that is applied to the decoded rows; several batches may be slices of one result.
         in_runs: whether batches that are slices of the same arrays are joined into one batch, whose size is a
             multiple of the batch size.
         in_memory: whether the file is in memory, so that ``read`` makes no requests.
@@ -218,7 +218,7 @@ class _ReadAhead:
 
     def _submit(self) -> None:
         if self._next_job is None:
-            raise InternalError("a scan requested more segments than planned")
+            raise InternalError("a scan requested more segments than were planned")
         index, segment = self._next_job
         self._next_job = next(self._jobs, None)
         self._ahead_bytes += segment.num_bytes

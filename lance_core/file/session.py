@@ -44,7 +44,8 @@ class Session:
     """Cache for open data files and their page information. Safe for concurrent use by several threads.
 
     Args:
-        max_bytes: approximate maximum size of the cache in bytes; 0 to cache nothing. Mapped local files do not count.
+        max_bytes: approximate maximum size of the cache in bytes; 0 to cache nothing. Memory-mapped local files are not
+            included.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -19,11 +19,11 @@ class ExternalValues(Protocol):
     """Handles blob values that are given as URIs."""
 
     def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Return references in the form in which they are stored.
+        """Convert URIs to the form in which references are stored.
 
         Returns:
-            For each URI, the id of the base path that contains it and its path below the base path; 0 and the URI
-            itself if no base path contains it.
+            For each URI, the id of the base path that contains it, and its path relative to that base path. If no base
+            path contains the URI, 0 and the URI itself.
         """
 
     def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
@@ -32,7 +32,7 @@ class ExternalValues(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableContext:
-    """What the writer of a data file needs from the table; standalone files have no such context.
+    """Information that a file writer needs about the table; None is used instead for a standalone file.
 
     Attributes:
         sidecars: creates the sidecars of the data file, which contain blob values.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FileTail"]
 
 _MAPPED_BYTES: Final = 128 * 1024 * 1024
-"""Files of at most this many bytes stay mapped while they are open; parts that were read may stay in memory."""
+"""Files of at most this many bytes stay mapped while they are open; the accessed parts may remain in memory."""
 
 _TRAILER: Final = struct.Struct("<HH4s")
 
@@ -58,7 +58,7 @@ class FileTail:
 
     @property
     def is_mapped(self) -> bool:
-        """Whether reading a range with :meth:`read_scattered` costs nothing until its bytes are accessed."""
+        """Whether :meth:`read_scattered` maps the file into memory, so that only the accessed bytes are loaded."""
         return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
 
     @property

@@ -2,7 +2,7 @@
 
 Arrow checks consistency only on request, and its full check takes longer than writing. Offsets and indices are
 therefore checked with a single comparison, and text only if it is not ASCII. Values below a null have no meaning and
-may be arbitrary, as long as their offsets are in order; pyarrow itself creates invalid dictionary indices there.
+may be arbitrary, as long as their offsets are in order; pyarrow itself creates invalid dictionary indices below nulls.
 
 Source: Arrow columnar format.
 """
@@ -28,7 +28,8 @@ def require_valid(array: pa.Array, where: str) -> pa.Array:
     """Check that an array is valid.
 
     Returns:
-        The array, or a copy in which all values below nulls are null at every level, if any of them is invalid.
+        The array itself. If a value below a null is invalid, a copy in which all values below nulls are null at every
+        level.
 
     Raises:
         InvalidInputError: offsets or indices are out of range, text is not UTF-8, or a decimal or time value is out of

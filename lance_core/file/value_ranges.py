@@ -28,7 +28,8 @@ _SMALL_BYTES: Final = 8 * 1024
 """If the average size of the values in bytes is above this limit, they are returned as read, without a copy."""
 
 _GAP_BYTES: Final = 512
-"""Neighboring values that are at most this many bytes apart are read together; values begin at multiples of 64."""
+"""Neighboring values that are at most this many bytes apart are read together; values begin at multiples of 64
+bytes."""
 
 
 def read_values(

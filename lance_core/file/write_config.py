@@ -1,7 +1,7 @@
 """WriteConfig: the settings for writing data files, passed as one object from a write operation to the page writers.
 
-The defaults, and the rule for how much data a column collects, are defined only here. A write operation creates one
-object from its arguments and passes it on as a whole.
+The defaults, and the rule for how much data a column collects, are defined only in this module. A write operation
+creates one object from its arguments and passes it on as a whole.
 
 Source: defaults of pylance 14.0.2.
 """
@@ -28,7 +28,8 @@ __all__ = [
 
 DEFAULT_MAX_ROWS_PER_FILE: Final = 1024 * 1024
 DEFAULT_MAX_BYTES_PER_FILE: Final = 90 * 1024 * 1024 * 1024
-"""Datasets declared with ``lance_pipelines`` have a lower limit; see ``lance_pipelines/ingest/declaration.py``."""
+"""Default size at which a file is complete. Datasets declared with ``lance_pipelines`` have a lower default; see
+``lance_pipelines/ingest/declaration.py``."""
 
 DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
 
@@ -39,7 +40,7 @@ _MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
 """Default limit for the bytes collected by all columns together; files with many columns get smaller pages."""
 
 DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
-"""Arrays with more bytes than this are cut into several pages."""
+"""Arrays with more bytes than this are split into several pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +49,14 @@ class WriteConfig:
 
     Attributes:
         version: format version of the files.
-        max_rows_per_file: exact maximum number of rows per file.
-        max_bytes_per_file: size in bytes; no more rows are added to a file that has reached it.
+        max_rows_per_file: maximum number of rows per file, which is never exceeded.
+        max_bytes_per_file: size in bytes at which a file is complete; no rows are added to a file that has reached this
+            size.
         data_cache_bytes: number of bytes that all top-level columns together collect before pages are written; None for
             8 MiB per column.
         max_page_bytes: maximum in-memory size of a page's values in bytes, unless a single row is larger.
         max_rows_per_group: number of rows per batch in files of format 0.1.
-        file_token: 16 hexadecimal digits that end the stem of every file name; None for random names.
+        file_token: 16 hexadecimal digits with which the stem of every file name ends; None for random names.
         ingests_external_blobs: whether blob values given as URIs are copied into the table instead of referenced.
         allows_outside_blobs: whether references to blob values may point outside the table's base paths.
         blob_pack_bytes: maximum size in bytes of a sidecar shared by several blob values; None for the default.

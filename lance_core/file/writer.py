@@ -45,7 +45,7 @@ _PADDING: Final = bytes([BUFFER_PAD_BYTE]) * BUFFER_ALIGNMENT
 class FileWriter(DataFileWriter):
     """Writes one data file.
 
-    Leaving the ``with`` block without calling :meth:`finish` aborts the write, as does a failed :meth:`finish`.
+    Leaving the ``with`` block without calling :meth:`finish` aborts the write. A failed :meth:`finish` also aborts it.
 
     Args:
         stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.

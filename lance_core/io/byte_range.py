@@ -1,4 +1,4 @@
-"""Byte ranges, and planning of reads. This module only computes ranges; it does not read any data."""
+"""Defines byte ranges and plans reads. This module only computes ranges; it does not read any data."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ could then both create the same version, and the rows of one of them would be lo
 conditional write, a test object with a unique name is created unconditionally, and then created again with the
 condition. A store that responds "created" both times is rejected.
 
-The test object is stored next to the object to be created. Its name is like that of a leftover of an interrupted local
-commit, so that it cannot be mistaken for a version, and cleanup removes it. It is deleted immediately.
+The test object is stored next to the object to be created. It is deleted immediately after the test. If it remains
+nevertheless, cleanup removes it. It cannot be mistaken for a version, because its name has the form of a temporary file
+of an interrupted local commit.
 
 Source: behavior of rclone's ``serve s3``, which ignores conditions.
 """
@@ -31,7 +32,7 @@ _found: dict[tuple[str, str], bool] = {}
 
 
 class ConditionalPuts(Protocol):
-    """A store with conditional writes that may not honor the condition."""
+    """A store that supports conditional writes, but whose server may ignore the condition."""
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
         """Create or replace an object."""
@@ -48,7 +49,7 @@ class ConditionalPuts(Protocol):
 
 @runtime_checkable
 class ProbedStore(Protocol):
-    """A store that can test whether the condition is honored."""
+    """A store that can test whether its server honors the condition."""
 
     def require_condition(self, path: str) -> None:
         """Test the condition with an object next to ``path``; raises the errors of :func:`require_condition`."""
@@ -56,7 +57,7 @@ class ProbedStore(Protocol):
 
 
 def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str) -> None:
-    """Reject a store that does not honor the condition.
+    """Raise an error if a store does not honor the condition "create only if absent".
 
     Args:
         store: the store.
@@ -65,7 +66,7 @@ def require_condition(store: ConditionalPuts, place: tuple[str, str], path: str)
 
     Raises:
         UnsafeStoreError: the store ignores or does not support the condition.
-        StorageError: the result could not be determined.
+        StorageError: the test failed, so it is unknown whether the store honors the condition.
     """
     keeps = _found.get(place)
     if keeps is None:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["read_file_ranges", "read_whole_file"]
 
 _COPIED_BYTES: Final = 128 * 1024
-"""Maximum size in bytes of a range that is copied. A process can have only about 65,000 mappings."""
+"""Maximum size in bytes of a range that is copied instead of mapped: a process can have only about 65,000 mappings."""
 
 _COPIED_RANGES: Final = 16
 _SPARSE: Final = 4
-"""Ranges are copied if their span exceeds their total size by more than this factor: page faults would cost more."""
+"""Ranges that span more than this many times their total size are copied: page faults would cost more."""
 
 
 def read_whole_file(path: str) -> pa.Buffer:
@@ -97,7 +97,7 @@ def _copied(descriptor: int, path: str, wanted: ByteRange) -> pa.Buffer:
         part = os.pread(descriptor, wanted.stop - at, at)
         if not part:
             raise CorruptDataError(
-                f"{path}: the file was truncated to {at} bytes while it was read", path=path, offset=at
+                f"{path}: the file was truncated to {at} bytes while it was being read", path=path, offset=at
             )
         parts.append(part)
         at += len(part)

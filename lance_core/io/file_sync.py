@@ -1,8 +1,8 @@
 """Makes files durable, one at a time or several together.
 
-A sync waits for a commit of the file system's journal, and concurrent syncs share the same journal commit: three
-concurrent syncs take little longer than one. All threads that wait for syncs belong to one pool per process, which is
-created on first use. A forked process does not have its parent's threads and creates its own pool.
+A sync waits until the file system commits its journal. Concurrent syncs share one journal commit, so three concurrent
+syncs take little longer than one. All threads that wait for syncs belong to one pool per process, which is created on
+first use. A forked process does not have its parent's threads and creates its own pool.
 """
 
 from __future__ import annotations

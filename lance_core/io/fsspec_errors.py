@@ -15,7 +15,7 @@ from lance_core.io.s3_errors import redacted
 __all__ = ["EXCLUSIVE_VERB", "ObjectExistsError", "translate_fsspec"]
 
 EXCLUSIVE_VERB: Final = "create"
-"""Verb of the operation that fails if the object already exists."""
+"""Verb that messages use for an exclusive create, which fails if the object already exists."""
 
 _PAST_THE_END: Final = 416
 _FIRST_SERVER_FAILURE: Final = 500
@@ -44,7 +44,7 @@ def translate_fsspec(error: Exception, verb: str, path: str, secrets: tuple[str,
     if isinstance(error, FileNotFoundError) or code == 404:
         return NotFoundError(f"{what}: the object does not exist", path=path)
     if code == _PAST_THE_END:
-        return CorruptDataError(f"{what}: the object is shorter than the requested range", path=path)
+        return CorruptDataError(f"{what}: the requested range extends past the end of the object", path=path)
     if isinstance(error, PermissionError) or code in (401, 403) or text.startswith("Forbidden"):
         return AccessDeniedError(f"{what}: {text}", path=path)
     unsettled = code == 0 or code >= _FIRST_SERVER_FAILURE

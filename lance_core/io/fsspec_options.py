@@ -1,7 +1,7 @@
 """Converts storage options for Google Cloud Storage and Azure to the arguments of gcsfs and adlfs.
 
-Option names are those of pylance; they are case-insensitive, and unknown names are ignored. Both packages read settings
-from the environment themselves.
+Option names are the same as in pylance. They are case-insensitive, and unknown names are ignored. Both packages read
+settings from the environment themselves.
 
 Source: storage options of pylance 14.0.2; arguments of ``GCSFileSystem`` and ``AzureBlobFileSystem``.
 """
@@ -61,8 +61,8 @@ class Backend:
         package: name of the package to install.
         module: module of the package's file system class.
         file_system: name of the package's file system class.
-        arguments: converts the storage options and the container, as written in the URI, to the arguments of the file
-            system and the secrets among them.
+        arguments: converts the storage options and the container (as written in the URI) to the arguments of the file
+            system; also returns those arguments that are secret.
         exclusive: arguments with which ``pipe_file`` performs an exclusive create.
     """
 

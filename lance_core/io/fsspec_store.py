@@ -142,7 +142,7 @@ class FsspecStore:
         return self.put_if_none_match(path, data)
 
     def require_condition(self, path: str) -> None:
-        """Reject the container if it ignores the condition."""
+        """Raise an error if the server ignores the condition of exclusive creates."""
         require_condition(self, (self._place, ""), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:

@@ -10,21 +10,21 @@ Every object appears completely or not at all:
 ``delete``           unlink; fsync the directory, unless the removal need not be durable
 ===================  =====================================================================================
 
-``link`` fails with EEXIST if the final name exists, which makes it the compare-and-set of the commit protocol.
+``link`` fails with EEXIST if the final name exists, so the commit protocol uses it as its compare-and-set operation.
 ``rename`` would silently replace the file, and ``O_EXCL`` on the final name would expose an empty file to readers.
 
 The effect of an operation survives a power loss once the operation has returned. The parent of a new directory is
-synced, because otherwise everything in the new directory could be lost. A removed name must not reappear, because a
-migrated table would then have manifests of both naming schemes again.
+synced, because otherwise everything in the new directory could be lost. A removed name must not reappear after a power
+loss, because a migrated table would then have manifests of both naming schemes again.
 
 A symbolic link to a file is treated like the file itself: a table may consist of links to the files of another copy of
 the table.
 
 The kernel returns the names in a directory in batches of a few hundred, or fewer if a signal arrives. Between two
-batches, other processes may change the directory, so a listing may miss both a name that is created and another name
-that is removed. A directory that changes is therefore listed again, and the results are combined. Changes are detected
-by the modification time of the directory, which may miss a change that closely follows another one; a caller that must
-be certain that nothing was added must list the directory once more.
+batches, other processes may change the directory: if one name is created and then another is removed, a listing may
+contain neither of them. A directory that changes is therefore listed again, and the results are combined. Changes are
+detected by the modification time of the directory, which may miss a change that closely follows another one; a caller
+that must not miss any new name must list the directory once more.
 
 For how ranges are read, see :mod:`lance_core.io.file_ranges`.
 
@@ -66,7 +66,7 @@ _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno
 _MAX_LISTINGS: Final = 5
 """Maximum number of times that a changing directory is listed."""
 _READING: Final = frozenset({"read", "stat"})
-"""Operations that require the file to exist; if any other operation fails with ENOENT, another object is missing."""
+"""Operations that require the file to exist; if any other operation fails with ENOENT, something else is missing."""
 
 
 class LocalStore:

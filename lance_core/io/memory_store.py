@@ -22,7 +22,7 @@ _lock: Final = fork_lock()
 
 
 class MemoryStore:
-    """A dictionary of immutable byte strings; thread-safe."""
+    """Stores objects in a dictionary, as immutable byte strings. Thread-safe."""
 
     def __init__(self) -> None:
         self._objects: dict[str, tuple[pa.Buffer, float]] = {}

@@ -1,7 +1,7 @@
 """Converts between object keys and URI paths, with the same results as pylance.
 
 The rules are those of URLs: trailing whitespace and all line breaks are dropped, ``.`` and ``..`` are resolved, and
-``%41`` is decoded to ``A``. The result must be valid UTF-8, without control characters and empty segments.
+``%41`` is decoded to ``A``. The result must be valid UTF-8 and must not contain control characters or empty segments.
 
 Source: keys that pylance 14.0.2 derives from URIs; the WHATWG URL standard.
 """

@@ -1,4 +1,4 @@
-"""The ObjectStore protocol: the operations that the rest of the library requires of a store.
+"""The ObjectStore protocol: defines the operations that every store must provide.
 
 Paths are strings with ``/`` between segments, as returned by ``uri.resolve``; only the store interprets them. Every
 failure is reported as a :class:`~lance_core.errors.LanceError`: ``NotFoundError`` for a missing object,
@@ -28,7 +28,7 @@ class PutOutcome(Enum):
     """Result of a create-only write."""
 
     CREATED = auto()
-    """The object did not exist; it was created completely."""
+    """The object did not exist and was created with its full content."""
 
     EXISTS = auto()
     """An object with that name already existed and was not changed."""
@@ -42,7 +42,7 @@ class StoreCapabilities:
         atomic_create: whether ``put_if_absent`` succeeds for exactly one of several concurrent callers.
         lexical_listing: whether listings are in lexical order. If so, the first listed manifest of the V2 naming scheme
             is the latest.
-        version_hint: whether to write ``latest_version_hint.json`` next to the manifests, as needed for stores with
+        version_hint: whether to write ``latest_version_hint.json`` next to the manifests. It is needed in stores with
             unordered listings.
         maps_files: whether ``get_ranges`` returns views of a mapped file, so that only the accessed bytes are read.
     """
@@ -154,7 +154,7 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, path: str, *, durable: bool = True) -> None:
-        """Remove one object, if it exists. Unless ``durable`` is set, a power loss may undo the removal."""
+        """Remove an object if it exists. Unless ``durable`` is True, a power loss may undo the removal."""
         ...
 
     def remove_empty_directory(self, path: str) -> None:

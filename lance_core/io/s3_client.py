@@ -1,7 +1,7 @@
 """S3Client: sends requests to one S3 endpoint through the client of s3fs, and waits for the responses.
 
-Requests run on fsspec's thread. Each process has its own connection: a connection that was created before a fork
-remains the parent's, and the child creates its own for its first request.
+Requests run on fsspec's thread. Each process has its own connection: a connection created before a fork belongs to the
+parent process, and the child process creates its own connection for its first request.
 
 Only this class retries requests. The retries of botocore are disabled, as are those of aiohttp, which resends a PUT if
 the connection is lost. A request that may be repeated is retried with increasing delays. A request that must not be
@@ -127,7 +127,7 @@ class S3Client:
         return await self._repeating(send, "read", place, once=False)
 
     def payer(self) -> dict[str, str]:
-        """Return the parameters required in every request for an object."""
+        """Return the parameters by which the requester agrees to pay for a request; empty if it does not."""
         return {"RequestPayer": "requester"} if self._settings.requester_pays else {}
 
     async def _repeating(self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool) -> _R:

@@ -103,7 +103,7 @@ def status_of(error: BaseException) -> tuple[int, str]:
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """Remove secrets from a text."""
+    """Remove secrets from a string."""
     for secret in secrets:
         # Shorter values are not secrets, and occur in many words.
         if len(secret) >= _SHORTEST_SECRET:

@@ -1,8 +1,8 @@
 """S3Settings: settings for accessing a bucket, from storage options and the environment.
 
-Option names are those of pylance and are case-insensitive. If an option is set under several names, the first name is
-used. Options take precedence over environment variables. Unknown names are ignored, as in pylance, so one dictionary
-may configure several stores.
+Option names are the same as in pylance and case-insensitive. Some options have several names; if more than one of them
+is set, the name that the library lists first takes precedence. Options take precedence over environment variables.
+Unknown names are ignored, as in pylance, so one dictionary may configure several stores.
 
 All credentials are taken from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables. If neither is
 set, botocore searches its usual sources (profiles, web identity, the instance role). Credentials never appear in the
@@ -47,7 +47,7 @@ _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_time
 _CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
 _ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
-"""Environment variables that are read without a prefix. Others, such as ``TOKEN``, may have unrelated meanings."""
+"""Names that need no prefix in the environment; other names, such as ``TOKEN``, could have an unrelated meaning."""
 
 _DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]+)")
 _UNIT_SECONDS: Final = {

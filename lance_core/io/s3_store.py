@@ -12,8 +12,9 @@ Paths have the form ``bucket/key``. The operations of the store use these reques
 ``list…``            ListObjectsV2, in lexical order (except in a directory bucket)
 ===================  ==================================================================================================
 
-Before its first use, the condition is tested (:mod:`~lance_core.io.condition_probe`). A response of 412 or 409 means
-that the object exists or is being created; the caller determines which writer created it.
+Before the first conditional request, a test checks whether the server honors the condition
+(:mod:`~lance_core.io.condition_probe`). A response of 412 or 409 means that the object exists or is being created; the
+caller determines which writer created it.
 
 Source: API of Amazon S3; requests of pylance 14.0.2.
 """
@@ -122,7 +123,7 @@ class S3Store:
         return self.put_if_none_match(path, data)
 
     def require_condition(self, path: str) -> None:
-        """Reject the bucket if it ignores the condition."""
+        """Raise an error if the server ignores the condition ``If-None-Match``."""
         require_condition(self, (self._client.settings.endpoint or "AWS", self._bucket), path)
 
     def put_if_none_match(self, path: str, data: pa.Buffer | bytes) -> PutOutcome:

@@ -5,8 +5,8 @@ is collected; a few parts may be in transit at the same time. Nothing is visible
 upload; a failure or ``abort`` cancels the upload, which removes the parts. A process that is killed leaves behind an
 incomplete upload, which only a lifecycle rule of the bucket removes (``AbortIncompleteMultipartUpload``).
 
-The first thousand parts have equal sizes, as some servers require. Later parts are larger, so that the maximum of ten
-thousand parts amounts to 440 GiB.
+The first thousand parts have equal sizes, because some servers require this. Later parts are larger, so that ten
+thousand parts, the maximum number, can contain 440 GiB.
 
 Source: API of Amazon S3.
 """

@@ -6,7 +6,7 @@
 ``s3://bucket/path``, ``s3a://…``         S3 and compatible servers
 ``gs://…``, ``gcs://…``                   Google Cloud Storage, through gcsfs
 ``az://…``, ``abfs://…``, ``abfss://…``   Azure Blob Storage, through adlfs
-``{scheme}+ddb://``, ``{scheme}+sql://``  the store for that scheme; an external store keeps the list of versions
+``{scheme}+ddb://``, ``{scheme}+sql://``  the store for ``{scheme}``, with the versions in an external manifest store
                                           (:mod:`lance_core.table.manifest_stores`)
 ========================================  ==============================================================================
 """
@@ -188,14 +188,15 @@ def unregister_store(name: str) -> None:
 
 
 def recorded_uri(uri: str, path: str | None = None) -> str:
-    """Return a root in the form recorded in manifests: an absolute path, or the URI of the objects.
+    """Return a root directory in the form recorded in manifests: an absolute path, or a URI.
 
     Args:
         uri: URI of the root.
         path: path in the store of the URI; if None, the path of the URI.
 
     Raises:
-        InvalidInputError: the URI is empty or malformed, or has a part that may contain secrets.
+        InvalidInputError: the URI is empty or malformed, contains credentials, or has a query or fragment that may
+            contain secrets.
     """
     try:
         place = place_of(uri)

@@ -247,9 +247,9 @@ WRONG = {
     "no blob_size": {"kind": 2, "blob_id": 1},
     "no uri": {"kind": 3},
     "empty uri": {"kind": 3, "uri": ""},
-    "id of a base path": {"kind": 4, "blob_id": 1, "uri": "a", "position": 0, "blob_size": 1},
+    "does not allow a blob_id": {"kind": 4, "blob_id": 1, "uri": "a", "position": 0, "blob_size": 1},
     "kind 5 but no blob_id": {"kind": 5, "uri": "a", "position": 0, "blob_size": 1},
-    "must be a path below": {"kind": 4, "uri": "../a", "position": 0, "blob_size": 1},
+    "must be a relative path": {"kind": 4, "uri": "../a", "position": 0, "blob_size": 1},
     "above 2\\^64 - 1": {"kind": 1, "blob_id": 1, "blob_size": 2, "position": 2**64 - 1},
 }
 

@@ -1,1 +1,1 @@
-"""Reading and writing the columns of structural files: formats 2.1 and 2.2."""
+"""Reads and writes the columns of files in the structural formats, 2.1 and 2.2."""

@@ -28,7 +28,7 @@ __all__ = ["StructuralFieldWriter"]
 class StructuralFieldWriter:
     """Collects the arrays of one field and writes one page per leaf when there is enough data.
 
-    The settings in the field's metadata are validated on creation.
+    The settings in the field's metadata are validated when the writer is created.
 
     Args:
         field: the top-level field.

@@ -1,4 +1,4 @@
-"""Reading the top-level fields of files of version 2.1 and later.
+"""Reads the top-level fields of files of version 2.1 and later.
 
 **Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behavior of pylance 14.0.2.
 """
@@ -86,7 +86,7 @@ class StructuralSource:
         field: the field.
         columns: the leaves of the field, depth first.
         states: cached information about pages of the file.
-        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
+        is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class StructuralSource:
 
     @property
     def field(self) -> Field:
-        """The field; its arrays have type ``arrow_type(field)``."""
+        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
-        """Cut rows into segments at the page boundaries of every leaf, splitting large pages and joining small ones."""
+        """Divide rows at the page boundaries of every leaf; split large segments and join small ones."""
         segments = plan_segments(
             self._columns,
             start,
@@ -121,7 +121,7 @@ class StructuralSource:
         return cast("PageSegment", segment).memory
 
     def cut(self, segment: Segment, pace: Pace) -> Sequence[PageSegment]:
-        """Split a segment into segments of the requested size: parts of pages, or several small pages."""
+        """Split a segment into segments of the requested size, each a part of a page or several small pages."""
         pieces = plan_segments(
             self._columns,
             segment.start,

@@ -1,7 +1,7 @@
 """Estimates the memory of a page's decoded values from the page's description alone.
 
-The estimate for fixed-width values and dictionary values is based on their number. Strings take about their
-stored size, or several times as much if they are compressed.
+The memory of fixed-width values and dictionary values is estimated from their number. Strings are assumed to take their
+stored size, or several times their stored size if they are compressed.
 
 **Source:** ``lance.encodings21.PageLayout``.
 """

@@ -1,7 +1,7 @@
 """Read planning: determines which rows of which pages contain a range of rows of a top-level field. Reads nothing.
 
 Every leaf of a field has its own pages, and pages of different leaves need not have the same boundaries. A row range is
-therefore cut into *segments* at every page boundary of every leaf: within a segment, each leaf needs only one page.
+therefore divided into *segments* at every page boundary of every leaf: within a segment, each leaf needs only one page.
 
 **Source:** ``lance.file.v2.ColumnMetadata.Page.length``; behavior of pylance 14.0.2.
 """
@@ -58,7 +58,7 @@ class LeafColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSlice:
-    """A range of slots in one page of one leaf, or in several consecutive pages.
+    """A range of slots (units of ``Page.length``) in one page of one leaf, or in several consecutive pages.
 
     Attributes:
         column: the leaf.
@@ -145,9 +145,10 @@ def leaf_columns(
         lengths = [page.length for page in pages]
         is_even = slots == 1 or not any(length % slots for length in lengths)
         if not is_even or sum(lengths) != num_rows * slots:
+            total = f"{sum(lengths)} slots in total, expected {num_rows * slots} for {num_rows} rows"
             raise CorruptDataError(
-                f"{path}: column {index} ({leaf.name!r}) has pages with {sum(lengths)} slots in total, but the "
-                f"file has {num_rows} rows with {slots} slots each",
+                f"{path}: column {index} ({leaf.name!r}) has "
+                + (f"pages with {total}" if is_even else f"a page that ends inside a row of {slots} slots"),
                 path=path,
                 column=index,
                 expected=num_rows * slots,
@@ -159,7 +160,7 @@ def leaf_columns(
 
 
 _PIECES_PER_PAGE: Final = 1024
-"""Maximum number of pieces into which a page is cut for small batches: each piece reads the page's index again."""
+"""Maximum number of pieces into which a page is split for small batches: each piece reads the page's index again."""
 
 
 def plan_segments(
@@ -172,7 +173,7 @@ def plan_segments(
     batch_rows: int | None = None,
     pace: Pace | None = None,
 ) -> list[PageSegment]:
-    """Cut the rows ``[start, stop)`` into segments, in row order.
+    """Divide the rows ``[start, stop)`` into segments, in row order.
 
     Args:
         columns: the leaves of one field.
@@ -180,9 +181,9 @@ def plan_segments(
         stop: row after the last.
         max_rows: maximum number of rows per segment, needed because a page without bytes can have any number of rows.
         max_bytes: approximate maximum encoded size of a segment with more than one row.
-        batch_rows: number of rows that the consumer requests at a time. Pages in which a few bytes may expand to very
-            many, and whose rows can be decoded individually, are cut into pieces of this size; pages whose values are
-            returned as stored in the file are not.
+        batch_rows: number of rows that the consumer requests at a time. A page is split into pieces of this size if its
+            rows can be decoded individually and a few stored bytes may decode to very many. A page whose values are
+            returned as stored in the file is not split.
         pace: further limits for segments, and the row at which batches start; if None, there are no further limits, and
             batches start at ``start``.
     """
@@ -280,7 +281,7 @@ def _slots_per_row(field: Field, slots: int) -> list[tuple[Field, int]]:
 def piece_edges(
     start: int, stop: int, num_pieces: int, *, batch_rows: int | None = None, first_row: int = 0
 ) -> list[int]:
-    """Return the boundaries of the pieces into which rows ``[start, stop)`` are cut.
+    """Return the boundaries of the pieces into which rows ``[start, stop)`` are divided.
 
     A batch within one piece is a slice of the piece; a batch that spans two pieces is copied. Pieces therefore end at
     batch boundaries.

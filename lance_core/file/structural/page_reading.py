@@ -39,7 +39,7 @@ __all__ = ["merge_key", "read_page", "read_pages_as_one"]
 T = TypeVar("T")
 
 _MAX_SPREAD: Final = 2
-"""Buffers of several pages are mapped as one extent if the extent is at most this many times their total size."""
+"""Buffers of several pages are mapped as one extent if its size is at most this many times their total size."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this many bytes apart are fetched together, which costs less than a request."""
@@ -55,7 +55,7 @@ def read_page(
         page_index: index of the page among the leaf's pages that have rows.
         rows: the rows to read, relative to the start of the page, in units of ``Page.length``.
         states: cached information about pages of this file.
-        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
+        is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
 
     Raises:
         CorruptDataError: the page is inconsistent.
@@ -74,7 +74,7 @@ def read_page(
 
 
 def merge_key(page: Page) -> bytes | None:
-    """Return the merge key of a page: pages with equal keys can be read as one. None if it must be read alone."""
+    """Return the merge key of a page, or None if it must be read alone. Pages with equal keys can be read as one."""
     layout = page.layout
     return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
 
@@ -94,7 +94,7 @@ def read_pages_as_one(
         page_indices: the pages, ascending.
         rows: the rows to read, numbered across these pages as if they were consecutive.
         states: cached information about pages of this file.
-        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
+        is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
     """
     pages = [column.pages[page] for page in page_indices]
     with _Located(column, page_indices[0]):

@@ -38,8 +38,9 @@ def split_rows(
         merge_keys: returns the key of each page of a leaf; pages with equal keys can be read as one.
 
     Returns:
-        For each part, in row order, and for each leaf: the pages, and the slots to read, numbered as if the pages were
-        consecutive. The slots are given as a range if they are in one page and have no gaps.
+        For each part of the rows, in row order, and for each leaf: the pages to read, and the slots to read in them.
+        Slots are numbered as if the pages were consecutive. They are given as a range if they are in one page and have
+        no gaps.
     """
     edges = columns[0].row_starts
     if len(columns) > 1:

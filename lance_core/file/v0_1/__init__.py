@@ -1,1 +1,1 @@
-"""Reading and writing data files of format 0.1 ("legacy")."""
+"""Reads and writes data files of format 0.1 ("legacy")."""

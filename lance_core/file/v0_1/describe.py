@@ -1,4 +1,4 @@
-"""The part of a file description that is specific to format 0.1: batches, pages, dictionaries, and statistics.
+"""Describes the parts of a file that are specific to format 0.1: batches, pages, dictionaries, and statistics.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """

@@ -1,4 +1,4 @@
-"""Writing dictionary columns: converts rows to keys into the single dictionary of their field.
+"""Converts the rows of dictionary columns to keys. Each key is an index into the single dictionary of its field.
 
 **Source:** behavior of pylance 14.0.2.
 """
@@ -28,7 +28,7 @@ __all__ = ["DictionaryKeys"]
 
 
 class DictionaryKeys:
-    """The dictionaries of all fields in one file, or in several files that share them.
+    """Collects the dictionaries of all fields in one file, or in several files that share them.
 
     Args:
         schema: schema of the files.
@@ -60,7 +60,7 @@ class DictionaryKeys:
         return {field_id: self._unions[field_id].values for field_id in sorted(self._unions)}
 
     def replaced(self, field: Field, array: pa.Array) -> pa.Array:
-        """Replace dictionary values with keys at every nesting level; return the array itself if it has none.
+        """Replace dictionary values with keys at every nesting level; an array without dictionaries is returned as is.
 
         Raises:
             SchemaMismatchError: a dictionary column contains a null.
@@ -95,8 +95,9 @@ def _require_storable(field: Field, dtype: pa.DictionaryType) -> None:
     if not can_be_dictionary_value(dtype.value_type):
         could = LanceFileVersion.V2_0.value
         raise UnsupportedVersionError(
-            f"column {field.name!r}: a dictionary of {dtype.value_type} needs data storage version {could} or later; "
-            f"format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string, and binary values",
+            f"column {field.name!r}: a dictionary of {dtype.value_type} values needs data storage version {could} or "
+            f"later; format {LanceFileVersion.V0_1.value} supports only dictionaries of integer, string, and binary "
+            "values",
             column=field.name,
             version=LanceFileVersion.V0_1.value,
         )

@@ -58,7 +58,7 @@ class Extents:
         self._parts += [bytes_of(buffer) for buffer in self._read(ranges)]
 
     def gather(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return the bytes of the spans, back to back; without a copy if they are contiguous. See :meth:`load`."""
+        """Return the bytes of the spans, back to back, without a copy if the spans are contiguous. See :meth:`load`."""
         self.load(starts, stops)
         filled = starts < stops
         if not filled.all():

@@ -1,7 +1,8 @@
-"""Reading the fields of a file of format 0.1 in segments, each of which is decoded as one array.
+"""Reads the fields of a file of format 0.1 in segments, each of which is decoded as one array.
 
-Batches typically have a thousand rows. A segment therefore consists of hundreds of batches, which are read in one round
-and decoded in one step. A segment may also be a part of a batch, because batches may have any size.
+The batches (row groups) of a file typically have a thousand rows each. A segment therefore consists of hundreds of
+batches, which are read in one round and decoded in one step. A segment may also be a part of a batch, because batches
+may have any size.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
@@ -34,10 +35,10 @@ __all__ = ["LegacyFieldSource", "v0_1_sources"]
 _SEGMENT_BYTES: Final = 8 * 1024 * 1024
 _SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _SEGMENT_BATCHES: Final = 4096
-"""Approximate maximum size of a segment, in bytes, rows, and batches: a segment that exceeds any limit is cut."""
+"""Approximate maximum size of a segment in bytes, rows, and batches; larger segments are split."""
 
 _TAKE_BYTES: Final = 256 * 1024 * 1024
-"""When individual rows are read, maximum estimated size in bytes of the rows that are decoded as one array."""
+"""Maximum estimated size in bytes of the individual rows that a take decodes as one array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +76,14 @@ class LegacyFieldSource:
 
     @property
     def field(self) -> Field:
-        """The field; its arrays have type ``arrow_type(field)``."""
+        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
-        """Cut rows into segments, whose lengths are multiples of ``batch_rows`` if it is given, except the last."""
+        """Divide rows into segments.
+
+        If ``batch_rows`` is given, the length of every segment except the last is a multiple of it.
+        """
         return self._segments(start, stop, batch_rows) if start < stop else []
 
     def memory_of(self, segment: Segment) -> int:

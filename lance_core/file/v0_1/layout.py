@@ -15,14 +15,14 @@ Nothing is aligned, padded, or compressed. All positions are absolute, and all n
 a number of values. ``lo`` is the first field id that the manifest lists for the file, and ``hi`` is the largest. The
 entries of structs and of ids without pages are (0, 0).
 
-===========================  ============================  =====================
-Field                        Position                      Length
-===========================  ============================  =====================
-fixed width, dictionary      values or keys                rows
-string, binary               offsets, after the bytes      rows
-list                         offsets, before the items     rows + 1
-null                         arbitrary                     rows
-===========================  ============================  =====================
+===========================  =============================  =====================
+Field                        Position of                    Length
+===========================  =============================  =====================
+fixed width, dictionary      the values or keys             rows
+string, binary               the offsets, after the bytes   rows
+list                         the offsets, before the items  rows + 1
+null                         (arbitrary)                    rows
+===========================  =============================  =====================
 
 **Source:** ``lance.file.Metadata``; behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -43,11 +43,11 @@ LENGTH: Final = struct.Struct("<I")
 """Length prefix of the ``Manifest`` and ``Metadata`` messages."""
 
 ENTRY: Final = np.dtype("<i8")
-"""A number in the page table; each entry consists of two numbers."""
+"""Type of the numbers in the page table; each entry consists of two numbers."""
 
 MAX_ROWS: Final = 2**31 - 1
 """Maximum number of rows in a file: the first row of each batch is stored as a signed 32-bit integer."""
 
 WRITER_LIBRARY: Final = "lance"
 WRITER_VERSION: Final = "14.0.2"
-"""Writer version in the ``Manifest`` message: the release that writes files identical to those written here."""
+"""Writer version in the ``Manifest`` message: the release whose files are identical to those of this library."""

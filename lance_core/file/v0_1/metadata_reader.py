@@ -1,9 +1,9 @@
 """LegacyMetadataReader: reads everything except the values of a data file of format 0.1.
 
-The page table does not record its field ids. They range from the first id that the table's manifest lists for
-the file to the largest one, or from 0 in files of early releases; the position of the section after the page table
-tells which case applies. Fields whose ids changed when the table was corrected (:mod:`lance_core.table.old_writers`)
-are identified by their position among the fields of the file.
+The page table does not record its field ids. They range from the first id that the table's manifest lists for the file
+to the largest one; in files of early releases, they start at 0 instead. The position of the section after the page
+table determines which case applies. Fields whose ids changed when the table was corrected
+(:mod:`lance_core.table.old_writers`) are identified by their position among the fields of the file.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2; files of releases since 0.4.
 """
@@ -147,7 +147,10 @@ class LegacyMetadataReader:
         return self._values.setdefault(field.id, values)
 
     def statistics_pages(self) -> PageReader | None:
-        """Return a decoder for the statistics, or None. They are one batch with one row per batch of the file."""
+        """Return a decoder for the statistics, or None if the file has none.
+
+        The statistics consist of a single batch, with one row for each batch of the file.
+        """
         if self._statistics_table is None:
             return None
         return PageReader(self._statistics_table, self.num_bytes, self.path)
@@ -170,7 +173,7 @@ class LegacyMetadataReader:
         if not len(offsets):
             offsets = np.zeros(1, np.int64)
         if offsets[0] != 0 or bool((np.diff(offsets) < 0).any()) or int(offsets[-1]) > MAX_ROWS:
-            raise self._corrupt("the numbers of the batches' first rows are not in ascending order starting at 0")
+            raise self._corrupt("the first row numbers of the batches are not in ascending order starting at 0")
         return offsets
 
     def _embedded_manifest(self) -> EmbeddedManifest:

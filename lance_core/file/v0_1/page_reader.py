@@ -113,7 +113,7 @@ class PageReader:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
     def values(self, field: Field, position: int, num_values: int, extents: Extents) -> pa.Array:
-        """Read the values of a dictionary, which are not in the page table. Empty values are read as null.
+        """Read the values of a dictionary, which the page table does not list. Empty values are read as null.
 
         Raises:
             CorruptDataError: the values are not inside the file.
@@ -136,7 +136,8 @@ class PageReader:
         lengths = lengths[runs.batches]
         if bool((runs.stops > lengths - field.is_list).any()):
             raise CorruptDataError(
-                f"{self._path}: a page of field {field.name!r} (id {field.id}) has fewer values than its batch needs",
+                f"{self._path}: a page of field {field.name!r} (id {field.id}) has fewer values than its batch "
+                "requires",
                 path=self._path,
             )
         return positions[runs.batches], lengths

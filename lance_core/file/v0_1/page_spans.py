@@ -1,7 +1,7 @@
-"""PageSpans: the byte ranges of whole pages, as far as they are known without reading.
+"""PageSpans: determines the byte ranges of whole pages without reading the pages.
 
-A binary page is assumed to start at the end of the last page before its offsets. The offsets, when read, confirm this
-guess. It saves a request, and provides the size of the values before any of them is read.
+The bytes of a binary page are assumed to start where the last page before the offsets ends. This guess saves a request
+and gives the size of the values before any of them is read; the offsets confirm it when they are read.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """

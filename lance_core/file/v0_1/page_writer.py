@@ -1,7 +1,7 @@
 """PageWriter: encodes the pages of many batches, depth first, using one numpy or Arrow call for all batches.
 
-A page cannot represent nulls. Values under nulls are omitted or zeroed: they are read back as zero or empty, or as null
-for types in which an empty value means null.
+A page cannot represent nulls. The value of a null is omitted or replaced with zero, so it is read back as a zero or
+empty value, or as null for types in which an empty value means null.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; behavior of pylance 14.0.2.
 """
@@ -102,7 +102,7 @@ class PageWriter:
         *,
         with_statistics: bool = False,
     ) -> None:
-        """Add the pages of top-level fields and their descendants: all pages of one group before those of the next.
+        """Add the pages of top-level fields and their descendants, one row group after another.
 
         Args:
             fields: the top-level fields.

@@ -1,7 +1,8 @@
 """Statistics in a file of format 0.1: a small file inside the file, with one row per batch.
 
-Every field with statistics is a struct named after its id, with the members ``null_count``, ``min_value`` and
-``max_value``; both bounds are nullable, even if the field is not nullable. The ids of these structs start again at 0.
+The statistics of a field are a struct whose name is the field's id, with the members ``null_count``, ``min_value``
+and ``max_value``. Both bounds are nullable, even if the field is not nullable. The structs have separate field ids,
+which start at 0.
 
 **Source:** ``lance.file.Metadata.StatisticsMetadata``; behavior of pylance 14.0.2.
 """
@@ -48,8 +49,8 @@ def read_statistics(
         field_ids: ids of the fields to return; None for all fields that have statistics.
 
     Returns:
-        Maps each field id to structs of ``null_count``, ``min_value`` and ``max_value``, one per batch; a null bound
-        means that the bound is unknown. Fields without statistics are omitted.
+        A map from each field id to structs of ``null_count``, ``min_value`` and ``max_value``, one per batch; a bound
+        that is null is unknown. Fields without statistics are omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.
@@ -123,18 +124,19 @@ def _members(field: Field) -> list[pa.Field]:
 def batch_bounds(metadata: LegacyMetadataReader, field_ids: Sequence[int]) -> dict[int, tuple[pa.Array, pa.Array]]:
     """Return the minimum and maximum of the values in every batch, so that a filter can skip batches.
 
-    The bounds apply to the values as read back.
+    The bounds apply to the values as they are read back from the file.
 
-    Statistics describe the rows as they were written. A null of a type without nulls in the file reads back as a value,
-    and so may a string under a null. The bounds of a batch are therefore used only if it had no nulls.
+    The recorded statistics describe the rows as they were written, which may differ from the rows that are read back:
+    the format cannot store nulls of most types, so a null may be read back as a value. The bounds of a batch are
+    therefore used only if the batch was written without nulls.
 
     Args:
         metadata: the open file.
         field_ids: ids of the fields to return.
 
     Returns:
-        Maps each field id to the minimum and the maximum: two arrays with one entry per batch, null if unknown. Fields
-        without statistics, and fields that the table reads from another file, are omitted.
+        A map from each field id to two arrays, the minima and the maxima, with one entry per batch; an unknown bound is
+        null. Fields without statistics, and fields that the table reads from another file, are omitted.
 
     Raises:
         CorruptDataError: the statistics are damaged.

@@ -41,8 +41,10 @@ _FLUSH_BYTES: Final = 1024 * 1024
 """Pages are written to the stream together once their total size reaches this many bytes."""
 
 _RUN_BYTES: Final = 4 << 20
-"""Groups are encoded together up to this many bytes: enough to hide the cost of a call, but small enough for CPU
-caches."""
+"""Maximum total size in bytes of row groups that are encoded together.
+
+Large enough to make the cost of a call negligible, and small enough for CPU caches.
+"""
 
 
 class LegacyFileWriter(DataFileWriter):

@@ -1,1 +1,1 @@
-"""Reading and writing the columns of files of format 2.0."""
+"""Reads and writes the columns of files of format 2.0."""

@@ -1,8 +1,8 @@
 """ArrayQueue: collects arrays of a column until a page is full.
 
-A page is written when the collected arrays exceed a limit. If the page consists of a single array, it is cut into parts
-with about the same number of rows, each of about ``max_page_bytes`` at most. An array above the limit is not joined
-with others, because this would copy it.
+A page is written when the collected arrays exceed a limit. If the page would consist of a single array, the array is
+split into pages with about the same number of rows, each of at most about ``max_page_bytes``. An array that is larger
+than the limit is not joined with other arrays, because joining would copy it.
 
 Source: page sizes as written by pylance 14.0.2; page boundaries are not part of the format.
 """
@@ -26,7 +26,8 @@ class ArrayQueue:
 
     Args:
         limit: number of collected bytes above which a page is written.
-        max_page_bytes: approximate maximum size, in bytes, of a page that consists of one array; larger arrays are cut.
+        max_page_bytes: approximate maximum size, in bytes, of a page that consists of one array; larger arrays are
+            split.
 
     Attributes:
         num_bytes: number of bytes collected.

@@ -54,7 +54,8 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
         for field_id, index in known.items():
             if not 0 <= index < num_columns:
                 raise CorruptDataError(
-                    f"{metadata.path}: field {field_id} is in column {index}, but the file has {num_columns} columns"
+                    f"{metadata.path}: the manifest lists column {index} for field {field_id}, but the file has "
+                    f"{num_columns} columns"
                 )
         return known
     walk = _Walk(metadata)
@@ -81,7 +82,10 @@ def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_ind
 
 
 def first_arm(column: ColumnMetadata) -> str | None:
-    """Return the encoding of the first page that has rows, or of the first page if none has; None without pages."""
+    """Return the kind of encoding of the first page that has rows.
+
+    If no page has rows, return that of the first page; if there are no pages, return None.
+    """
     page = next((page for page in column.pages if page.length), column.pages[0] if column.pages else None)
     return None if page is None else page.array_encoding.WhichOneof("array_encoding")
 

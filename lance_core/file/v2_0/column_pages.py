@@ -1,4 +1,4 @@
-"""ColumnPages: the pages of one column, and how to find the pages that contain given rows.
+"""ColumnPages: holds the pages of one column, and finds the pages that contain given rows.
 
 Pages of length 0 are skipped wherever they occur.
 
@@ -84,7 +84,7 @@ class ColumnPages:
             )
 
     def split(self, rows: Spans) -> list[tuple[int, Spans]]:
-        """Return the index of each page that contains some of the rows, and these rows relative to its start."""
+        """Return the index of each page that contains some of the rows, and their numbers within the page."""
         if rows.stop > self.num_rows:
             raise CorruptDataError(
                 f"{self.where}: rows up to {rows.stop} were requested, but the column has {self.num_rows} rows"
@@ -102,7 +102,7 @@ class ColumnPages:
         return parts
 
     def decode(self, rows: Spans, step: _DecodePage[T]) -> Steps[list[T]]:
-        """Decode the rows page by page; all pages share the same rounds of reads."""
+        """Decode the rows of each page; the pages are fetched together, in the same rounds of reads."""
         parts = [self._page(index, inside, step) for index, inside in self.split(rows)]
         return (yield from together(parts))
 

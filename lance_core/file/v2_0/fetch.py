@@ -1,9 +1,10 @@
-"""Converts the spans that decoders request to ranges that a store reads, and the bytes read to the requested spans.
+"""Converts the spans that decoders request to ranges that a store reads, and extracts the spans from what was read.
 
-Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Runs of
-bytes that are close together share a range, because a separate request takes about as long as reading the gap.
+Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Spans that
+are close together are read as one range, because a separate request takes about as long as reading the gap.
 
-Source: ``lance.encodings.Buffer``; the maximum gap is what pylance 14.0.2 reads from an object store at once.
+Source: ``lance.encodings.Buffer``; the maximum gap is the number of bytes that pylance 14.0.2 reads from an object
+store at once.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def run(steps: Steps[T], read: Read, *, is_mapped: bool) -> T:
     Args:
         steps: the decoder.
         read: reads ranges of the file.
-        is_mapped: whether reading a range of the file costs nothing until its bytes are accessed.
+        is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
     """
     max_gap_bytes = _MAX_MAPPED_GAP_BYTES if is_mapped else _MAX_GAP_BYTES
     try:

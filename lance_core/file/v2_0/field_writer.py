@@ -3,7 +3,8 @@
 The field is written by a tree of column writers; see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked
 before any part of it is written.
 
-Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2, byte for byte for a single batch.
+Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2, which writes the same bytes if the rows are given
+as a single batch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Reading the fields of a file of format 2.0.
+"""Reads the fields of a file of format 2.0.
 
-A field is cut into segments at the page boundaries of its columns, except those that contain list items. A segment
-therefore needs only one page of each such column and can usually be decoded without a copy; large segments are cut
-further. To decode individual rows, only the required bytes are read.
+The rows of a field are divided into segments at the page boundaries of its columns, ignoring columns that contain list
+items. A segment therefore needs only one page of each of the other columns and can usually be decoded without a copy.
+Large segments are split further. To decode individual rows, only the required bytes are read.
 
 Source: ``lance.file.v2.ColumnMetadata``; behavior of pylance 14.0.2.
 """
@@ -51,7 +51,7 @@ _SEGMENT_ROWS: Final = 1024 * 1024
 """Maximum number of rows per segment, needed because a page with few bytes can have any number of rows."""
 
 _ROWS_UNIT: Final = 1024
-"""Segments inside a page start at multiples of this many rows, so that bitmaps start at whole bytes."""
+"""If a page is split, its parts start at multiples of this number of rows, so that bitmaps start at whole bytes."""
 
 _DESCRIPTOR_TYPE: Final = pa.struct([pa.field("position", pa.uint64()), pa.field("size", pa.uint64())])
 

@@ -1,7 +1,7 @@
-"""Nodes whose rows each consist of consecutive rows of another node: lists, and strings written by early releases.
+"""Nodes for lists, and for strings written by early releases. A row consists of consecutive rows of another node.
 
-Pages of items need not end where pages of offsets end. The items of an offsets page start at the sum of the item counts
-of the preceding pages.
+Pages of items and pages of offsets need not end at the same row. The number of the first item of an offsets page is
+the total item count of the preceding offsets pages.
 
 Source: ``lance.encodings.List``; behavior of pylance 14.0.2, and of 0.12 and 0.13 for strings.
 """
@@ -94,7 +94,7 @@ class ListNode:
         return [_list_array(self.dtype, ends, joined(items))]
 
     def read_ends(self, rows: Spans) -> Steps[Ends]:
-        """Read the start and end of the items of some lists, counted across all pages."""
+        """Read where the items of some lists start and end, as item numbers counted across all pages."""
         split = self.pages.split(rows)
         parts: list[Ends] = yield from self.pages.decode(rows, _read_list_page)
         if not parts:

@@ -39,11 +39,11 @@ class Node(Protocol):
 
     @property
     def columns(self) -> Sequence[ColumnPages]:
-        """Columns whose rows are the rows of the node rather than items of lists."""
+        """The columns whose rows are the rows of the node rather than items of lists."""
 
     @property
     def below(self) -> Sequence[ColumnPages]:
-        """Columns that contain the items of lists."""
+        """The columns that contain the items of lists."""
 
     def check_rows(self, expected: int) -> None:
         """Check that every column has the expected number of rows.

@@ -32,9 +32,9 @@ def expansion(columns: Sequence[ColumnPages]) -> int:
 
 
 def dictionary_bytes_per_row(columns: Sequence[ColumnPages]) -> float:
-    """Estimate the average size of a dictionary item in bytes.
+    """Estimate the average size in bytes of a page's dictionary items, and return the largest of all pages.
 
-    This is the maximum over all pages, or 0 if there is no dictionary.
+    The result is 0 if there is no dictionary.
     """
     most = 0.0
     for column in columns:
