@@ -58,13 +58,8 @@ def test_validity_around_strings_combines_with_their_own_nulls() -> None:
     assert decode(encoding, buffers, pa.string(), rows).to_pylist() == ["a", None]
 
 
-<<<<<<< HEAD
 def test_nullable_without_a_kind_or_with_byte_validity_raises_corrupt_data() -> None:
-    with pytest.raises(CorruptDataError, match="does not describe"):
-=======
-def test_an_empty_nullable_and_validity_of_bytes_are_refused() -> None:
     with pytest.raises(CorruptDataError, match="does not specify"):
->>>>>>> t1
         decode(pb20.ArrayEncoding(nullable=pb20.Nullable()), [], pa.int8(), 1)
     with pytest.raises(CorruptDataError, match="8 bits per row"):
         decode(some_nulls(flat(8, 0), flat(8, 0)), [b"a"], pa.int8(), 1)
