@@ -48,9 +48,9 @@ UNVERIFIED_AGE: Final = timedelta(days=7)
 """Minimum age at which files that no version refers to are removed."""
 
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
-"""Directories in which pylance checks every file."""
+"""Directories in which pylance's cleanup examines every file."""
 _BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
-"""Directories in which pylance checks every file that is at least 7 days old."""
+"""Directories in which pylance's cleanup examines every file that is at least 7 days old."""
 
 _NESTED: Final = Settled(PathState.KEPT, "part of another branch")
 

@@ -14,7 +14,7 @@ class Verdict(Enum):
     """Both changes are valid."""
 
     MERGEABLE = 1
-    """Both changes are valid if they delete different rows; ``RETRYABLE`` if the rows that ours deletes are unknown."""
+    """Both changes are valid if they delete different rows; ``RETRYABLE`` if the planned change's rows are unknown."""
 
     RETRYABLE = 2
     """The change must be planned again, based on the newer version."""

@@ -230,7 +230,7 @@ class Rewrite(Operation):
             fragment_id for fragment_id, count in Counter(f.id for f in self.old_fragments).items() if count > 1
         ]
         if repeated:
-            raise InvalidInputError(f"fragment {repeated[0]} is rewritten twice")
+            raise InvalidInputError(f"the operation rewrites fragment {repeated[0]} twice")
         present = {fragment.id: fragment for fragment in current.message.fragments}
         for fragment in self.old_fragments:
             found = present.get(fragment.id)
@@ -238,13 +238,15 @@ class Rewrite(Operation):
                 # Any commit drops a fragment without live rows, including the one that reserved ids for this rewrite.
                 continue
             if found is None:
-                raise InvalidInputError(f"rewritten fragment {fragment.id} is not in version {current.version}")
+                raise InvalidInputError(
+                    f"cannot rewrite fragment {fragment.id}: it is not in version {current.version}"
+                )
             if found.deletion_file != fragment.message.deletion_file or found.physical_rows not in (
                 0,
                 fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
-                    f"the rows of rewritten fragment {fragment.id} in version {current.version} differ from those "
+                    f"cannot rewrite fragment {fragment.id}: its rows in version {current.version} differ from those "
                     "that were read"
                 )
 

@@ -289,7 +289,7 @@ class Update(Operation):
             raise InvalidInputError("an update lists a fragment twice")
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
-            raise InvalidInputError(f"changed fragment {min(missing)} is not in version {current.version}")
+            raise InvalidInputError(f"cannot update fragment {min(missing)}: it is not in version {current.version}")
         unknown = set(self.fields_modified) - {each.id for each in current.message.fields}
         if unknown:
             raise SchemaMismatchError(
