@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Basis", "Refusal", "ReusedFields"]
 
 _MAX_LISTINGS: Final = 10
-"""Maximum number of times that versions are listed before an attempt. A listing is repeated if it found several
-new versions."""
+"""Maximum number of times that versions are listed before one commit attempt. A listing is repeated if it found
+several new versions."""
 
 Refusal = AlreadyCommitted | Conflicted | TableExists
 """The reason why a commit ends before it attempts to create a version."""

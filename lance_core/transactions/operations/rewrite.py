@@ -230,7 +230,7 @@ class Rewrite(Operation):
             fragment_id for fragment_id, count in Counter(f.id for f in self.old_fragments).items() if count > 1
         ]
         if repeated:
-            raise InvalidInputError(f"the operation rewrites fragment {repeated[0]} twice")
+            raise InvalidInputError(f"fragment {repeated[0]} is rewritten twice")
         present = {fragment.id: fragment for fragment in current.message.fragments}
         for fragment in self.old_fragments:
             found = present.get(fragment.id)

@@ -388,8 +388,8 @@ def test_rows_that_changed_in_place_are_counted_as_updated() -> None:
 @pytest.mark.parametrize(
     ("operation", "kind", "match"),
     [
-        (Update(removed_fragment_ids=(7,)), InvalidInputError, "fragment 7 is not in version 3"),
-        (_columns(7), InvalidInputError, "fragment 7 is not in version 3"),
+        (Update(removed_fragment_ids=(7,)), InvalidInputError, "fragment 7, which is not in version 3"),
+        (_columns(7), InvalidInputError, "fragment 7, which is not in version 3"),
         (
             Update(removed_fragment_ids=(0,), updated_fragments=(part(0, deleted=1),)),
             InvalidInputError,
