@@ -88,7 +88,8 @@ class Operation(Protocol):
     """Whether the operation is independent of the fragments and fields of the version that it was planned on."""
 
     is_first_of_its_root: ClassVar[bool] = False
-    """Whether the operation always creates the first version of a dataset or branch, under the number of its source."""
+    """Whether the operation always creates the first version of a dataset or branch. That version has the same number
+    as the version from which it was copied."""
 
     makes_tables: ClassVar[bool] = False
     """Whether the operation can create the first version of a table."""

@@ -175,12 +175,12 @@ def test_t49_merge_that_lacks_a_fragment_is_refused() -> None:
         (
             Merge(fragments=(part(0), part(1), part(0)), schema=SCHEMA),
             InvalidInputError,
-            "fragment 0 twice, or lists a new",
+            "fragment 0 twice, or lists it after",
         ),
         (
             Merge(fragments=(part(0, path="x"), part(0), part(1)), schema=SCHEMA),
             InvalidInputError,
-            "0 twice, or lists a new",
+            "0 twice, or lists it after",
         ),
         (
             Merge(fragments=(part(0), part(7, path="x"), part(1)), schema=SCHEMA),
