@@ -152,7 +152,7 @@ def _inspected(uri: str, version: int | None) -> Iterator[str]:
     yield f"dataset {uri}"
     yield (
         f"version {table.version} (latest: {table.latest_version}), format {table.data_storage_version}, "
-        f"{table.count_rows()} rows, {len(fragments)} fragments"
+        f"rows: {table.count_rows()}, fragments: {len(fragments)}"
     )
     yield "schema"
     yield from describe_fields(manifest.schema)
@@ -160,7 +160,7 @@ def _inspected(uri: str, version: int | None) -> Iterator[str]:
     for each in table.versions():
         written = each["timestamp"].isoformat(sep=" ", timespec="seconds")
         facts = each["metadata"]
-        yield f"  {each['version']} {written}: {facts['total_rows']} rows in {facts['total_fragments']} fragments"
+        yield f"  {each['version']} {written}, rows: {facts['total_rows']}, fragments: {facts['total_fragments']}"
     yield "fragments"
     for fragment in fragments:
         yield from _fragment_lines(fragment)
@@ -169,8 +169,8 @@ def _inspected(uri: str, version: int | None) -> Iterator[str]:
 def _fragment_lines(fragment: LanceFragment) -> Iterator[str]:
     from lance_core.versions import LanceFileVersion
 
-    deleted = f", {fragment.num_deletions} deleted" if fragment.num_deletions else ""
-    yield f"  {fragment.fragment_id}: {fragment.physical_rows} rows{deleted}"
+    deleted = f", deleted: {fragment.num_deletions}" if fragment.num_deletions else ""
+    yield f"  fragment {fragment.fragment_id}, rows: {fragment.physical_rows}{deleted}"
     for file in fragment.data_files():
         version = LanceFileVersion.from_pair(file.file_major_version, file.file_minor_version).value
         size = f"{file.file_size_bytes} bytes" if file.file_size_bytes else "size not recorded"

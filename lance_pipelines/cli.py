@@ -119,7 +119,7 @@ def materialize_deletions(**arguments: Any) -> None:
     "--delete-unverified",
     is_flag=True,
     default=None,
-    help="Also delete recent files that no version references; use only while nothing writes to the dataset.",
+    help="Also delete recent files that no version references; use only if no other process is writing to the dataset.",
 )
 @_options(_COMMON_OPTIONS)
 def cleanup(**arguments: Any) -> None:

@@ -14,7 +14,7 @@ def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
             uri=settings.dataset_uri("installed_files"),
             source=SourceSpec(format=SourceFormat.ENVIRONMENT),
             description=(
-                "Every file that the Python packages of this environment installed: one row per file and snapshot. "
+                "All files of the Python packages installed in this environment: one row per file and snapshot. "
                 "Each run appends a snapshot and creates one version. No input data is needed."
             ),
         ),

@@ -48,5 +48,5 @@ def _schedule(operation: str, dataset: str, cron_schedule: str, job: str) -> dg.
         execution_timezone="UTC",
         run_config=request_config(operation),
         default_status=dg.DefaultScheduleStatus.STOPPED,
-        description=f"Runs {job} regardless of whether its sensor finds the work due.",
+        description=f"Runs {job} even if the sensor for this job does not consider it due.",
     )

@@ -37,10 +37,10 @@ WAREHOUSE_VARIABLE: Final = "LANCE_PIPELINES_WAREHOUSE"
 EXECUTOR_VARIABLE: Final = "LANCE_PIPELINES_EXECUTOR"
 HOME_VARIABLE: Final = "DAGSTER_HOME"
 INSTANCE_VARIABLE: Final = "LANCE_PIPELINES_INSTANCE"
-"""Passes the temporary instance directory to child processes if ``DAGSTER_HOME`` is not set."""
+"""Environment variable that passes a temporary instance directory to child processes if ``DAGSTER_HOME`` is unset."""
 
 SETTLE_VARIABLE: Final = "DAGSTER_AUTOMATION_TICK_SETTLE_SECONDS"
-"""Variable that Dagster reads; see :func:`settle_automation_ticks`."""
+"""Environment variable that Dagster reads; see :func:`settle_automation_ticks`."""
 
 _SETTLE_SECONDS: Final = "0.1"
 

@@ -101,7 +101,7 @@ class BlobDescriptors:
         kinds, ids = _words(array.field("kind"), "u1"), _words(array.field("blob_id"), "<u4")
         if bool((kinds[valid] > _MANAGED_IN_BASE).any()):
             raise NotSupportedError(
-                f"{file.path}: blobs of kind {int(kinds[valid].max())} cannot be read", path=file.path
+                f"{file.path}: blob kind {int(kinds[valid].max())} is not supported", path=file.path
             )
         return cls(valid, kinds, positions, sizes, ids, array.field("blob_uri"), file, locator, base_id)
 
@@ -192,7 +192,7 @@ class BlobDescriptors:
         if len(behind):
             start, size = int(self.positions[behind[0]]), int(self.sizes[behind[0]])
             raise CorruptDataError(
-                f"{self.file.path}: a blob ends at byte {start + size}, beyond the maximum file size",
+                f"{self.file.path}: a blob ends at byte {start + size}, which exceeds the maximum file size",
                 path=self.file.path,
             )
         kinds = self.kinds[rows]
@@ -224,7 +224,7 @@ class BlobDescriptors:
             try:
                 uri = text.decode()
             except UnicodeDecodeError as error:
-                raise CorruptDataError(f"{self.file.path}: the URI {text!r:.200} of a blob is not UTF-8") from error
+                raise CorruptDataError(f"{self.file.path}: blob URI {text!r:.200} is not valid UTF-8") from error
             yield rows[group], int(self.ids[rows[group[0]]]), uri
 
     def _outside(self, base_id: int, uri: str) -> Location:
@@ -232,9 +232,7 @@ class BlobDescriptors:
             return self.locator.below_base(base_id, uri)
         # A path without a scheme would be resolved against the working directory.
         if "://" not in uri or "\0" in unquote(uri):
-            raise CorruptDataError(
-                f"{self.file.path}: the URI {uri!r:.200} of a blob is not absolute", path=self.file.path
-            )
+            raise CorruptDataError(f"{self.file.path}: blob URI {uri!r:.200} is not absolute", path=self.file.path)
         return Location(*resolve(uri, self.locator.storage_options))
 
     def _bounds(self, rows: NDArray[np.int64], where: Location) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

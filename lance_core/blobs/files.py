@@ -141,7 +141,7 @@ class BlobFile(io.BufferedIOBase):
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset + length > self.size():
                 raise InvalidInputError(
-                    f"range [{offset}, {offset + length}) is not within the blob's {self.size()} bytes"
+                    f"range [{offset}, {offset + length}) is not within the blob ({self.size()} bytes)"
                 )
         return self._fetch(ranges)
 

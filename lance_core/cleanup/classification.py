@@ -48,9 +48,9 @@ UNVERIFIED_AGE: Final = timedelta(days=7)
 """Minimum age at which files that no version refers to are removed."""
 
 _UNBOUNDED: Final = frozenset({INDICES_DIRECTORY, REUSE_MAPS_DIRECTORY})
-"""Directories in which pylance checks every file."""
+"""Directories in which pylance's cleanup examines every file."""
 _BOUNDED_BY_AGE: Final = frozenset({DATA_DIRECTORY, BLOBS_DIRECTORY})
-"""Directories in which pylance checks every file that is at least 7 days old."""
+"""Directories in which pylance's cleanup examines every file that is at least 7 days old."""
 
 _NESTED: Final = Settled(PathState.KEPT, "part of another branch")
 
@@ -152,7 +152,7 @@ class Classifier:
     def _candidate(self, file: StoredFile, directory: str, kind: FileKind) -> ClassifiedPath:
         owner = owner_of(file.path)
         if file.path.startswith(self._held_directories):
-            return _classified(file, PathState.KEPT, "below a base path of a version", kind)
+            return _classified(file, PathState.KEPT, "in a base path of a version", kind)
         if owner in self._survey.referenced:
             return _classified(file, PathState.KEPT, "referenced by a version that is kept", kind)
         last = self._survey.verified.get(owner)
@@ -160,7 +160,7 @@ class Classifier:
             return _classified(file, PathState.REMOVABLE, "referenced only by versions to be removed", kind, last)
         is_hold = directory == VERSIONS_DIRECTORY and parse_hold_name(file.path.rpartition("/")[2]) is not None
         if (is_hold or not self._delete_unverified) and file.modified_at >= self._young_from:
-            return _classified(file, PathState.PROTECTED, "newer than 7 days", kind)
+            return _classified(file, PathState.PROTECTED, "less than 7 days old", kind)
         if kind is FileKind.RESIDUE:
             return _classified(file, PathState.REMOVABLE, "leftover of a crashed writer", kind)
         if not self._is_searched(file, directory):

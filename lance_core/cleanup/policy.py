@@ -28,7 +28,7 @@ DEFAULT_OLDER_THAN: Final = timedelta(days=14)
 """Default of ``older_than``, used if no option that selects versions is given."""
 
 MAX_CONCURRENCY: Final = 64
-"""Maximum number of threads that remove files; more threads do not speed up any store."""
+"""Maximum number of threads that remove files; more threads would not make removal any faster."""
 
 _NO_TIME: Final = timedelta(0)
 _MICROSECOND: Final = timedelta(microseconds=1)

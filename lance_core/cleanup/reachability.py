@@ -40,7 +40,7 @@ __all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "tagged
 class KeepReason(StrEnum):
     """The reason why a version is kept."""
 
-    CURRENT = "the dataset's current version, or newer"
+    CURRENT = "the dataset's current version, or a newer one"
     TAGGED = "tagged"
     BRANCH = "a branch still uses its files"
     POLICY = "does not match the cleanup policy"

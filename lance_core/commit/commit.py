@@ -335,8 +335,8 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             )
         case Contended(num_attempts):
             raise TooMuchWriteContentionError(
-                f"{root}: too much contention: other writers committed first (number of attempts: {num_attempts}); "
-                "nothing was committed",
+                f"{root}: too much contention: other writers committed first each time "
+                f"(number of attempts: {num_attempts}); this change was not committed",
                 path=root,
                 attempts=num_attempts,
             )

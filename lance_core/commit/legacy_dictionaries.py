@@ -133,8 +133,8 @@ def _longest(field: Field, copies: Sequence[pa.Array]) -> pa.Array:
     for copy in copies:
         if not _bits(longest.slice(0, len(copy))).equals(_bits(copy)):
             raise SchemaMismatchError(
-                f"column {field.name!r}: the dictionary of a new data file differs from the table's; all files of "
-                "format 0.1 must have the same dictionary, so write the rows with mode 'append'",
+                f"column {field.name!r}: the dictionary of a new data file differs from the table's dictionary. "
+                "In format 0.1, all files of a table must have the same dictionary; write the rows with mode 'append'",
                 field=field.id,
             )
     return longest

@@ -29,8 +29,8 @@ def output_version(manifest: Manifest, settings: CompactionSettings) -> LanceFil
     asked = LanceFileVersion.parse(settings.data_storage_version)
     if not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data_storage_version is {asked.value}, but the table has version {own.value}; files of version 0.1 "
-            "cannot be mixed with files of other versions",
+            f"data_storage_version is {asked.value}, but the table's files have format {own.value}; files of "
+            "format 0.1 cannot be mixed with files of other formats",
             expected=own.value,
             found=asked.value,
         )

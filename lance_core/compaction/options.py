@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["CONFIG_PREFIX", "MAX_OVERLAYS", "CompactionOptions", "CompactionSettings"]
 
 CONFIG_PREFIX: Final = "lance.compaction."
-"""Prefix of the table config keys that define the table's defaults."""
+"""Prefix of the table config keys that set the default compaction options of a table."""
 
 MAX_OVERLAYS: Final = 10
 """Maximum number of overlays of a fragment; a fragment with more overlays is rewritten for this reason alone."""

@@ -27,7 +27,7 @@ _MAX_CACHE_BYTES: Final = 128 * 1024 * 1024
 """Maximum number of bytes to buffer for all columns of a file together."""
 
 _PAGES_PER_TARGET: Final = 8
-"""Minimum number of pages per column, for files with a byte limit; only written pages count toward this limit."""
+"""Minimum number of pages per column in files with a byte limit; rows in memory do not count toward that limit."""
 
 
 class OutputFiles:

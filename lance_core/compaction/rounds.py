@@ -113,7 +113,7 @@ def _pass_on(error: LanceError, view: TableView, done: list[RewriteResult], lost
         )
         raise error
     _logger.warning(
-        "%s: the compaction was committed, but merging the new fragments further failed: %s", view.uri, error
+        "%s: the compaction was committed, but its new fragments could not be merged further: %s", view.uri, error
     )
 
 

@@ -74,8 +74,7 @@ DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
-"""Minimum number of deletion files that are written in several threads, because each write waits for a sync or a
-request."""
+"""Minimum number of deletion files for which several threads are used: each write waits for a sync or a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +192,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
     fragment = delete.fragment
     if delete.deleted is None:
         raise InvalidInputError(
-            f"fragment {fragment.id} loses its last row; it must be dropped instead of getting a deletion file"
+            f"fragment {fragment.id} would have no rows left; it must be dropped instead of getting a deletion file"
         )
     message = write_deletion_file(
         log.store,

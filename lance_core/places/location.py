@@ -23,7 +23,7 @@ __all__ = ["CommitLock", "locked", "open_log", "uri_text"]
 
 
 CommitLock: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
-"""A callable that takes the number of the version to create and returns a context manager, used as a lock."""
+"""A callable that takes the number of the version to create and returns a context manager that serves as a lock."""
 
 
 def uri_text(uri: str | Path) -> str:

@@ -75,7 +75,7 @@ __all__ = ["Binder"]
 _BOOL: Final = pa.bool_()
 
 _FEW_ITEMS: Final = 256
-"""Maximum number of constants in an IN list that are compared with the bounds of columns one by one."""
+"""Maximum length of an IN list for which the bounds of columns are used; each item is compared with the bounds."""
 
 
 class Binder:

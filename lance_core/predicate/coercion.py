@@ -45,7 +45,7 @@ _DECIMAL: Final = pa.decimal128(20, 0)
 _CONVERTED: Final = frozenset(
     dtype.id for dtype in (pa.dictionary(pa.int8(), pa.null()), pa.string_view(), pa.binary_view())
 )
-"""Ids of the Arrow types whose values are converted to a different type for the evaluation."""
+"""Ids of the Arrow types whose values are converted to a different type for evaluation."""
 
 
 def is_string(dtype: pa.DataType) -> bool:
@@ -264,4 +264,4 @@ _ADAPTS: Final = (
     (is_string, is_string),
     (is_binary, is_binary),
 )
-"""Pairs of type tests: one for a kind of literal, and one for the types of columns that such a literal can adopt."""
+"""Pairs of type tests: the first accepts the types of literals, the second the column types that these can adopt."""

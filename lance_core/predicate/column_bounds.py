@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Bounds", "comparison_of", "condition_of", "joined", "may_match"]
 
 Bounds: TypeAlias = "tuple[pa.Array, pa.Array]"
-"""The minima and the maxima of a column in all groups of rows: two arrays of shape (num_groups,), null if unknown."""
+"""The minimum and the maximum of a column in each group of rows: two arrays of shape (num_groups,); null = unknown."""
 
 FLIPPED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """Maps each comparison operator to the one that is equivalent when the operands are exchanged."""

@@ -89,7 +89,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
         "abs": Function(in_single(pc.abs), "number"),
     }
 )
-"""Functions of one argument."""
+"""Functions that take one argument."""
 
 _MATCHERS: Final[Mapping[str, Callable[..., Values]]] = MappingProxyType(
     {"starts_with": pc.starts_with, "ends_with": pc.ends_with, "contains": pc.match_substring}
@@ -160,4 +160,6 @@ def _is_number(dtype: pa.DataType) -> bool:
 
 def _check_count(node: Call, expected: int) -> None:
     if len(node.arguments) != expected:
-        raise InvalidInputError(f"predicate: {node.text}: expected {expected} arguments, found {len(node.arguments)}")
+        raise InvalidInputError(
+            f"predicate: {node.text}: wrong number of arguments: expected {expected}, found {len(node.arguments)}"
+        )

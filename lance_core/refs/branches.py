@@ -260,7 +260,7 @@ class Branches:
                     return manifest
         raise RefAlreadyExistsError(
             f"{target.root} contains versions of branch {clone.branch_name!r}, but the branch has no record in "
-            "_refs/branches; remove it with branches.delete",
+            "_refs/branches; remove them with branches.delete",
             branch=clone.branch_name,
         ) from error
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["deep_clone", "shallow_clone"]
 
 _EXTERNAL: Final = 3
-"""The kind of blob descriptors that contain a base path id (0 means none); higher kinds refer to managed files."""
+"""Kind of blob descriptors in which ``blob_id`` is a base path id (0 = none); higher kinds refer to managed files."""
 
 _CONFIG: Final = ReadConfig(batch_rows=65536)
 _CHUNK_BYTES: Final = 16 * 1024 * 1024

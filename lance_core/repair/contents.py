@@ -83,4 +83,4 @@ def _missing_files(manifest: Manifest, files: Collection[str]) -> Iterator[tuple
     )
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        yield ProblemKind.MISSING_DATA_FILE, f"{missing[0]}{more} of version {manifest.version}"
+        yield ProblemKind.MISSING_DATA_FILE, f"{missing[0]}{more}, used by version {manifest.version}"

@@ -44,16 +44,18 @@ ADVICE: Final[Mapping[ProblemKind, str]] = MappingProxyType(
     {
         ProblemKind.TEMPORARY_FILE: "remove the file",
         ProblemKind.STAGED_MANIFEST: "remove the manifest",
-        ProblemKind.ABANDONED_MANIFEST: "remove the manifest; no row of the manifest store refers to it",
+        ProblemKind.ABANDONED_MANIFEST: "remove the manifest; the external manifest store does not refer to it",
         ProblemKind.UNRECORDED_BRANCH: "remove the branch, or complete it with create_branch",
         ProblemKind.MIXED_NAMES: "complete the migration to V2 names",
         ProblemKind.EMPTY_MANIFEST: "remove the manifest; nothing was committed",
-        ProblemKind.LOST_VERSION: "remove the version's row from the manifest store; the staged manifest is missing",
+        ProblemKind.LOST_VERSION: (
+            "remove the version's row from the external manifest store; the staged manifest is missing"
+        ),
         ProblemKind.ROW_COUNTS: _BY_COMMIT,
         ProblemKind.SHARED_FIELD_IDS: _BY_COMMIT,
         ProblemKind.UNDERSTATED_FORMAT: _BY_COMMIT,
         ProblemKind.OVERLAPPING_COVERAGE: _BY_COMMIT,
-        ProblemKind.UNRELIABLE_COVERAGE: "rebuild the index; otherwise, it is no longer used after the next commit",
+        ProblemKind.UNRELIABLE_COVERAGE: "rebuild the index; otherwise, it will not be used after the next commit",
         ProblemKind.MIXED_FORMATS: "restore a version whose data files all have the same format",
         ProblemKind.MISSING_DATA_FILE: "restore the file, or restore a version that does not need it",
     }

@@ -69,7 +69,8 @@ def _check_record(manifest: Manifest) -> None:
         # Unreliable coverage of an index is not necessarily wrong.
         if defect.kind is not OldDefect.UNRELIABLE_COVERAGE:
             raise CorruptDataError(
-                f"version {manifest.version} has {defect.kind}: {defect.detail}; the next commit repairs it",
+                f"version {manifest.version} has a defect ({defect.kind}): {defect.detail}; the next commit repairs "
+                "the defect",
                 version=manifest.version,
             )
 

@@ -34,7 +34,7 @@ _FEW: Final = 16
 """Rows are read individually if less than 1/16 of the rows in their range are requested."""
 
 _MOST_HELD: Final = 2**19
-"""Maximum number of positions to collect before the columns of their rows are read."""
+"""Number of row positions to collect before the rows at these positions are read."""
 
 
 class RowCut:

@@ -130,7 +130,7 @@ class OpenFiles:
     def without_nulls(self, array: pa.Array) -> pa.Array:
         """Return a hidden column, after checking that it has no nulls."""
         if array.null_count:
-            raise CorruptDataError(f"fragment {self._fragment.id}: a hidden row lineage column contains nulls")
+            raise CorruptDataError(f"fragment {self._fragment.id}: a hidden row-lineage column contains nulls")
         return array
 
 

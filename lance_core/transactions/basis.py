@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Basis", "Refusal", "ReusedFields"]
 
 _MAX_LISTINGS: Final = 10
-"""Maximum number of times that versions are listed before an attempt. A listing is repeated if it found several
-new versions."""
+"""Maximum number of times that versions are listed before one commit attempt. A listing is repeated if it found
+several new versions."""
 
 Refusal = AlreadyCommitted | Conflicted | TableExists
 """The reason why a commit ends before it attempts to create a version."""
@@ -251,8 +251,8 @@ class Basis:
             return AlreadyCommitted(manifest)
         if not self._is_built_on_last(manifest):
             reason = (
-                f"version {name.version - 1} was removed, so its changes are unknown; a version that was created too "
-                "late now has its number"
+                f"version {name.version - 1} was removed, so its changes are unknown; a late writer then created "
+                f"another version {name.version - 1}"
             )
             verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
             return self._find_own(remaining) or Conflicted(verdict, name.version - 1, reason, is_removed=True)

@@ -65,7 +65,7 @@ _COLUMNS: Final = (
     ("bas", "update_bases"),
     ("cln", "clone"),
 )
-"""The columns of the table: the heading of each column, and the name of the operation that it stands for."""
+"""The columns of the conflict table: the heading of each column, and the operation that the heading stands for."""
 
 TABLE: Final = """
 committed                     app del ovw idx rew mg+ mg- rst rsv upr upc pj+ pj- cfg tbl sch fld rep ovl wal bas cln

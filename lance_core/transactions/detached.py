@@ -118,7 +118,7 @@ class DetachedCommit:
 def _check_schema(before: pb_table.Manifest, after: pb_table.Manifest) -> None:
     """Reject a schema change if the table never reuses field ids: its counter would not include the new ids."""
     if before.HasField("max_allocated_field_id") and list(before.fields) != list(after.fields):
-        raise NotSupportedError("the table never reuses field ids, so a detached version cannot change its schema")
+        raise NotSupportedError("the table never reuses field ids, so a detached version cannot change the schema")
 
 
 def _numbered(manifest: Manifest, version: int) -> Manifest:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["check_restore", "has_lost_files", "held"]
 
 _CLEANUP_BATCH_SECONDS: Final = 2.0
-"""Waiting time in seconds: longer than a cleanup needs to remove the files between two of its version checks."""
+"""Waiting time in seconds; a cleanup checks the versions again before it has removed files for this long."""
 
 
 def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, str] | None) -> None:

@@ -14,7 +14,8 @@ class Verdict(Enum):
     """Both changes are valid."""
 
     MERGEABLE = 1
-    """Both changes are valid if they delete different rows; ``RETRYABLE`` if the rows that ours deletes are unknown."""
+    """Both changes are valid if they delete different rows; ``RETRYABLE`` if it is unknown which rows the planned
+    change deletes."""
 
     RETRYABLE = 2
     """The change must be planned again, based on the newer version."""

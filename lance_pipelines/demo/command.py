@@ -24,7 +24,7 @@ __all__ = ["demo"]
 @click.option(
     "--directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Directory for the dataset and the Dagster instance; it is kept. By default, a temporary directory is used.",
+    help="Directory for the dataset and the Dagster instance; not deleted at the end. Default: a temporary directory.",
 )
 @click.option("--ingests", type=click.IntRange(min=10), default=20, show_default=True, help="Number of batches.")
 @click.option("--rows", type=click.IntRange(min=500), default=500, show_default=True, help="Number of rows per batch.")

@@ -46,7 +46,8 @@ def verify_row_counts(staged: StagedWrite) -> None:
     if not staged.rows_counted == staged.rows_written == in_fragments:
         raise StagedWriteError(
             f"{staged.uri}: Spark counted {staged.rows_counted} rows, the writers report {staged.rows_written}, and "
-            f"the {len(staged.fragments)} fragments contain {in_fragments}; rows were lost or written twice",
+            f"the fragments contain {in_fragments} (fragments: {len(staged.fragments)}); rows were lost or written "
+            "twice",
             uri=staged.uri,
             rows_counted=staged.rows_counted,
             rows_written=staged.rows_written,

@@ -203,7 +203,9 @@ def _discard(staged: StagedWrite, discard: Callable[[str, str], object], error: 
         discard(staged.uri, staged.file_token)
     except LanceError as cleanup_error:
         # The commit's failure is the one to report; leftover files are unreferenced and have this token in their names.
-        error.add_note(f"the files of this write ({staged.file_token}) could not be removed: {cleanup_error}")
+        error.add_note(
+            f"the files of this write (file token {staged.file_token}) could not be removed: {cleanup_error}"
+        )
 
 
 def commit_on(dataset: lance_core.LanceDataset | None, staged: StagedWrite, *, is_first: bool) -> int:

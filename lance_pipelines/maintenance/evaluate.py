@@ -58,8 +58,8 @@ def evaluate_compaction(policy: CompactionPolicy | None, health: TableHealth) ->
         return NotDue(f"{_count(health.small_fragments, 'small fragment')} < {needed}")
     if health.mergeable_fragments < needed:
         return NotDue(
-            f"{_count(health.small_fragments, 'small fragment')}, {health.mergeable_fragments} with small "
-            f"neighbors < {needed}"
+            f"{_count(health.small_fragments, 'small fragment')}; with small neighbors: {health.mergeable_fragments} "
+            f"< {needed}"
         )
     return Due(f"{_count(health.mergeable_fragments, 'small fragment')} >= {needed}")
 

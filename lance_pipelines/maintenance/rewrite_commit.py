@@ -169,8 +169,8 @@ def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
         if found != expected:
             fragment_ids = [fragment.id for fragment in result.original_fragments]
             raise RowsLostError(
-                f"{uri}: fragments {fragment_ids} contain {expected} rows, but their rewrite contains {found}; rows "
-                "were lost or written twice",
+                f"{uri}: fragments {fragment_ids} contain {expected} rows, but the fragments that replace them "
+                f"contain {found}; rows were lost or written twice",
                 uri=uri,
                 expected=expected,
                 found=found,
@@ -237,7 +237,7 @@ def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error
             discard(plan.uri, file_token, keep=referenced)
     except LanceError as cleanup_error:
         # The commit's failure is the one to report; leftover files are unreferenced and have this token in their names.
-        error.add_note(f"the files of this rewrite ({file_token}) could not be removed: {cleanup_error}")
+        error.add_note(f"the files of this rewrite (file token {file_token}) could not be removed: {cleanup_error}")
 
 
 def _referenced_since(uri: str, version: int) -> frozenset[str] | None:

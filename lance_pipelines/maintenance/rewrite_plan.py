@@ -184,7 +184,7 @@ class RewriteForecast:
             waiting = (
                 f"{amount(self.unlimited.tasks, 'task')} would read {format_bytes(self.unlimited.rewritten_bytes)}"
             )
-            return f"no task fits within max_source_bytes = {self.max_source_bytes}; without it, {waiting}"
+            return f"no task fits within max_source_bytes = {self.max_source_bytes}; without this limit, {waiting}"
         fragments = amount(before.fragments, "fragment")
         if self.operation is RewriteOperation.COMPACT:
             return f"{fragments}, {before.small_fragments} small"

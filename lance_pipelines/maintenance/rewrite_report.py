@@ -97,8 +97,8 @@ class RewriteReport:
         )
         if self.groups_unfinished:
             line += (
-                f"; {amount(self.groups_unfinished, 'group')} kept conflicting with other writers; the next run "
-                "tries again"
+                f"; {amount(self.groups_unfinished, 'group')} could not be committed because of conflicts with other "
+                "writers; the next run tries again"
             )
         return line
 

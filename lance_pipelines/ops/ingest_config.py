@@ -73,11 +73,11 @@ class IngestConfig(dg.Config):
     data_storage_version: str | None = Field(
         default=None,
         description="Format version of the data files when this run creates or overwrites the dataset: 2.2 (stable), "
-        "2.1, 2.0 or 0.1 (legacy). Appended rows use the dataset's version.",
+        "2.1, 2.0, or 0.1 (legacy). Appended rows use the dataset's version.",
     )
     vector_columns: dict[str, int] | None = Field(
         default=None,
-        description="Maps each column of float lists to the length of every list; stored as fixed-size lists.",
+        description="Maps the name of each vector column to the length of its lists; stored as fixed-size lists.",
     )
 
 

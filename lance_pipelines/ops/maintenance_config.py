@@ -96,13 +96,13 @@ class CleanupConfig(MaintenanceConfig):
     min_age: str | None = Field(
         default=None,
         description="Keep all versions newer than this age, even if older_than is shorter; 10m by default. This "
-        "prevents a slow writer from reusing the number of a removed version. Lower the value only while nothing "
-        "writes to the dataset.",
+        "prevents a slow writer from reusing the number of a removed version. Lower the value only if no other "
+        "process is writing to the dataset.",
     )
     delete_unverified: bool | None = Field(
         default=None,
         description="Also delete recent files that no version references. They may belong to an active writer, so "
-        "use it only while nothing writes to the dataset.",
+        "use this only if no other process is writing to the dataset.",
     )
 
 
@@ -110,7 +110,7 @@ class DeleteRowsConfig(MaintenanceConfig):
     """The configuration of ``delete_rows``: which rows are deleted."""
 
     predicate: str = Field(
-        description="Rows for which this SQL expression is true are deleted: \"day < '2024-01-01'\"."
+        description="SQL expression: rows for which it is true are deleted. Example: day < '2024-01-01'."
     )
 
 

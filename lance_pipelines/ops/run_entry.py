@@ -44,7 +44,9 @@ def prepare_for_pool(context: dg.OpExecutionContext) -> None:
 
 def _report_dead_runs(context: dg.OpExecutionContext) -> None:
     for run_id in fail_dead_runs(context.instance):
-        context.log.warning("Run %s was unfinished, but its process is gone; the run was marked as failed.", run_id)
+        context.log.warning(
+            "Run %s was unfinished, but its process no longer exists; the run was marked as failed.", run_id
+        )
 
 
 def _ingests_at_work(context: dg.OpExecutionContext, dataset: str) -> dict[str, str]:

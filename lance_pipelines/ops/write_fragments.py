@@ -40,7 +40,7 @@ def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             )
         staged = staging.staged
         context.log.info(
-            "Wrote %d rows in %d fragments, %d bytes, from %d tasks.",
+            "Finished writing. Rows: %d, fragments: %d, bytes: %d, Spark tasks: %d.",
             staged.rows_written,
             len(staged.fragments),
             staged.bytes_written,

@@ -40,7 +40,7 @@ MACHINE_TAG: Final = "lance_pipelines/machine"
 PROCESS_TAG: Final = "lance_pipelines/process"
 
 _CLOCK_TOLERANCE_SECONDS: Final = 60
-"""Tolerance, in seconds, for comparing start times of processes; they change if the system clock is adjusted."""
+"""Tolerance, in seconds, for comparing start times of processes; the times change if the system clock is adjusted."""
 
 _WATCH_SECONDS: Final = 5.0
 

@@ -17,7 +17,7 @@ from lance_pipelines.runs.silent_runs import describe_run, is_silent
 __all__ = ["INGEST", "RunInFlight", "RunsInFlight", "find_runs_in_flight"]
 
 INGEST: Final = "ingest"
-"""The name of the operation of runs that materialize the dataset's asset."""
+"""Operation name of the runs that materialize the asset of a dataset."""
 
 _IN_FLIGHT: Final = [
     dg.DagsterRunStatus.NOT_STARTED,

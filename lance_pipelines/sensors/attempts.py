@@ -34,7 +34,7 @@ _OUTCOMES: Final[Mapping[dg.DagsterRunStatus, str]] = MappingProxyType(
         dg.DagsterRunStatus.CANCELED: "was canceled",
     }
 )
-"""Maps the final status of a run to a description for messages, used if the work is still due."""
+"""Maps the final status of a run to the words that describe it in messages about work that is still due."""
 
 
 @dataclass(frozen=True, slots=True)

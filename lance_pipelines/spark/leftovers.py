@@ -114,4 +114,4 @@ def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None
             time.sleep(_SWEEP_INTERVAL_SECONDS)
     except LanceError as cleanup_error:
         # The failure of the write is the one to report; leftover files have this token in their names.
-        error.add_note(f"the files of this write ({file_token}) could not be removed: {cleanup_error}")
+        error.add_note(f"the files of this write (file token {file_token}) could not be removed: {cleanup_error}")

@@ -492,7 +492,7 @@ def test_a_dry_run_that_is_neither_true_nor_false_is_refused(lake, operation) ->
 def test_a_byte_limit_that_leaves_nothing_to_rewrite_is_named(lake, capsys, operation) -> None:
     result = lake.run(operation, max_source_bytes=1)
     assert executed(result) == STEPS[operation][:1]
-    assert "no task fits within max_source_bytes = 1; without it, " in capsys.readouterr().out
+    assert "no task fits within max_source_bytes = 1; without this limit, " in capsys.readouterr().out
 
 
 def test_the_launchpad_shows_a_short_duration_as_it_is(lake, monkeypatch) -> None:

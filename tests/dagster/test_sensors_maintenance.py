@@ -264,7 +264,7 @@ def test_after_the_compaction_nothing_is_due(watched) -> None:
 def test_small_fragments_between_large_ones_request_no_compaction(watched) -> None:
     for rows in (8, 100, 8, 100, 8, 100, 8):
         watched.fill(1, rows)
-    watched.skip("events: 4 small fragments, 0 with small neighbors < 4")
+    watched.skip("events: 4 small fragments; with small neighbors: 0 < 4")
 
 
 def test_a_plan_without_work_is_not_requested(watched) -> None:
@@ -273,7 +273,7 @@ def test_a_plan_without_work_is_not_requested(watched) -> None:
         compaction=CompactionPolicy(target_rows_per_fragment=100, min_small_fragments=4, max_source_bytes=1)
     )
     watched.fill(4)
-    watched.skip("events: 4 small fragments >= 4, but a plan would rewrite nothing")
+    watched.skip("events: 4 small fragments >= 4, but there is nothing to rewrite")
 
 
 @pytest.mark.parametrize("other", ["compact", "materialize_deletions"])

@@ -46,24 +46,24 @@ def test_cli_inspect_prints_a_dataset(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[:4] == [
         f"dataset {uri}",
-        "version 3 (latest: 3), format 2.0, 3 rows, 2 fragments",
+        "version 3 (latest: 3), format 2.0, rows: 3, fragments: 2",
         "schema",
         "  0 'x': int64",
     ]
-    assert [line.split(": ")[1] for line in lines[5:8]] == [
-        "3 rows in 1 fragments",
-        "4 rows in 2 fragments",
-        "3 rows in 2 fragments",
+    assert [line.split(", ", 1)[1] for line in lines[5:8]] == [
+        "rows: 3, fragments: 1",
+        "rows: 4, fragments: 2",
+        "rows: 3, fragments: 2",
     ]
-    assert lines[9] == "  0: 3 rows, 1 deleted"
+    assert lines[9] == "  fragment 0, rows: 3, deleted: 1"
     assert lines[10] == f"    data/{first.path}: format 2.0, {first.file_size_bytes} bytes, fields 0"
     assert lines[11].startswith("    _deletions/0-")
     assert lines[12:] == [
-        "  1: 1 rows",
+        "  fragment 1, rows: 1",
         f"    data/{second.path}: format 2.0, {second.file_size_bytes} bytes, fields 0",
     ]
     earlier = run("inspect", uri, "--version", "1")
-    assert earlier.stdout.splitlines()[1] == "version 1 (latest: 3), format 2.0, 3 rows, 1 fragments"
+    assert earlier.stdout.splitlines()[1] == "version 1 (latest: 3), format 2.0, rows: 3, fragments: 1"
 
 
 @pytest.mark.parametrize("command", ["describe", "inspect"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["UNKNOWN_ARM", "CarriedOperation", "PublicOther"]
 
 UNKNOWN_ARM: Final = "unknown"
-"""The name given to every operation that the message definitions do not contain."""
+"""The name used for every operation that the protobuf definitions of this library do not contain."""
 
 
 @named("Other")

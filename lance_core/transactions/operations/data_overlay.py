@@ -145,7 +145,9 @@ class DataOverlay(Operation):
         require_writable(current.message)
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
-            raise InvalidInputError(f"fragment {min(missing)} of a data overlay is not in version {current.version}")
+            raise InvalidInputError(
+                f"a data overlay refers to fragment {min(missing)}, which is not in version {current.version}"
+            )
         if any(group.overlays for group in self.groups) and not overlays_enabled():
             raise UnsupportedFeatureFlagError(
                 f"a data overlay would set feature flag {int(FeatureFlag.DATA_OVERLAYS)} "

@@ -177,7 +177,7 @@ class DataReplacement(Operation):
         for each in self.replacements:
             if each.fragment_id not in present:
                 raise InvalidInputError(
-                    f"fragment {each.fragment_id}, to which a replacement data file belongs, is not in version "
+                    f"a replacement data file belongs to fragment {each.fragment_id}, which is not in version "
                     f"{current.version}"
                 )
             changed[each.fragment_id] = _replaced(present[each.fragment_id], each.new_file, current, read_version)

@@ -140,11 +140,13 @@ class Delete(Operation):
         for fragment in self.updated_fragments:
             deletion = fragment.deletion_file
             if deletion is None:
-                raise InvalidInputError(f"fragment {fragment.id}, which a delete updates, has no deletion file")
+                raise InvalidInputError(
+                    f"a delete lists fragment {fragment.id} as updated, but it has no deletion file"
+                )
             if deletion.num_deleted_rows > fragment.physical_rows:
                 raise InvalidInputError(
-                    f"fragment {fragment.id}, which a delete updates, has {fragment.physical_rows} rows, but records "
-                    f"{deletion.num_deleted_rows} deleted rows",
+                    f"a delete records {deletion.num_deleted_rows} deleted rows for fragment {fragment.id}, which has "
+                    f"only {fragment.physical_rows} rows",
                     expected=fragment.physical_rows,
                     found=deletion.num_deleted_rows,
                 )

@@ -207,7 +207,7 @@ class Merge(Operation):
             elif fragment.id and fragment.id in kept:
                 raise InvalidInputError(f"a merge lists fragment {fragment.id} twice")
             elif fragment.id in before and _share_a_file(before[fragment.id], fragment.message):
-                raise InvalidInputError(f"a merge lists fragment {fragment.id} twice, or after a new fragment (id 0)")
+                raise InvalidInputError(f"a merge lists fragment {fragment.id} twice, or lists it after a new fragment")
             else:
                 added.append(fragment)
         missing = sorted(before.keys() - kept.keys())

@@ -88,7 +88,8 @@ class Operation(Protocol):
     """Whether the operation is independent of the fragments and fields of the version that it was planned on."""
 
     is_first_of_its_root: ClassVar[bool] = False
-    """Whether the operation always creates the first version of a root, numbered like the version that it copies."""
+    """Whether the operation always creates the first version of a dataset or branch. That version has the same number
+    as the version from which it was copied."""
 
     makes_tables: ClassVar[bool] = False
     """Whether the operation can create the first version of a table."""
@@ -112,13 +113,13 @@ class Operation(Protocol):
     """Whether the reference implementation keeps schema metadata that the stored transaction does not contain."""
 
     holds_values: ClassVar[bool] = False
-    """Whether the operation contains values from its read version; it must then be adapted to each later version."""
+    """Whether the operation contains values from its read version; if so, it must be adapted to each later version."""
 
     may_change_rows: ClassVar[bool] = True
     """Whether the operation may change the rows or columns that readers see."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether later versions give no evidence of whether they were built on the version that the operation created."""
+    """Whether later versions do not show whether they were built on the version that the operation created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own

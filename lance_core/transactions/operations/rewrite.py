@@ -238,13 +238,15 @@ class Rewrite(Operation):
                 # Any commit drops a fragment without live rows, including the one that reserved ids for this rewrite.
                 continue
             if found is None:
-                raise InvalidInputError(f"rewritten fragment {fragment.id} is not in version {current.version}")
+                raise InvalidInputError(
+                    f"cannot rewrite fragment {fragment.id}: it is not in version {current.version}"
+                )
             if found.deletion_file != fragment.message.deletion_file or found.physical_rows not in (
                 0,
                 fragment.message.physical_rows,
             ):
                 raise InvalidInputError(
-                    f"the rows of rewritten fragment {fragment.id} in version {current.version} differ from those "
+                    f"cannot rewrite fragment {fragment.id}: its rows in version {current.version} differ from those "
                     "that were read"
                 )
 

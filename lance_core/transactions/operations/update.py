@@ -289,7 +289,9 @@ class Update(Operation):
             raise InvalidInputError("an update lists a fragment twice")
         missing = self.touched_fragments() - {fragment.id for fragment in current.message.fragments}
         if missing:
-            raise InvalidInputError(f"changed fragment {min(missing)} is not in version {current.version}")
+            raise InvalidInputError(
+                f"an update refers to fragment {min(missing)}, which is not in version {current.version}"
+            )
         unknown = set(self.fields_modified) - {each.id for each in current.message.fields}
         if unknown:
             raise SchemaMismatchError(

@@ -241,7 +241,9 @@ def test_pylance_reads_a_defective_table_wrongly_until_the_next_commit(tmp_path:
 @pytest.mark.parametrize("name", CERTAIN)
 def test_validation_names_the_defect_until_the_next_commit(name: str, tmp_path: Path) -> None:
     uri = unpacked(name, tmp_path)
-    with pytest.raises(CorruptDataError, match=f"has {CASES[name].kind}: .*the next commit repairs it"):
+    with pytest.raises(
+        CorruptDataError, match=rf"has a defect \({CASES[name].kind}\): .*the next commit repairs the defect"
+    ):
         lance_core.dataset(uri).validate()
     lance_core.dataset(uri).update_config({"key": "value"})
     lance_core.dataset(uri).validate()

@@ -57,7 +57,7 @@ def test_compaction_rewrites_files_in_the_requested_format_version(
 
 
 def test_compaction_of_a_newer_table_into_format_0_1_raises_not_supported(dataset: lance_core.LanceDataset) -> None:
-    with pytest.raises(NotSupportedError, match=r"is 0\.1, but the table has version 2\.2"):
+    with pytest.raises(NotSupportedError, match=r"is 0\.1, but the table's files have format 2\.2"):
         output_version(dataset.manifest, CompactionSettings(data_storage_version="0.1"))
 
 

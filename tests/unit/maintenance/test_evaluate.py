@@ -45,7 +45,7 @@ def test_compaction_is_due_for_many_small_fragments() -> None:
 def test_compaction_does_not_count_small_fragments_without_small_neighbors() -> None:
     scattered = replace(HEALTH, mergeable_fragments=2)
     verdict = evaluate_compaction(CompactionPolicy(min_small_fragments=4), scattered)
-    assert verdict == NotDue("9 small fragments, 2 with small neighbors < 4")
+    assert verdict == NotDue("9 small fragments; with small neighbors: 2 < 4")
 
 
 def test_materializing_deletions_is_not_due_below_the_allowed_fraction() -> None:

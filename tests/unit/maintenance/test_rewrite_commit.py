@@ -184,7 +184,10 @@ def test_rewrite_group_that_keeps_conflicting_is_left_unfinished(uri, monkeypatc
     lance_core.dataset(uri).delete("id = 20")
     outcome = commit(staged, interfere_each_time(21))
     assert (len(outcome.committed), outcome.conflicts, outcome.rounds, outcome.unfinished) == (1, 3, 3, 1)
-    assert "1 group kept conflicting" in report_rewrite(planned, outcome, MaintenancePolicy()).summary()
+    assert (
+        "1 group could not be committed because of conflicts"
+        in report_rewrite(planned, outcome, MaintenancePolicy()).summary()
+    )
     check(uri, [*range(20), *range(23, 40)])
     assert unused(uri) == set()
 
@@ -224,7 +227,7 @@ def test_rewrite_result_with_too_few_rows_is_refused_and_its_files_removed(uri) 
     result = RewriteResult.from_json(staged.results[1])
     result.new_fragments[0].physical_rows -= 1
     forged = StagedRewrite(plan=staged.plan, file_token=staged.file_token, results=(staged.results[0], result.json()))
-    with pytest.raises(RowsLostError, match=r"fragments \[2, 3\] contain 20 rows, but their rewrite contains 19"):
+    with pytest.raises(RowsLostError, match=r"fragments \[2, 3\] contain 20 rows, but .* contain 19"):
         commit(forged)
     assert lance_core.dataset(uri).version == before
     assert unused(uri) == set()

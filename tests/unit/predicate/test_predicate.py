@@ -204,7 +204,7 @@ def test_predicate_without_columns_is_constant(condition: str, constant: bool | 
         ("regexp_like(t, 'a')", NotSupportedError, "function 'regexp_like' is not supported; supported"),
         ("nope(i) = 1", NotSupportedError, "function 'nope' is not supported"),
         ("lower(i) = 'a'", InvalidInputError, "expected a string, found int64"),
-        ("lower(t, t) = 'a'", InvalidInputError, "expected 1 arguments, found 2"),
+        ("lower(t, t) = 'a'", InvalidInputError, "wrong number of arguments: expected 1, found 2"),
         ("coalesce() = 1", InvalidInputError, "at least one argument"),
         ("-t = 1", InvalidInputError, "cannot be negated"),
         ("d + 1 = d", NotSupportedError, "'\\+' is not supported between date32"),

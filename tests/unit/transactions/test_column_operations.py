@@ -172,8 +172,16 @@ def test_t49_merge_that_lacks_a_fragment_is_refused() -> None:
             None,
             "",
         ),
-        (Merge(fragments=(part(0), part(1), part(0)), schema=SCHEMA), InvalidInputError, "fragment 0 twice, or after"),
-        (Merge(fragments=(part(0, path="x"), part(0), part(1)), schema=SCHEMA), InvalidInputError, "0 twice, or after"),
+        (
+            Merge(fragments=(part(0), part(1), part(0)), schema=SCHEMA),
+            InvalidInputError,
+            "fragment 0 twice, or lists it after",
+        ),
+        (
+            Merge(fragments=(part(0, path="x"), part(0), part(1)), schema=SCHEMA),
+            InvalidInputError,
+            "0 twice, or lists it after",
+        ),
         (
             Merge(fragments=(part(0), part(7, path="x"), part(1)), schema=SCHEMA),
             InvalidInputError,
@@ -380,8 +388,8 @@ def test_rows_that_changed_in_place_are_counted_as_updated() -> None:
 @pytest.mark.parametrize(
     ("operation", "kind", "match"),
     [
-        (Update(removed_fragment_ids=(7,)), InvalidInputError, "fragment 7 is not in version 3"),
-        (_columns(7), InvalidInputError, "fragment 7 is not in version 3"),
+        (Update(removed_fragment_ids=(7,)), InvalidInputError, "fragment 7, which is not in version 3"),
+        (_columns(7), InvalidInputError, "fragment 7, which is not in version 3"),
         (
             Update(removed_fragment_ids=(0,), updated_fragments=(part(0, deleted=1),)),
             InvalidInputError,

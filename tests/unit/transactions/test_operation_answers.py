@@ -435,7 +435,7 @@ def test_update_lists_what_it_adds_and_moves() -> None:
 
 
 def test_update_of_a_removed_fragment_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="fragment 7 is not in version 3"):
+    with pytest.raises(InvalidInputError, match="fragment 7, which is not in version 3"):
         Update(updated_fragments=(part(7),)).apply(on(table(part(0))))
 
 

@@ -139,7 +139,7 @@ def test_delete_operation_changes_only_deletion_files() -> None:
         (Delete(updated_fragments=(), deleted_fragment_ids=(0, 0)), "lists a fragment twice"),
         (ReserveFragments(num_fragments=0), "at least 1"),
         (ReserveFragments(num_fragments=2**32), "32 bits"),
-        (_group((_part(9),), ()), "rewritten fragment 9 is not in version 3"),
+        (_group((_part(9),), ()), "cannot rewrite fragment 9: it is not in version 3"),
         (_group((_part(0), _part(0)), ()), "fragment 0 is rewritten twice"),
         (_group((_part(0, deleted=1),), (_part(0, 9),)), "in version 3 differ from those that were read"),
         (_group((_part(1),), (_part(0),)), "in version 3 differ from those that were read"),
