@@ -37,8 +37,8 @@ class ListRules:
     Attributes:
         null_level: level of a null list; 0 if the layer has none.
         empty_level: level of an empty list; 0 if the layer has none.
-        highest_own: highest level of the layer itself; higher levels, up to ``highest_slot``, represent a null in a
-            struct that encloses the list.
+        highest_own: highest level of the layer itself; higher levels, up to ``highest_slot``, represent null structs
+            directly outside the list.
         highest_slot: highest level that represents a slot of the layer.
     """
 
