@@ -52,7 +52,7 @@ class PagePlan:
     rules: FormatRules
 
     def all_null_page(self) -> EncodedPage:
-        """Return a page that stores only levels, because it has no values other than nulls."""
+        """Return a page whose values are all null; it stores only levels."""
         return constant.encode_all_null(
             self.levels,
             num_rows=self.num_rows,

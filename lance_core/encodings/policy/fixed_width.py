@@ -57,7 +57,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """Choose how to encode a page; return None for full zip: values are too wide, or the metadata requests it."""
+    """Choose how to encode a page; return None for full zip (values are too wide, or the metadata requests it)."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value

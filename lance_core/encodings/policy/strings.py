@@ -123,7 +123,7 @@ def plain_bytes(block: VariableWidthBlock, ratio: float) -> float:
 
 
 def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
-    """Estimate the ratio of compressed to uncompressed size; 1.0 for a small page, or with ``none`` or ``fsst``.
+    """Estimate the ratio of compressed to uncompressed size; 1.0 if the page is small or the options exclude zstd.
 
     For the estimate, samples of the bytes of the strings are compressed, without offsets.
     """

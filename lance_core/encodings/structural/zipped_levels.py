@@ -80,7 +80,7 @@ class ZippedForm:
 
     @staticmethod
     def control_word_bytes(bits_rep: int, bits_def: int) -> int:
-        """Return the size in bytes of a control word with these numbers of bits for the two levels."""
+        """Return the size in bytes of a control word that contains ``bits_rep + bits_def`` bits."""
         num_bits = bits_rep + bits_def
         return 0 if num_bits == 0 else 1 if num_bits <= 8 else 2 if num_bits <= 16 else 4
 

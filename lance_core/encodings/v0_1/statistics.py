@@ -122,7 +122,7 @@ def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tu
 
 
 def decimal_bounds(dtype: pa.DataType, words: pa.FixedSizeBinaryArray) -> pa.Array:
-    """Decode the bounds of a decimal column from their bytes; null if a number has too many digits for the type.
+    """Decode the bounds of a decimal column from their bytes; bounds with too many digits for the type become null.
 
     The bounds of a page of nulls are the smallest and largest 128-bit integers, which are out of range for every
     decimal type.

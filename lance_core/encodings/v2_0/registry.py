@@ -115,7 +115,7 @@ def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, 
     Args:
         encoding: encoding of the page.
         dtype: Arrow type of the column.
-        rows: the wanted rows, relative to the start of the page.
+        rows: the requested rows, relative to the start of the page.
         page: locations of the buffers of the page.
 
     Returns:
