@@ -56,7 +56,7 @@ def _slot(kept: Any) -> Any:
 
 @kernel
 def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: Any, hashes: Any, pairs: Any) -> Any:
-    """Add up to 255 symbols to the tables, in the given order; skip those that collide. Return the number of used codes.
+    """Add up to 255 symbols to the tables in the given order, except those that collide; return the number of codes.
 
     Args:
         words: symbols as little-endian words.
