@@ -23,7 +23,7 @@ CHUNK_PAD_BYTE: Final = 0xFE
 
 
 def padding_bytes(num_bytes: int, alignment: int) -> int:
-    """Return the number of padding bytes after ``num_bytes`` bytes that align the next part; may be 0."""
+    """Return how many padding bytes must follow ``num_bytes`` bytes to align the next part; may be 0."""
     return -num_bytes % alignment
 
 

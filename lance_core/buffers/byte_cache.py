@@ -21,7 +21,7 @@ class ByteCache(Generic[K, V]):
     """A cache of values, accessed by key. Several threads can use it concurrently.
 
     Args:
-        max_bytes: maximum total size of all values in bytes; a single value that is larger is not stored.
+        max_bytes: maximum total size of all values in bytes; a value that is larger than this is not stored.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -186,7 +186,7 @@ class FixedRows:
     """Rows of a full-zip page, all of equal width.
 
     Attributes:
-        rows: (num_rows, row_bytes) uint8; a view with any row stride.
+        rows: (num_rows, row_bytes) uint8; may be a view with any row stride.
         values_per_row: number of values in each row; more than 1 if the values are the items of fixed-size lists.
     """
 
@@ -275,7 +275,7 @@ class EncodedChunks:
             last.
         buffers: for each buffer of a chunk, its parts, which are stored back to back without padding; each part has one
             segment per chunk.
-        alignment: alignment in bytes, to which the size of every buffer is rounded up.
+        alignment: alignment in bytes; the size of every buffer is rounded up to a multiple of it.
     """
 
     encoding: pb21.CompressiveEncoding
@@ -332,7 +332,7 @@ class Encoder(Protocol):
     def per_value(
         self, arm: str, block: DataBlock, values_per_row: int = 1
     ) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
-        """Encode a block for a full-zip page; the items of fixed-size lists have several values per row."""
+        """Encode a block for a full-zip page, with ``values_per_row`` values in each row (see :class:`FixedRows`)."""
 
     def block(self, arm: str, block: DataBlock) -> tuple[pb21.CompressiveEncoding, NDArray[np.uint8]]:
         """Encode an opaque block, such as a dictionary."""

@@ -1,7 +1,7 @@
 """Dictionary pages: indices into distinct values, each of which the page stores once.
 
-Indices are ordinary words; they are 32 bits wide unless an Arrow dictionary specifies a different width. The distinct
-values form a block, which format 2.2 may compress.
+Indices are encoded like other words; they are 32 bits wide unless an Arrow dictionary specifies a different width. The
+distinct values form a block, which may be compressed in format 2.2.
 
 Source: ``MiniBlockLayout.dictionary``; checked against pylance 14.0.2.
 """

@@ -48,7 +48,7 @@ def with_members(array: pa.Array, expected: pa.DataType) -> pa.Array:
 
     Args:
         array: an array without extension types; ``fits_type(expected, array.type)`` must be True.
-        expected: the target type; item names and view types may still differ in the result.
+        expected: the target type; the type of the result may still differ from it in item names and view types.
     """
     if same_type(expected, array.type):
         return array

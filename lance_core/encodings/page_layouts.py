@@ -52,7 +52,7 @@ class PagePlan:
     rules: FormatRules
 
     def all_null_page(self) -> EncodedPage:
-        """Return a page without values."""
+        """Return a page whose values are all null; it stores only levels."""
         return constant.encode_all_null(
             self.levels,
             num_rows=self.num_rows,
@@ -114,7 +114,8 @@ def encode_zipped(
         block: the values; the width of a value must be a whole number of bytes.
         plan: properties of the page that do not depend on its values.
         level: zstd level for compressing each string separately; None = no compression.
-        present: (num_values,) mask of the rows that ``block`` contains, for values of variable width; None = all rows.
+        present: (num_slots,) mask of the value slots that ``block`` contains, for values of variable width; all other
+            slots are empty. None = all slots.
         symbols: the symbol table and the compressed strings, if ``block`` contains compressed strings.
     """
     encoding, values = ENCODER.per_value(values_arm(block), block)
@@ -132,7 +133,7 @@ def encode_zipped(
 
 
 def values_arm(block: DataBlock) -> str:
-    """Return the encoding that stores values of this shape unchanged."""
+    """Return the name of the encoding that stores values of this kind unchanged."""
     if isinstance(block, FixedSizeListBlock):
         return "fixed_size_list"
     if isinstance(block, StructBlock):

@@ -33,7 +33,7 @@ __all__ = ["spread", "take_values"]
 
 
 def spread(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers in all ranges, one range after another."""
+    """Return the integers in all ranges ``[starts[i], starts[i] + lengths[i])``, one range after another."""
     ends = np.cumsum(lengths)
     numbers = np.repeat(starts - (ends - lengths), lengths)
     numbers += np.arange(len(numbers), dtype=np.int64)

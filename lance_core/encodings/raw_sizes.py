@@ -5,7 +5,7 @@ Encoding                   First buffer
 =========================  ==============================================================
 flat, packed_struct        the values
 byte_stream_split          same as its child
-rle                        one value per run and, in blocks, one length; at most n runs
+rle                        one value per run and, in blocks, one length; no more runs than values
 inline_bitpacking          one word, and at most 1024 packed words
 out_of_line_bitpacking     blocks of 1024 words
 fixed_size_list            the bitmap of the items or, without one, their first buffer

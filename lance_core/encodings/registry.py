@@ -1,7 +1,7 @@
 """The table of compressive encodings; only this module selects an encoding by the field that is set in the oneof.
 
-``COMPRESSIVE`` is keyed by the arms of ``CompressiveEncoding.compression``. An arm in neither ``COMPRESSIVE`` nor
-``COMPRESSIVE_NOT_YET`` does not exist; a test compares both with the oneof. The arms of ``PageLayout.layout`` are
+``COMPRESSIVE`` is keyed by the arms of ``CompressiveEncoding.compression``. Together, ``COMPRESSIVE`` and
+``COMPRESSIVE_NOT_YET`` list every arm; a test compares them with the oneof. The arms of ``PageLayout.layout`` are
 selected in ``page_decoder.py``.
 
 Source: ``lance.encodings21.CompressiveEncoding``.

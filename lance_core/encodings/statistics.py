@@ -49,7 +49,7 @@ def spread(num_values: int, num_samples: int) -> NDArray[np.int64]:
 
 
 def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
-    """Count the occurrences of each value in a sample of the valid values; there are none only if no value is valid."""
+    """Count the occurrences of each value in a sample of the valid values; empty only if no value is valid."""
     num_valid = len(array) - array.null_count
     if num_valid == 0:
         return np.empty(0, np.int64)
@@ -74,7 +74,7 @@ def expected_distinct(counts: NDArray[np.int64]) -> float:
 
 
 def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
-    """Estimate the mean bit width of blocks from a sample of the blocks: (num_blocks, num_values) words."""
+    """Estimate the mean packed bit width of blocks, (num_blocks, num_values) words, from a sample of the blocks."""
     sample = blocks[spread(len(blocks), _WIDTH_SAMPLES)]
     return float(bit_lengths(sample.max(axis=1)).mean())
 
@@ -82,8 +82,8 @@ def common_packed_bits(blocks: NDArray[np.unsignedinteger]) -> float:
 def runs_per_value(words: NDArray[Any], limit: float) -> float:
     """Return the number of runs of equal values divided by the number of values; exact if below ``limit``.
 
-    Runs of more than 255 values, and runs across chunk boundaries, count as several runs. In most cases, a sample
-    suffices.
+    A run counts as several runs if it has more than 255 values or extends over several chunks. A sample suffices if its
+    ratio is clearly above ``limit``; the ratio of the sample is then returned.
     """
     if len(words) < 2:
         return 1.0

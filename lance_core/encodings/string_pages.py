@@ -1,8 +1,8 @@
 """Encodes pages of strings and binaries.
 
 :func:`encode_strings` considers these forms in this order: a constant page, a dictionary page, chunks, and a full-zip
-page. In chunks and full-zip pages, strings are plain, compressed, or replaced by FSST codes. For the rules and their
-limits, see ``policy/strings.py``.
+page. In chunks and full-zip pages, strings are unchanged, compressed, or replaced by FSST codes. For the rules and
+their limits, see ``policy/strings.py``.
 
 Source: ``lance.encodings21.PageLayout``.
 """

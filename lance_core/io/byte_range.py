@@ -47,7 +47,7 @@ def coalesce_ranges(ranges: Sequence[ByteRange], *, max_gap_bytes: int, max_exte
     """Merge nearby ranges into few requests.
 
     Args:
-        ranges: ranges in any order, which may overlap; empty ranges do not cause requests of their own.
+        ranges: ranges in any order, which may overlap.
         max_gap_bytes: maximum number of bytes between neighboring ranges in the same request.
         max_extent_bytes: maximum size of a merged request in bytes; a single larger range is not split.
 

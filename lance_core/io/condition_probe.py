@@ -2,8 +2,8 @@
 
 A server that does not support ``If-None-Match`` may ignore it and respond that the object was created. Two writers
 could then both create the same version, and the rows of one of them would be lost. Therefore, before the first
-conditional write, a test object with a unique name is created unconditionally, and then created again with the
-condition. A store that responds "created" both times is rejected.
+conditional write, a test object with a unique name is created unconditionally; then, a conditional request tries to
+create it again. A store that responds "created" both times is rejected.
 
 The test object is stored next to the object to be created. It is deleted immediately after the test. If it remains
 nevertheless, cleanup removes it. It cannot be mistaken for a version, because its name has the form of a temporary file
@@ -32,7 +32,7 @@ _found: dict[tuple[str, str], bool] = {}
 
 
 class ConditionalPuts(Protocol):
-    """A store that supports conditional writes, but whose server may ignore the condition."""
+    """A store that sends conditional writes to a server that may ignore the condition."""
 
     def put(self, path: str, data: pa.Buffer | bytes) -> None:
         """Create or replace an object."""
@@ -52,7 +52,7 @@ class ProbedStore(Protocol):
     """A store that can test whether its server honors the condition."""
 
     def require_condition(self, path: str) -> None:
-        """Test the condition with an object next to ``path``; raises the errors of :func:`require_condition`."""
+        """Test the condition with an object next to ``path``. For errors, see :func:`require_condition`."""
         ...
 
 

@@ -96,7 +96,7 @@ class FsspecStore:
         self._connections: dict[int, Any] = {}
 
     def __repr__(self) -> str:
-        """Return a representation with the container."""
+        """Return a representation that contains the container's name."""
         return f"FsspecStore({self._place!r})"
 
     @property

@@ -7,7 +7,7 @@ Every object appears completely or not at all:
                      directory; a ``put`` that need not be durable does not fsync
 ``put_if_absent``    write ``<final>#1`` with ``O_EXCL`` (``#2`` … if it exists), fsync, ``link`` to the final
                      name, fsync the directory, unlink the staging name
-``delete``           unlink; fsync the directory, unless the removal need not be durable
+``delete``           unlink; if the removal must be durable, fsync the directory
 ===================  =====================================================================================
 
 ``link`` fails with EEXIST if the final name exists, so the commit protocol uses it as its compare-and-set operation.

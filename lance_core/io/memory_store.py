@@ -1,4 +1,4 @@
-"""MemoryStore: objects in the memory of this process, for tests and temporary work (``memory://name/…``)."""
+"""MemoryStore: objects in the memory of this process, for tests and temporary data (``memory://name/…``)."""
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ class StoreCapabilities:
             is the latest.
         version_hint: whether to write ``latest_version_hint.json`` next to the manifests. It is needed in stores with
             unordered listings.
-        maps_files: whether ``get_ranges`` returns views of a mapped file, so that only the accessed bytes are read.
+        maps_files: whether ``get_ranges`` returns views of a memory-mapped file, so that only the accessed bytes are
+            read.
     """
 
     atomic_create: bool

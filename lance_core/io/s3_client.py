@@ -70,7 +70,7 @@ class S3Client:
         self._connections: dict[int, Any] = {}
 
     def __repr__(self) -> str:
-        """Return a representation with the endpoint."""
+        """Return a representation that contains the endpoint."""
         return f"S3Client(endpoint={self._settings.endpoint!r})"
 
     @property
@@ -127,7 +127,7 @@ class S3Client:
         return await self._repeating(send, "read", place, once=False)
 
     def payer(self) -> dict[str, str]:
-        """Return the parameters by which the requester agrees to pay for a request; empty if it does not."""
+        """Return the parameters by which the requester agrees to pay; empty if ``requester_pays`` is not set."""
         return {"RequestPayer": "requester"} if self._settings.requester_pays else {}
 
     async def _repeating(self, send: Callable[[], Coroutine[Any, Any, _R]], verb: str, place: str, *, once: bool) -> _R:

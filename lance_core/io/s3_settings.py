@@ -1,7 +1,7 @@
 """S3Settings: settings for accessing a bucket, from storage options and the environment.
 
 Option names are the same as in pylance and case-insensitive. Some options have several names; if more than one of them
-is set, the name that the library lists first takes precedence. Options take precedence over environment variables.
+is set, the name that this module lists first takes precedence. Options take precedence over environment variables.
 Unknown names are ignored, as in pylance, so one dictionary may configure several stores.
 
 All credentials are taken from one source: the options, or ``AWS_ACCESS_KEY_ID`` and related variables. If neither is
@@ -264,7 +264,7 @@ class _Options:
 
 
 def duration_seconds(text: str) -> float | None:
-    """Convert a duration such as ``30s``, ``500ms``, or ``1m 30s`` to seconds; return None for other text.
+    """Convert a duration such as ``30s``, ``500ms``, or ``1m 30s`` to seconds; return None for other strings.
 
     A number without a unit is not a duration.
     """

@@ -77,7 +77,7 @@ class S3Store:
         self._capabilities = StoreCapabilities(atomic_create=True, lexical_listing=not express, version_hint=express)
 
     def __repr__(self) -> str:
-        """Return a representation with the endpoint and the bucket."""
+        """Return a representation that contains the endpoint and the bucket."""
         return f"S3Store(endpoint={self._client.settings.endpoint!r}, bucket={self._bucket!r})"
 
     @property

@@ -36,7 +36,7 @@ _OBJECT_KEYS: Final = ("Bucket", "Key", "RequestPayer")
 
 
 def placement(settings: S3Settings) -> dict[str, Any]:
-    """Return the request parameters for creating objects."""
+    """Return the encryption parameters of requests that create objects."""
     parameters: dict[str, Any] = {}
     if settings.encryption is not None:
         parameters["ServerSideEncryption"] = settings.encryption

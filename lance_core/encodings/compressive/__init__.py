@@ -1,1 +1,1 @@
-"""One module per arm of ``CompressiveEncoding``, named like the arm."""
+"""Each module implements one arm of ``CompressiveEncoding`` and is named after it."""

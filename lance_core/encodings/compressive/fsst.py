@@ -64,7 +64,7 @@ def train(block: VariableWidthBlock) -> SymbolTable | None:
 
 
 def symbols_ratio(table: SymbolTable, block: VariableWidthBlock) -> float:
-    """Estimate the ratio of compressed to plain size from evenly spaced samples of the strings."""
+    """Estimate the ratio of compressed to uncompressed size from evenly spaced samples of the strings."""
     num_values = block.num_values
     mean_bytes = max(1.0, float(block.offsets[-1] - block.offsets[0]) / num_values)
     run = max(1, int(_SAMPLE_BYTES / mean_bytes / _SAMPLE_RUNS))

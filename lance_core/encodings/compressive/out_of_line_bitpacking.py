@@ -1,4 +1,4 @@
-"""out_of_line_bitpacking: FastLanes blocks of equal bit width, which is stored in the description of the encoding.
+"""out_of_line_bitpacking: FastLanes blocks that share one bit width, which the encoding's description records.
 
 ::
 

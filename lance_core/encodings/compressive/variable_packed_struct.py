@@ -1,4 +1,4 @@
-"""variable_packed_struct: structs with at least one variable-width or fixed-size list member, stored row by row.
+"""variable_packed_struct: structs stored row by row; at least one member has variable width or is a fixed-size list.
 
 ::
 

@@ -1,9 +1,9 @@
 """Bitmaps and bit widths.
 
-A bitmap has one bit per value, least significant bit first: value i is bit ``i % 8`` of byte ``i // 8``. A mask has the
-same information as one ``bool`` per value in memory; True means that the bit is set.
+A bitmap has one bit per value, least significant bit first: value i is bit ``i % 8`` of byte ``i // 8``. A mask is a
+numpy array with the same information, one ``bool`` per value; True means that the bit is set.
 
-Source: Arrow columnar format, which the page encodings share.
+Source: Arrow columnar format; page encodings use the same bitmaps.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ::
 
     chunk     offsets[n + 1] | bytes        the offsets are relative to the start of the chunk
-    joined    offsets[sum of n, + 1], bytes
+    joined    offsets[N + 1], bytes         N is the sum of n over all chunks
 
 Source: our own design; for the chunks, see ``compressive/variable.py``.
 """
@@ -32,7 +32,7 @@ def join_chunks(
     """Join the strings of many chunks.
 
     Args:
-        chunks: the chunks; each must be within its data and large enough for its offsets.
+        chunks: the chunks; each must be inside the data and large enough for its offsets.
         num_values: (num_chunks,) number of strings in each chunk.
         offset_bytes: size of an offset in bytes, 4 or 8.
 

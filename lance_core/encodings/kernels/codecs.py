@@ -2,7 +2,7 @@
 
 ::
 
-    zstd   u64 raw size | frame            a bare frame is also possible
+    zstd   u64 raw size | frame            the raw size may be absent
     lz4    u32 raw size | raw block
 
 The raw size is untrusted input, so it is checked before memory is allocated. It must not exceed the maximum that the
@@ -103,7 +103,7 @@ def decompress_zstd(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | No
 
 
 def zstd_head(compressed: bytes, num_bytes: int) -> bytes | None:
-    """Decompress only the first bytes of a zstd buffer, or the whole buffer if its content is shorter.
+    """Decompress only the first ``num_bytes`` bytes of a zstd buffer, or all of them if there are fewer.
 
     Return None if these bytes are malformed.
     """
@@ -136,7 +136,7 @@ def decompress_lz4(compressed: bytes, most: int = _MAX_RAW_BYTES) -> bytes | Non
 
 
 def lz4_head(compressed: bytes, num_bytes: int) -> bytes | None:
-    """Like :func:`zstd_head`, but an LZ4 block can only be decompressed as a whole."""
+    """Like :func:`zstd_head`, for an LZ4 buffer; slower, because an LZ4 block can only be decompressed as a whole."""
     raw = decompress_lz4(compressed)
     return None if raw is None else raw[:num_bytes]
 

@@ -59,14 +59,14 @@ def unpack_pieces(
     num_values: NDArray[np.int64],
     value_bits: int,
 ) -> NDArray[Any]:
-    """Unpack the first values of many blocks of different widths, one after another.
+    """Unpack the first values of many blocks, which may have different widths, into one array.
 
     A block takes ``128 * width`` bytes or, if the width is :data:`RAW`, the bytes of its values. The caller has checked
     that every block is within the data.
 
     Args:
         data: bytes that contain the blocks.
-        starts: (num_pieces,) ascending start of each block in bytes.
+        starts: (num_pieces,) start of each block in bytes, ascending.
         widths: (num_pieces,) bit width of each block: 0 to ``value_bits``, or :data:`RAW` for unpacked values.
         num_values: (num_pieces,) number of values to unpack from each block, 0 to 1024.
         value_bits: 8, 16, 32 or 64.
@@ -177,7 +177,7 @@ def pick_words(
 
     Args:
         data: bytes that contain the blocks.
-        starts: (num_picks,) start of the block of each value; the caller has checked that the blocks are in range.
+        starts: (num_picks,) start of each value's block in bytes; the caller has checked that the blocks are in range.
         slots: (num_picks,) position of each value in its block, 0 to 1023.
         value_bits: 8, 16, 32 or 64.
         packed_bits: (num_picks,) bit width of each value's block, 0 to ``value_bits``.

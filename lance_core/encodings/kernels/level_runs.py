@@ -1,4 +1,4 @@
-"""Levels: expands one entry per slot to one entry per item, and finds the levels that own given values.
+"""Levels: expands one level per slot to one level per item, and finds the levels and rows of chunks of values.
 
 Large inputs are processed by compiled kernels; both implementations return the same levels.
 
@@ -22,7 +22,7 @@ _LEVEL_BYTES = 8
 
 
 def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the start of the levels of each chunk of values: (num_chunks + 1,) int64.
+    """Return where the levels of each chunk of values start and end: (num_chunks + 1,) int64.
 
     Args:
         definition: (num_levels,) levels; levels up to ``max_visible`` own a value.
@@ -30,7 +30,7 @@ def value_bounds(definition: NDArray[np.uint16], max_visible: int, value_stops: 
         value_stops: (num_chunks,) number of values up to the end of each chunk, ascending; at least 1.
 
     Returns:
-        0, followed by the end of each chunk: the index of the level after the level of its last value.
+        0, followed by the end of each chunk: one more than the index of the level that owns the chunk's last value.
     """
     bounds = np.zeros(len(value_stops) + 1, np.int64)
     compiled = compiled_kernels("level_runs", _LEVEL_BYTES * len(definition))
@@ -47,7 +47,7 @@ def chunk_rows(repetition: NDArray[np.uint16], row_level: int, bounds: NDArray[n
     Args:
         repetition: (num_levels,) levels of whole rows.
         row_level: the level that starts a row.
-        bounds: (num_chunks + 1,) index of the first level of each chunk, and the end; no chunk is empty.
+        bounds: (num_chunks + 1,) index of the first level of each chunk, followed by num_levels; no chunk is empty.
 
     Returns:
         (num_chunks, 2): for each chunk, the number of rows that end in it, and the number of its levels that belong to

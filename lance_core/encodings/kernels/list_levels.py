@@ -37,7 +37,8 @@ class ListRules:
     Attributes:
         null_level: level of a null list; 0 if the layer has none.
         empty_level: level of an empty list; 0 if the layer has none.
-        highest_own: highest level of the layer itself; a higher level means that an outer layer is null.
+        highest_own: highest level of the layer itself; higher levels, up to ``highest_slot``, represent null structs
+            directly outside the list.
         highest_slot: highest level that represents a slot of the layer.
     """
 
@@ -65,7 +66,7 @@ class PeeledLists:
 
 
 def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
-    """Peel off a layer in which no list is null or empty, given its (num_levels,) levels."""
+    """Peel off a layer in which no list is null or empty, given the (num_levels,) repetition levels."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is not None:
         num_entries = int(np.count_nonzero(repetition))
@@ -78,7 +79,7 @@ def peel_full_lists(repetition: NDArray[np.uint16]) -> PeeledLists:
 
 
 def peel_lists(repetition: NDArray[np.uint16], definition: NDArray[np.uint16], rules: ListRules) -> PeeledLists:
-    """Peel off a layer of lists that may be null, empty, or absent, given its (num_levels,) levels of both kinds."""
+    """Peel off a layer of lists that may be null, empty, or absent, given the (num_levels,) levels of each kind."""
     compiled = compiled_kernels("lists", _BYTES_PER_LEVEL * len(repetition))
     if compiled is None or len(repetition) != len(definition):
         return _peel_with_numpy(repetition, definition, rules)

@@ -27,7 +27,8 @@ def find_runs(
 
     Args:
         values: (num_values,) words.
-        chunk_bounds: (num_chunks + 1,) index of the first value of each chunk, and the end; chunks may be empty.
+        chunk_bounds: (num_chunks + 1,) index of the first value of each chunk, followed by num_values; chunks may be
+            empty.
 
     Returns:
         One value per run, the length of each run, and the number of runs in each chunk.

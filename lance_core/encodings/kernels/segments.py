@@ -1,6 +1,6 @@
 """Byte segments: selecting many byte ranges from one array, and interleaving several lists of ranges.
 
-Two operations move almost every byte of a page, and both run inside one Arrow kernel, without a Python loop::
+Two operations move almost every byte of a page. Each runs inside a single Arrow kernel, without a Python loop::
 
     gather       |..AAAA...BB.....CCCC|            ->  AAAABBCCCC
     interleave   (AAAA, BB, CCCC), (x, y, z)       ->  AAAAxBByCCCCz
@@ -145,8 +145,8 @@ def interleave(columns: Sequence[Segments]) -> tuple[NDArray[np.uint8], NDArray[
         columns: lists of segments, at least one; all must have the same number of segments.
 
     Returns:
-        The joined bytes, and (num_segments + 1,) int64 positions: the start of each group of segments with the same
-        index, and the end.
+        The joined bytes, and (num_segments + 1,) int64 positions in them: the start of each group of segments with the
+        same index, followed by the number of bytes.
     """
     num_segments = columns[0].num_segments
     if num_segments == 0:

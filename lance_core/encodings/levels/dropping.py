@@ -22,7 +22,7 @@ __all__ = ["keep_slots"]
 
 
 def keep_slots(array: pa.Array, mask: NDArray[np.bool_]) -> pa.Array:
-    """Return the slots where ``mask`` is True, including nulls and everything below them.
+    """Return the slots where ``mask`` is True, with everything nested in them; null slots are kept like others.
 
     Args:
         array: an array of any type and any offset.

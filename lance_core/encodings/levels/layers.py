@@ -19,8 +19,8 @@ Definition levels are numbered from 1, layer by layer from the leaf outward; lev
 level k means that a new entry of the k-th list from the inside starts; at the start of a row, k equals the number of
 lists. (Parquet counts both from the outside.)
 
-Levels higher than those of the layers inside the innermost list represent null and empty lists. They are *invisible*:
-they do not own a value slot.
+The levels of the layers inside the innermost list own a value slot. Higher levels are *invisible*: they do not own a
+value slot, because they represent a null or empty list, or a null struct that encloses a list.
 
 Source: ``lance.encodings21.RepDefLayer``; behavior of pylance 14.0.2.
 """

@@ -2,7 +2,8 @@
 
 The arrays are also normalized to the one form that levels can express:
 
-* array offsets are applied, so that every layer starts at its first slot, and view types become plain types;
+* array offsets are applied, so that every layer starts at its first slot, and view types are replaced by types with
+  offsets;
 * null lists have no items: any items that Arrow stores for them are dropped;
 * a null struct makes its members null. Readers depend on this: pylance 14.0.2 misreads a list without nulls of its own
   below a nullable struct.

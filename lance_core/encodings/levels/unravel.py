@@ -120,7 +120,7 @@ class Unraveler:
         return peeled.offsets, peeled.validity
 
     def keep_first_of(self, dimension: int) -> None:
-        """Keep the first of every ``dimension`` levels; for fixed-size lists of structs, call before ``validity()``.
+        """Keep the first of every ``dimension`` levels; call before ``validity()`` for a fixed-size list of structs.
 
         Raises:
             CorruptDataError: the number of levels is not a multiple of the dimension, or a list encloses this layer.

@@ -25,7 +25,7 @@ _SAMPLES: Final = 64
 def common_value(block: DataBlock, validity: NDArray[np.bool_] | None) -> FixedWidthBlock | VariableWidthBlock | None:
     """Return the common value of all valid slots as a block of one value (a boolean as a byte); None if values differ.
 
-    Values are compared by their bytes: 0.0 and -0.0 differ, and a NaN equals itself.
+    Values are compared by their bytes: 0.0 and -0.0 differ, and NaNs with the same bytes are equal.
 
     Args:
         block: the values of a page.

@@ -55,7 +55,7 @@ def dictionary_fits(num_items: int, num_values: int, options: FieldOptions) -> b
 
 
 def dictionary_pays(dictionary_bytes: float, plain_bytes: float, options: FieldOptions) -> bool:
-    """Return whether the page is small enough if it is stored as indices and encoded items.
+    """Return whether storing the page as indices and encoded items makes it sufficiently smaller.
 
     Args:
         dictionary_bytes: total size of the indices and the items in bytes.

@@ -8,7 +8,7 @@ Key (after ``lance-encoding:``)                 Value
 ``rle-threshold``                               maximum number of runs per value for run-length encoding
 ``bss``                                         ``auto``, ``on``, ``off``: split the bytes of words before compression
 ``dict-divisor``                                minimum number of values per item of a dictionary
-``dict-size-ratio``                             maximum size of a dictionary page relative to a plain page
+``dict-size-ratio``                             maximum ratio of page size with a dictionary to size without one
 ``dict-values-compression``                     ``none``, ``zstd``, ``lz4``: compression of the items of a dictionary
 ``dict-values-compression-level``               level of zstd, 1 to 22
 ``minichunk-size``                              target size of the values of a chunk in bytes
@@ -68,7 +68,7 @@ class FieldOptions:
         rle_threshold: maximum number of runs per value for run-length encoding.
         bss: whether to split the bytes of words: True = always, False = never, None = if this reduces the size.
         dict_divisor: minimum number of values per item of a dictionary.
-        dict_size_ratio: maximum size of a dictionary page relative to a plain page.
+        dict_size_ratio: maximum ratio of the page's size with a dictionary to its size without one.
         dict_compression: compression of dictionary items: ``none``, ``zstd`` or ``lz4``.
         dict_level: zstd level for dictionary items.
         minichunk_bytes: target size of the values of a chunk in bytes.

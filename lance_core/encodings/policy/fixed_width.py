@@ -5,7 +5,7 @@ For words of 8, 16, 32, or 64 bits, the first rule that applies determines the e
 1. ``compression`` = ``none``: flat;
 2. ``compression`` = ``zstd`` or ``lz4``: the form with the smallest compressed sample among flat, split by bytes, runs,
    and bit-packed; ``bss`` = ``on`` or ``off`` determines whether bytes are split;
-3. runs, if they are smaller than packed words and 5 % smaller than flat words;
+3. runs, if they are smaller than packed words and at least 5 % smaller than flat words;
 4. bit-packed, if that saves 5 % or more: reading flat words is a copy, but reading packed words requires computation;
 5. flat.
 
@@ -57,7 +57,7 @@ _MIN_BITMAP_VALUES: Final = 8
 
 
 def choose_words(block: FixedWidthBlock, options: FieldOptions) -> MiniBlockChoice | None:
-    """Choose how to encode a page; return None for full zip, if values are too wide or the metadata requests it."""
+    """Choose how to encode a page; return None for full zip (values are too wide, or the metadata requests it)."""
     if not fits_mini_block(block.bits_per_value // 8, options):
         return None
     bits = block.bits_per_value

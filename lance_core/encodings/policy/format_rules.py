@@ -83,7 +83,7 @@ def rules_of(version: LanceFileVersion) -> FormatRules:
     """Return the rules of a structural version.
 
     Raises:
-        UnsupportedVersionError: this library does not write the version, or the version has no pages with levels.
+        UnsupportedVersionError: this library does not write the version, or pages of the version have no levels.
     """
     found = _RULES.get(version)
     if found is None:

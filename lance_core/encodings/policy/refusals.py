@@ -1,9 +1,9 @@
 """Before any bytes are written, rejects fields that readers could not read back.
 
 * A fixed-size list of structs must not be in a list or contain a list; pylance 14.0.2 fails to write such fields.
-* If a member of a struct is a fixed-size list of structs, all members must have the same number of such list items per
-  row. pylance 14.0.2 writes other structs but cannot read them, because it treats the slots of a member as rows. This
-  rule does not apply inside a fixed-size list of structs.
+* If a member of a struct is a fixed-size list of structs, all members must have the same number of slots per row (the
+  dimension of the list; 1 for a member without such a list). pylance 14.0.2 writes other structs but cannot read them,
+  because it treats the slots of a member as rows. This rule does not apply inside a fixed-size list of structs.
 * A struct without fields must be a top-level field.
 * The members of a packed struct must be fixed-width values of whole bytes, strings, binaries, or fixed-size lists. If
   all members are fixed-width, a row must have fewer than 256 bytes.
@@ -37,7 +37,7 @@ def require_writable_field(top: Field) -> None:
     """Check a top-level field of a structural file.
 
     Raises:
-        NotSupportedError: readers could not read back the nesting of the field, or a member of a packed struct.
+        NotSupportedError: readers could not read back the nesting of the field or a packed struct in it.
         InvalidInputError: the metadata requests an unknown compression.
     """
     for leaf in top.leaves():

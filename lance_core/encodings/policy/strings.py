@@ -1,12 +1,12 @@
 """Strings and binaries: whether they are stored in chunks or one by one, and how they are compressed.
 
-``encodings/string_pages.py: encode_strings`` applies these rules in order, after the rules for pages with a
-single value (``policy/constants.py``) and for pages with few distinct values (``policy/dictionary.py``).
+``encodings/string_pages.py: encode_strings`` applies these rules in order, after the rules for pages whose values are
+all equal (``policy/constants.py``) and for pages with few distinct values (``policy/dictionary.py``).
 
 * Short strings are stored in chunks, which are compressed with zstd if this reduces the size of a sample by at least
   10 %.
-* Text that FSST compresses better than zstd is stored as symbols, for example words of a small vocabulary that recur
-  far apart.
+* Text is stored as FSST codes if FSST compresses it better than zstd does, for example if words of a small vocabulary
+  recur far apart.
 * Long strings are stored in full-zip pages. Each string is compressed separately with zstd, again only if this reduces
   the size of a sample by at least 10 %.
 * Metadata takes precedence: ``compression`` = ``none``, ``zstd``, ``lz4`` or ``fsst``, and ``structural-encoding``.
@@ -81,7 +81,7 @@ def string_bytes(block: VariableWidthBlock) -> int:
 
 
 def is_small(block: VariableWidthBlock, ratio: float) -> bool:
-    """Return whether a page of text is too small for finding symbols, although symbols might reduce its size.
+    """Return whether finding symbols is not worthwhile for a page this small, although they might reduce its size.
 
     Larger chunks and a higher zstd level then save almost as much.
     """
@@ -110,7 +110,7 @@ def may_want_symbols(block: VariableWidthBlock, ratio: float, options: FieldOpti
 
 
 def symbols_pay(block: VariableWidthBlock, symbols_ratio: float, ratio: float) -> bool:
-    """Return whether symbols make the page smaller: zstd also compresses offsets, but FSST does not."""
+    """Return whether symbols make the page smaller, considering that zstd compresses offsets but FSST does not."""
     offset_bytes = block.offsets.itemsize * block.num_values
     as_symbols = symbols_ratio * string_bytes(block) + offset_bytes
     return as_symbols < plain_bytes(block, ratio) and symbols_ratio < _COMPRESSION_GAIN
@@ -123,9 +123,9 @@ def plain_bytes(block: VariableWidthBlock, ratio: float) -> float:
 
 
 def compressed_ratio(block: VariableWidthBlock, options: FieldOptions) -> float:
-    """Estimate the ratio of compressed to plain size; 1.0 if compression is disabled.
+    """Estimate the ratio of compressed to uncompressed size; 1.0 if the page is small or the options exclude zstd.
 
-    The estimate compresses pieces of the data, without offsets.
+    For the estimate, samples of the bytes of the strings are compressed, without offsets.
     """
     if options.compression in ("none", "fsst"):
         return 1.0

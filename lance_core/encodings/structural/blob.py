@@ -64,7 +64,7 @@ def encode(
     """Encode one page of descriptors.
 
     Args:
-        levels: levels of the column; no layer of the column is a list.
+        levels: levels of the column.
         descriptors: position and size of every slot, as uint64; the contents of null slots are ignored.
         num_rows: value of ``Page.length``.
         encoder: encodes the descriptors.

@@ -1,4 +1,4 @@
-"""The directory of a mini-block page: the start and end of every chunk, and of every buffer in it.
+"""The directory of a mini-block page: where every chunk, and every buffer in a chunk, starts and ends.
 
 ::
 

@@ -10,7 +10,7 @@ other scalar                value, or value, rep, def              absent
 ==========================  =====================================  =============================
 
 If repetition or definition levels are missing, their buffer is empty. Levels of all-null pages are encoded as the
-layout specifies, or raw if it specifies no encoding; levels of scalar pages are always raw::
+layout specifies, or raw if it specifies no encoding; levels of scalar pages are always raw. The value buffer is::
 
     value    u32 k | k x u32 length | the k Arrow buffers of an array of one value, without validity
 
@@ -54,7 +54,7 @@ _MAX_LEVELS_FOR_FREE: Final = 1024
 def encode_all_null(
     levels: Levels, *, num_rows: int, encoded_levels: bool = True, run_levels: bool = True
 ) -> EncodedPage:
-    """Encode a page without values: every visible level is null, or there are no visible levels.
+    """Encode a page without values: every visible level represents a null, or there are no visible levels.
 
     Args:
         levels: levels of the page.

@@ -3,13 +3,13 @@
 ::
 
     page buffer 0    per level: control word | value
-    page buffer 1    repetition index: the start of every row, and the end; only for lists or variable width
+    page buffer 1    repetition index: start of every row, then end of the last; only for lists or variable width
 
     control word     rep << bits_def | def in 0, 1, 2 or 4 bytes
     fixed width      value bytes after every visible level; for nulls, arbitrary bytes (this library writes 0)
     variable width   length (4 or 8 bytes) | bytes after every level 0; nothing after other levels
 
-Fixed-width values without levels are the plain array of values, which is not copied when writing or reading.
+Without levels, fixed-width values form one contiguous array, which is not copied when writing or reading.
 
 Source: ``lance.encodings21.FullZipLayout``; checked against pylance 14.0.2.
 """

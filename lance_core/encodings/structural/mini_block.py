@@ -45,7 +45,7 @@ __all__ = ["encode", "level_bounds"]
 
 
 def level_bounds(levels: Levels, num_values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the index of the first level of each chunk, and the end: (num_chunks + 1,) int64.
+    """Return the index of the first level of each chunk, followed by num_levels: (num_chunks + 1,) int64.
 
     Args:
         levels: levels of the page.

@@ -1,7 +1,7 @@
 """Reads a page in steps; each step requests only the bytes that are needed next.
 
 A page is read by a generator. It yields the parts of the page's buffers that it needs next and is sent their bytes.
-Decoding code thus decides which bytes are fetched without fetching them itself; the caller fetches them, for many pages
+Decoding code thus decides which bytes are needed but does not fetch them; the caller fetches them, for many pages
 together::
 
     open     parts needed to locate the others: chunk words, repetition index, dictionary      →  PageState, cacheable
@@ -49,7 +49,7 @@ class Wanted:
 
     @classmethod
     def span(cls, buffer: int, start: int, stop: int) -> Wanted:
-        """Return a single part."""
+        """Return a request for a single part, ``[start, stop)``."""
         return cls(buffer, np.array([start], np.int64), np.array([stop], np.int64))
 
 

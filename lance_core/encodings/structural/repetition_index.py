@@ -34,7 +34,7 @@ class RepetitionIndex:
     """A parsed repetition index.
 
     Attributes:
-        rows_ended: (num_chunks,) int64 number of rows that end before or at the end of each chunk.
+        rows_ended: (num_chunks,) int64 number of rows that end in each chunk or in an earlier one.
         continues: (num_chunks,) bool: whether a row continues in the next chunk.
     """
 
@@ -64,7 +64,7 @@ class RepetitionIndex:
 
     @property
     def rows_started(self) -> NDArray[np.int64]:
-        """Number of rows that start before the end of each chunk, (num_chunks,)."""
+        """Number of rows that start in each chunk or in an earlier one, (num_chunks,)."""
         return self.rows_ended + self.continues
 
     def chunks_of_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -97,6 +97,6 @@ def build_repetition_index(
     Args:
         repetition: (num_levels,) levels of the page.
         max_repetition: the level that starts a row.
-        level_bounds: (num_chunks + 1,) index of the first level of each chunk, and the end.
+        level_bounds: (num_chunks + 1,) index of the first level of each chunk, followed by num_levels.
     """
     return chunk_rows(repetition, max_repetition, level_bounds).astype("<u8", copy=False).reshape(-1).view(np.uint8)

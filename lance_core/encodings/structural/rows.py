@@ -1,6 +1,6 @@
 """Extracts whole rows from decoded levels and values.
 
-Source: a row starts at every repetition level that equals the number of lists; without lists, every level is a row.
+Source: a row starts at every repetition level that equals the number of list layers; without any, every level is a row.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class ZippedForm:
 
     @staticmethod
     def control_word_bytes(bits_rep: int, bits_def: int) -> int:
-        """Return the size of a control word in bytes."""
+        """Return the size in bytes of a control word that contains ``bits_rep + bits_def`` bits."""
         num_bits = bits_rep + bits_def
         return 0 if num_bits == 0 else 1 if num_bits <= 8 else 2 if num_bits <= 16 else 4
 
@@ -184,7 +184,7 @@ def _entry_sizes(form: ZippedForm, data: NDArray[np.uint8], starts: NDArray[np.i
 
 
 def read_control_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Read control words at many positions. Only the positions are checked, as in :func:`read_words`."""
+    """Read control words at many positions; positions outside the data raise an error, as in :func:`read_words`."""
     if len(starts) and int(starts.max()) + width > len(data):
         raise CorruptDataError("a control word extends past the end of its page")
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)

@@ -87,7 +87,7 @@ def decode_binary(dtype: pa.DataType, nullable: bool, lengths: NDArray[np.int64]
 def encode_binary(
     array: pa.Array, validity: NDArray[np.bool_] | None, position: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Encode the bytes and the offsets of a page; the bytes are a view of the array if nulls have no bytes.
+    """Encode the bytes and the offsets of a page; the bytes are a view of the array if its nulls take no bytes.
 
     Args:
         array: strings or binaries with 32-bit or 64-bit offsets; the array may have any offset.

@@ -51,7 +51,7 @@ class DictionaryUnion:
         dtype: type of the column.
         where: path of the column, for messages.
         values: initial values of the dictionary; empty by default.
-        is_fixed: whether adding values is forbidden.
+        is_fixed: whether new values are rejected instead of added.
     """
 
     __slots__ = ("_dtype", "_is_fixed", "_where", "values")
@@ -66,7 +66,7 @@ class DictionaryUnion:
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
-        """Return the rows as keys into :attr:`values`, to which new values are added; a view if no keys change.
+        """Return the rows as keys into :attr:`values`, after adding new values to it; a view if no keys change.
 
         Args:
             array: rows of the column.

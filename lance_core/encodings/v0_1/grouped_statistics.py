@@ -37,7 +37,7 @@ def grouped_statistics(
     Args:
         array: the rows of all pages, of a type that has statistics; the array may have any offset.
         validity: (len(array),) mask of the non-null rows; None = no nulls.
-        bounds: (num_pages + 1,) first row of each page, and the end: ascending from 0 to len(array); no page is empty.
+        bounds: (num_pages + 1,) first row of each page, followed by len(array); no page is empty.
     """
     dtype = array.type
     if is_variable_width(dtype):

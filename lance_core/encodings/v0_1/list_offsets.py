@@ -1,7 +1,7 @@
 """List pages: the position of the first item of each list.
 
 A ``list`` page contains (num_rows + 1) x i32, and a ``large_list`` page (num_rows + 1) x i64. The offsets
-of each batch start at 0 and are relative to the batch's first item. Nulls are not marked: a null is written as an
+of each batch start at 0: they are positions in the items of the batch. Nulls are not marked: a null is written as an
 empty list.
 
 **Source:** behavior of pylance 14.0.2; files of releases since 0.4.
@@ -40,7 +40,7 @@ def split_list_offsets(
         num_rows: number of rows of each run, shape (num_runs,).
 
     Returns:
-        The number of items in each list, and the positions of the first item and of the end of the items of each run.
+        The number of items in each list; and, for each run, the positions where its items start and end.
 
     Raises:
         CorruptDataError: offsets decrease or are negative.

@@ -114,7 +114,7 @@ def decode_plain(
 
 
 def encode_plain(array: pa.Array, validity: NDArray[np.bool_] | None) -> NDArray[np.uint8]:
-    """Return the bytes of a page; a view of the array's memory if nothing has to be zeroed.
+    """Return the bytes of a page; a view of the array's memory if no values have to be replaced by zeros.
 
     Args:
         array: an array of a type supported by :func:`plain_layout`; the array may have any offset.

@@ -59,7 +59,7 @@ class PageStatistics:
 
     Attributes:
         null_count: number of nulls in the original data.
-        least: lower bound, as bytes for strings and as the raw integer for dates and decimals; None = unknown.
+        least: lower bound (bytes for strings, the raw integer for dates and decimals); None = unknown.
         greatest: upper bound, in the same form.
     """
 
@@ -122,7 +122,7 @@ def statistics_arrays(dtype: pa.DataType, pages: Sequence[PageStatistics]) -> tu
 
 
 def decimal_bounds(dtype: pa.DataType, words: pa.FixedSizeBinaryArray) -> pa.Array:
-    """Decode the bounds of a decimal column from their bytes; null if a number has too many digits for the type.
+    """Decode the bounds of a decimal column from their bytes; bounds with too many digits for the type become null.
 
     The bounds of a page of nulls are the smallest and largest 128-bit integers, which are out of range for every
     decimal type.
@@ -208,7 +208,7 @@ def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
 
 
 def next_text(value: bytes) -> bytes | None:
-    """Return the smallest string that is greater than all strings with the prefix ``value``."""
+    """Return the smallest string greater than all strings with the prefix ``value``; None if there is none."""
     for index in range(len(value) - 1, -1, -1):
         for byte in range(value[index] + 1, 256):
             raised = value[:index] + bytes([byte]) + value[index + 1 :]
@@ -218,7 +218,7 @@ def next_text(value: bytes) -> bytes | None:
 
 
 def next_binary(value: bytes) -> bytes | None:
-    """Return the value plus one, where the value is interpreted as a number; the number of bytes stays the same."""
+    """Return ``value + 1``, as a big-endian number with the same number of bytes; None if this overflows."""
     number = int.from_bytes(value, "big") + 1
     return None if number >> (8 * len(value)) else number.to_bytes(len(value), "big")
 

@@ -1,4 +1,4 @@
-"""Definitions shared by the page encodings of format 2.0.
+"""Types and functions shared by the page encodings of format 2.0.
 
 A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A tree is decoded in rounds of requests::
 
@@ -8,7 +8,7 @@ A page is a tree of ``ArrayEncoding`` messages whose leaves refer to buffers. A 
 
 Most arms need one round; strings whose offsets must be read first need two. :func:`together` runs several decoders in
 parallel, so that a page takes only as many rounds as its slowest decoder. The first round requests all bytes whose
-location is known without reading.
+location is known before anything is read.
 
 Source: ``lance.encodings.ArrayEncoding``; behavior of pylance 14.0.2.
 """

@@ -4,10 +4,10 @@
 
     indices   one u64 per row: its end in the bytes; no leading zero
     bytes     the rows back to back
-    null      null_adjustment is added to the end of a null row; adjustment = number of bytes + 1
+    null      null_adjustment (number of bytes + 1) is added to the end of a null row
 
-A row whose stored end is at least the adjustment is null, but may have bytes. A row starts where the previous row ends,
-so reading a row requires two offsets. Offsets have 64 bits for every type.
+A row whose stored end is at least ``null_adjustment`` is null, but may have bytes. A row starts where the previous row
+ends, so reading a row requires two offsets. Offsets have 64 bits for every type.
 
 Source: ``lance.encodings.Binary``; behavior of pylance 14.0.2. Releases 0.14 to 0.16 wrapped ``bytes`` into
 ``nullable{no_nulls}``.

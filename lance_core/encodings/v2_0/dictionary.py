@@ -2,11 +2,11 @@
 
 ::
 
-    column of type dict:…       index i is item i; rows whose item is null are null
-    column of any other type    index 0 is null; index i is item i - 1 (the writer created the dictionary)
+    column of type dict:…       index i refers to item i; rows whose item is null are null
+    column of any other type    index 0 is null; index i > 0 refers to item i - 1 (the writer created the dictionary)
 
-Only the column's type distinguishes the two cases. An Arrow dictionary keeps its order and its unused items. Its null
-rows get their own item: the first null among the items, or an additional one.
+Only the column's type distinguishes the two cases. An Arrow dictionary keeps its order and its unused items. Null
+rows refer to a null item: the first one in the dictionary or, if there is none, an additional one.
 
 Source: ``lance.encodings.Dictionary``; behavior of pylance 14.0.2.
 """

@@ -36,10 +36,11 @@ class Ends:
     """Rows of variable length.
 
     Attributes:
-        offsets: (num_rows + 1,) int32 or int64, starting with 0: the start of each row, and the end, in the
-            concatenation of ``wanted``. In a valid file, they ascend; this is checked only for several runs of rows.
+        offsets: (num_rows + 1,) int32 or int64: the start of each row, followed by the end of the last row, as
+            positions in the concatenation of ``wanted``. The first is 0. In a valid file, they ascend; this is checked
+            only if the rows form several runs.
         validity: (num_rows,) mask, True = valid; None = no nulls.
-        wanted: positions of the bytes or items of the rows, as runs.
+        wanted: the runs of bytes or items that belong to the rows.
     """
 
     offsets: NDArray[Any]

@@ -6,8 +6,8 @@
     bits_per_value 8 * k    k bytes each, little-endian
     compression             the whole buffer is compressed: zstd, lz4 (see kernels/codecs.py)
 
-Rows of an uncompressed buffer are read individually. A compressed buffer is read as a whole, and decompressed up to the
-last requested row.
+Rows of an uncompressed buffer are read individually. A compressed buffer is read as a whole, but decompressed only up
+to the last requested row.
 
 Source: ``lance.encodings.Flat``; behavior of pylance 14.0.2.
 """
@@ -126,7 +126,7 @@ def read_offsets(encoding: pb20.ArrayEncoding, rows: Spans, page: PageBuffers) -
 
 
 def unwrapped(encoding: pb20.ArrayEncoding, what: str) -> pb20.Flat:
-    """Return the flat encoding of values without nulls, either inside ``nullable{no_nulls}`` or bare.
+    """Return the flat encoding of values without nulls, which may be wrapped in ``nullable{no_nulls}``.
 
     Raises:
         CorruptDataError: the values are not encoded as flat.

@@ -41,7 +41,7 @@ _MIN_BYTES: Final = 32 * 1024
 
 
 def encode_fsst(array: pa.Array, page: PageBuilder) -> pb20.ArrayEncoding:
-    """Encode strings with their own symbol table, or as plain ``binary`` if pylance could not read the table.
+    """Encode strings with a symbol table, or as ``binary`` without one if pylance could not read the result.
 
     Args:
         array: strings or binaries with 32-bit or 64-bit offsets.

@@ -1,4 +1,4 @@
-"""``list``: the offsets column of a list; the items are in the following columns.
+"""``list``: the offsets column of a list; the items are in the columns that follow it.
 
 ::
 

@@ -3,7 +3,7 @@
 ::
 
     row      member 0 | member 1 | …      each a whole number of bytes; a fixed-size list includes all of its items
-    inner    the encoding of each member as a separate column; the column's type has the same information
+    inner    the encoding that each member would have as a separate column; redundant: the struct's type implies it
 
 Neither the struct nor its members can be null.
 
@@ -51,7 +51,7 @@ def encode_packed(
     Args:
         array: the rows, without nulls at any level.
         page: receives the buffer.
-        encode: encodes one member; only the resulting description is used.
+        encode: encodes one member; only the encoding message that it returns is used.
 
     Raises:
         NotSupportedError: a member has a null.

@@ -66,7 +66,7 @@ class ValueOptions:
 
     @classmethod
     def of(cls, metadata: Mapping[str, bytes]) -> ValueOptions:
-        """Read the metadata; unknown schemes and invalid levels are ignored.
+        """Read the options from a field's metadata; unknown schemes and invalid levels are ignored.
 
         The reference implementation does the same, and records the level unchanged even if the scheme has no levels.
         """

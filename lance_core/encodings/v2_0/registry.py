@@ -1,4 +1,4 @@
-"""The table of page encodings of format 2.0; only this module selects one by the field that is set in the oneof.
+"""The table of page encodings of format 2.0; only this module selects an encoding by the field set in the oneof.
 
 Together, ``ARMS``, ``STRUCTURE`` and ``REFUSED`` list every arm of ``ArrayEncoding.array_encoding``; a test compares
 them with the oneof.
@@ -98,7 +98,7 @@ def selected_arm(encoding: pb20.ArrayEncoding) -> str:
 
 
 def is_packed(message: Message) -> bool:
-    """Return whether any buffer inside this message is compressed and must therefore be read as a whole."""
+    """Return whether this message refers to any buffer that is compressed and must therefore be read as a whole."""
     if isinstance(message, pb20.Flat):
         return flat.is_compressed(message)
     return any(
@@ -115,7 +115,7 @@ def decode_array(encoding: pb20.ArrayEncoding, dtype: pa.DataType, rows: Spans, 
     Args:
         encoding: encoding of the page.
         dtype: Arrow type of the column.
-        rows: the wanted rows, relative to the start of the page.
+        rows: the requested rows, relative to the start of the page.
         page: locations of the buffers of the page.
 
     Returns:

@@ -1,7 +1,7 @@
 """Spans: requested rows, items, bits or bytes.
 
 A scan requests one run of rows, and a take requests many short runs; a decoder treats both alike. From one level of
-nesting to the next, the unit of spans changes (rows to items, items to bytes), but never their order.
+nesting to the next, the unit of the spans changes (rows to items, items to bytes), but their order stays the same.
 
 Source: our own design.
 """
@@ -119,7 +119,7 @@ class Spans:
         return Spans(starts, stops, int((stops - starts).sum()))
 
     def covering(self, unit: int) -> Spans:
-        """Return the runs in units of ``unit`` positions, extended to whole units."""
+        """Return the runs in a larger unit, ``unit`` positions each, extended to whole units."""
         starts, stops = self.starts // unit, -(-self.stops // unit)
         if len(starts) > 1:
             # Neighboring runs may be in the same unit.

@@ -25,7 +25,7 @@ __all__ = ["Strings", "array_from_strings", "strings_from_array"]
 
 @dataclass(frozen=True, slots=True)
 class Strings:
-    """Byte strings.
+    """Byte strings in memory, with their validity.
 
     Attributes:
         offsets: (num_rows + 1,) int32 or int64, ascending, positions in ``data``.

@@ -1,4 +1,4 @@
-"""``struct``: the header column of a struct. It has no data; the members are in the following columns.
+"""``struct``: the header column of a struct. It contains no data; the members are in the columns that follow it.
 
 The column has exactly one page, which covers all rows of the file. Format 2.0 cannot represent null structs.
 

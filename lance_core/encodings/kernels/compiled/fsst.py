@@ -5,7 +5,7 @@ A matcher is a form of the symbol table in which a long symbol can be found with
 
     hashes   three hash tables of SLOTS slots; a slot is a pair of words (symbol, entry):
              symbols of 3 or 4 bytes by their first 3 bytes, of 5 or 6 by their first 5, of 7 or 8 by their first 7
-    pairs    [b0 | b1 << 8] entry of the longest symbol of one or two bytes; [65536 + b0] entry of one byte
+    pairs    [b0 | b1 << 8] entry of the longest symbol of one or two bytes; [65536 + b0] entry of the single byte b0
 
 A slot contains one symbol; of two symbols that collide, the table keeps the symbol that covers more bytes.
 
@@ -56,7 +56,7 @@ def _slot(kept: Any) -> Any:
 
 @kernel
 def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: Any, hashes: Any, pairs: Any) -> Any:
-    """Accept up to 255 symbols in order, skipping those that collide; return the number of accepted symbols.
+    """Add up to 255 symbols to the tables in the given order, except those that collide; return the number of codes.
 
     Args:
         words: symbols as little-endian words.
@@ -108,8 +108,9 @@ def build(words: Any, lengths: Any, is_table: Any, out_words: Any, out_lengths: 
 def count_codes(codes: Any, offsets: Any, symbols: Any, lengths: Any, singles: Any, doubles: Any) -> None:
     """Count codes and pairs of neighboring codes in a compressed sample.
 
-    ``singles`` is (512,) and ``doubles`` (512, 512), both int32; counts are added to them. The first byte of a symbol
-    is also counted, both alone and after the preceding code, so that short symbols can be found again and extended.
+    ``singles`` has shape (512,), and ``doubles`` has shape (512, 512); both are int32, and the counts are added to
+    them. The first byte of a symbol is also counted, both alone and after the preceding code, so that short symbols can
+    be found again and extended.
     """
     for index in range(len(offsets) - 1):
         at = offsets[index]
@@ -162,9 +163,10 @@ def candidates(
     out_lengths: Any,
     out_gains: Any,
 ) -> None:
-    """Collect the candidates for the next round and the number of bytes that each would cover.
+    """Collect the candidates for the next round and their gains.
 
     The ``out_*`` arrays form an open hash table; they are initially zero, and their length is a power of two.
+    The gain is the number of bytes that a candidate would cover; a candidate of one byte gains 8 per occurrence.
     Candidates that occur fewer than ``least`` times and pairs longer than eight bytes are omitted.
     """
     for first in range(PSEUDO_CODES):
@@ -204,13 +206,13 @@ def compress(
     out: NDArray[np.uint8],
     out_offsets: NDArray[Any],
 ) -> None:
-    """Compress strings ``data[starts[i] : stops[i]]``; the caller has checked that they are within the data.
+    """Compress strings ``data[starts[i] : stops[i]]``; the caller has checked that all of them are inside ``data``.
 
     The strings are processed in several interleaved lanes, because the next symbol of a string depends on
     the previous one. Each lane handles an equal share of the bytes and has its own output space.
 
-    The tables are filled by :func:`build`. ``out`` has space for two bytes per input byte, plus one byte;
-    ``out_offsets`` is (num_strings + 1,).
+    ``hashes`` and ``pairs`` are filled by :func:`build`. ``out`` has space for two bytes per input byte, plus one byte;
+    ``out_offsets`` has shape (num_strings + 1,).
     """
     byte_stops = np.cumsum(stops - starts, dtype=np.int64)
     num_bytes = int(byte_stops[-1]) if len(byte_stops) else 0

@@ -20,9 +20,10 @@ _ESCAPE: Final = 255
 
 
 def measure(codes: NDArray[np.uint8], offsets: NDArray[Any], lengths: NDArray[np.int64]) -> int:
-    """Return the expanded size of strings in bytes; -1 if a string ends inside an escape or is outside the codes.
+    """Return the expanded size of strings in bytes, or -1 if a string is malformed.
 
-    ``lengths`` is (256,), with 0 for codes without a symbol.
+    A string is malformed if it ends in the middle of an escape or its offsets are invalid. ``lengths`` has shape
+    (256,) and contains 0 for codes without a symbol.
     """
     return int(_measure(read_only(codes), read_only(offsets), lengths.astype(np.uint64)))
 
@@ -71,7 +72,7 @@ def expand(
         out_offsets: same length as ``offsets``; the first entry is 0.
 
     Returns:
-        The index of the next string to expand, or -1 if a string ends inside an escape or is outside the codes.
+        The index of the next string to expand, or -1 if a string is malformed; see :func:`measure`.
     """
     inputs = (read_only(codes), read_only(offsets), first_string, symbols, lengths.astype(np.uint64))
     return int(_expand(*inputs, out, words_at(out), out_offsets))

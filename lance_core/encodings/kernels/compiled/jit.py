@@ -24,7 +24,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def kernel(function: F) -> F:
-    """Compile a function on its first call for the given argument types; it runs without the interpreter lock."""
+    """Compile a function on its first call with each set of argument types; it runs without the interpreter lock."""
     try:
         compiled: F = numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:
@@ -34,7 +34,7 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Inline a function into each kernel that calls it. Its parameters must be numbers: arrays would be slow."""
+    """Inline a function into each kernel that calls it. Its parameters must be numbers: passing arrays is slow."""
     compiled: F = numba.njit(inline="always")(function)
     return compiled
 

@@ -13,7 +13,7 @@ __all__ = ["chunk_rows", "replace_by_items", "value_bounds"]
 
 @kernel
 def value_bounds(definition: Any, max_visible: Any, value_stops: Any, bounds: Any) -> None:
-    """Set ``bounds[i + 1]`` to the index of the level after the level that owns value ``value_stops[i] - 1``."""
+    """Set ``bounds[i + 1]`` to one more than the index of the level that owns value ``value_stops[i] - 1``."""
     chunk = 0
     num_seen = 0
     stop = value_stops[0] if len(value_stops) else -1
@@ -53,7 +53,7 @@ def replace_by_items(
     new_definition: Any,
     closed: Any,
 ) -> None:
-    """Replace every slot with one level per item, or with one closed level if it is empty."""
+    """Replace every slot with one level per item; an empty slot keeps one level, which is marked as closed."""
     has_definition = len(definition) > 0
     has_closed = len(closed) > 0
     at = 0

@@ -17,7 +17,7 @@ __all__ = ["peel", "peel_full"]
 def peel_full(repetition: NDArray[np.uint16], offsets: NDArray[Any], outer_repetition: NDArray[np.uint16]) -> None:
     """Peel off a layer in which no list is null or empty.
 
-    Both outputs have one element more than the layer has entries. The last element of ``outer_repetition`` is scratch
+    Each output has one element more than the layer has entries. The last element of ``outer_repetition`` is scratch
     space.
     """
     _peel_full(read_only(repetition), offsets, outer_repetition)
