@@ -192,7 +192,7 @@ def _resolve(encoding: pb21.CompressiveEncoding) -> Encoding[Any]:
 
 
 def _missing_form(arm: str, form: str) -> UnsupportedEncodingError:
-    return UnsupportedEncodingError(f"encoding {arm!r} has no {form} form", arm=arm, form=form)
+    return UnsupportedEncodingError(f"encoding {arm!r} is not supported for {form} data", arm=arm, form=form)
 
 
 DECODER: Final = _Decoder()

@@ -86,7 +86,7 @@ class FragmentTotals:
         highest = max(ids, default=0)
         if highest > _MAX_U32:
             raise CorruptDataError(
-                f"version {version}: a fragment has id {highest}; ids up to {_MAX_U32} are allowed",
+                f"version {version}: a fragment has id {highest}; the maximum is {_MAX_U32}",
                 expected=_MAX_U32,
                 found=highest,
             )

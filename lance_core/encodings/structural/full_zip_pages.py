@@ -222,8 +222,8 @@ def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
         starts = levels.repetition == levels.layers.max_repetition
         if int(starts.sum()) != num_rows or not bool(starts[:1].all()):
             raise CorruptDataError(
-                f"the levels of a full-zip page mark {int(starts.sum())} row starts; expected {num_rows}, the first "
-                "at the first level"
+                f"the levels of a full-zip page contain {int(starts.sum())} row starts; expected {num_rows}, "
+                "including the first level"
             )
     if num_visible != block.num_values:
         raise CorruptDataError(f"{block.num_values} values do not match {num_visible} visible levels")

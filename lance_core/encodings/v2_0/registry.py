@@ -51,7 +51,7 @@ ARMS: Final[Mapping[str, Arm]] = MappingProxyType(
         "fixed_size_binary": fixed_size_binary.ARM,
     }
 )
-"""Maps each name of a oneof field that describes values to its arm."""
+"""Maps the name of each oneof field that describes values to its arm."""
 
 STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
     {
