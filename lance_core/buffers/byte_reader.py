@@ -54,7 +54,7 @@ class ByteReader:
         """
         if not 0 <= position <= self._buffer.size:
             raise CorruptDataError(
-                f"{self._what}: position {position} is outside the buffer of {self._buffer.size} bytes",
+                f"{self._what}: position {position} is outside the buffer ({self._buffer.size} bytes)",
                 offset=position,
             )
         self._position = position

@@ -55,7 +55,7 @@ def _build(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, list[Unr
     if field.is_leaf:
         leaf = next(leaves, None)
         if leaf is None:
-            raise InternalError(f"field {field.name!r}: the column has more leaves than were decoded")
+            raise InternalError(f"field {field.name!r}: fewer leaves were decoded than the column has")
         if field.is_struct and not field.children:
             return _memberless_structs(field, leaf), []
         unraveler = Unraveler(leaf.levels, f"field {field.name!r}")
@@ -134,7 +134,7 @@ def _build_fixed_size_list(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa
     validity, *_ = [unraveler.validity() for unraveler in unravelers]
     if len(items) != num_slots * dtype.list_size:
         raise CorruptDataError(
-            f"field {field.name!r}: found {len(items)} items for {num_slots} lists of {dtype.list_size} items"
+            f"field {field.name!r}: found {len(items)} items for {num_slots} lists of {dtype.list_size} items each"
         )
     return _from_buffers(dtype, num_slots, validity, None, [items]), unravelers
 

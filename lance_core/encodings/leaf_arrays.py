@@ -46,7 +46,7 @@ _VARIABLE_WIDTH: Final = frozenset(
     dtype.id for dtype in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 )
 _CHECKED: Final = frozenset(dtype.id for dtype in (pa.string(), pa.large_string(), pa.decimal128(1), pa.decimal256(1)))
-"""Types for which not every byte string or word is a valid value."""
+"""Ids of the Arrow types whose values must be validated: not every byte string or word is a valid value."""
 
 
 def bytes_of(buffer: pa.Buffer | None) -> NDArray[np.uint8]:

@@ -60,7 +60,7 @@ STRUCTURAL_NOT_YET: Final[Mapping[str, str]] = MappingProxyType({})
 
 _MAX_ROWS_AT_ONCE: Final = (1 << 31) - 1
 _MAX_WORD_BITS: Final = 64
-"""Maximum width in bits of indices, offsets, and lengths; it is allowed in columns of any type."""
+"""Maximum width in bits of indices, offsets, and lengths; columns of any type may contain numbers of this width."""
 
 
 def open_page(field: Field, layout: pb21.PageLayout, sizes: Sequence[int], num_rows: int) -> PageSteps[PageState]:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["EncodedPage", "encode_pages"]
 
 _DESCRIPTOR_MEMBERS: Final = 2
-"""Number of members of a v1 blob descriptor: position and size. Descriptors of v2 are packed structs."""
+"""Number of members of a v1 blob descriptor: position and size. Descriptors of v2 blobs are packed structs."""
 
 
 def encode_pages(

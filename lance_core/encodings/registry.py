@@ -65,7 +65,7 @@ _ENCODINGS: Final[tuple[Encoding[Any], ...]] = (
 )
 
 COMPRESSIVE: Final[Mapping[str, Encoding[Any]]] = MappingProxyType({item.arm: item for item in _ENCODINGS})
-"""Encodings, keyed by the name of their oneof field."""
+"""Maps the name of each field of the oneof ``compression`` to its encoding."""
 
 COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -78,7 +78,7 @@ COMPRESSIVE_NOT_YET: Final[Mapping[str, str]] = MappingProxyType(
 
 _MAX_DEPTH: Final = 16
 _BOUNDED_ARM: Final = "fixed_size_list"
-"""Arm that does not count toward the nesting depth, because the type of the column limits its depth."""
+"""Arm that does not count toward the maximum depth, because the column's type limits how deeply it can be nested."""
 
 
 def selected_arm(message: Message, oneof: str, what: str) -> str:
@@ -192,11 +192,11 @@ def _resolve(encoding: pb21.CompressiveEncoding) -> Encoding[Any]:
 
 
 def _missing_form(arm: str, form: str) -> UnsupportedEncodingError:
-    return UnsupportedEncodingError(f"encoding {arm!r} has no {form} form", arm=arm, form=form)
+    return UnsupportedEncodingError(f"encoding {arm!r} is not supported for {form} data", arm=arm, form=form)
 
 
 DECODER: Final = _Decoder()
 """Decodes any tree of encodings."""
 
 ENCODER: Final = _Encoder()
-"""Encodes with an arm chosen by name."""
+"""Encodes with the encoding whose name the caller passes."""

@@ -23,7 +23,7 @@ _MAX_PAGE_ROWS: Final = 4 * 1024 * 1024
 or no bytes."""
 
 MAX_SMALL_ARRAYS: Final = 1024
-"""Number of small arrays that are joined into one even if a page is not full.
+"""When this many small arrays have been collected, they are joined into one, even if the page is not full.
 
 This saves memory, because an array object takes more memory than a few rows.
 """

@@ -196,7 +196,7 @@ def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: s
     starts, sizes = position[filled], size[filled]
     limit = np.uint64(num_bytes)
     if bool(((starts > limit) | (sizes > limit - np.minimum(starts, limit))).any()):
-        raise CorruptDataError(f"{where}: a value extends past the end of the file at {num_bytes} bytes")
+        raise CorruptDataError(f"{where}: a value extends past the end of the file ({num_bytes} bytes)")
     if float(sizes.sum(dtype=np.float64)) > num_bytes:
         raise CorruptDataError(f"{where}: the values together are larger than the file, which has {num_bytes} bytes")
     buffers = read_values(read, starts, sizes)

@@ -37,7 +37,7 @@ _COLUMN_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x0a\x00").S
 """``ColumnEncoding{values {}}``: the only column encoding in files of format 2.1 and later."""
 
 _BLOB_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x1a\x04\x0a\x02\x0a\x00").SerializeToString()
-"""``ColumnEncoding{blob {inner {values {}}}}``: the pages contain the (position, size) of values stored elsewhere."""
+"""``ColumnEncoding{blob {inner {values {}}}}``: pages contain (position, size) pairs of values outside the pages."""
 
 _MAX_WRAPPERS: Final = 8
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["fair_share", "stream_plans"]
 
 _LEAST_BYTES: Final = 16 * 1024
-"""Minimum share of a column in bytes: the fixed cost of decoding a range is about the cost of decoding 16 KiB."""
+"""Minimum share of a column in the memory budget, in bytes. Decoding a range has a fixed cost, about that of decoding
+16 KiB."""
 
 
 def stream_plans(sources: Sequence[FieldSource], start: int, stop: int, config: ReadConfig) -> list[FieldPlan]:

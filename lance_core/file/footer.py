@@ -95,8 +95,8 @@ class Footer:
         if self.column_metadata_offset > self.column_table_offset:
             raise _corrupt(
                 path,
-                f"column metadata starts at {self.column_metadata_offset}, after its table at "
-                f"{self.column_table_offset}",
+                f"the column metadata starts at {self.column_metadata_offset}, after the column metadata table "
+                f"at {self.column_table_offset}",
             )
         self._check_table(
             "column metadata", self.column_table_offset, self.num_columns, self.global_buffer_table_offset, path

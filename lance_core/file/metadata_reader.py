@@ -163,7 +163,7 @@ class MetadataReader:
         if self.version.is_structural:
             self._check_adjacent(ranges)
         elif ranges and max(column.stop for column in ranges) > self.num_bytes:
-            raise self._corrupt(f"the metadata of a column extends past the end of the file at {self.num_bytes} bytes")
+            raise self._corrupt(f"the metadata of a column extends past the end of the file ({self.num_bytes} bytes)")
         return ranges
 
     def _check_adjacent(self, ranges: list[ByteRange]) -> None:

@@ -47,7 +47,7 @@ __all__ = ["FileReader"]
 _KEPT_PROJECTIONS: Final = 4
 
 _OPEN_BYTES: Final = 8192
-"""Minimum memory of an open file in bytes."""
+"""Assumed memory in bytes of an open file, without its metadata."""
 
 _PARSED: Final = 4
 """Assumed ratio of the in-memory size of parsed metadata to its size in the file."""

@@ -28,16 +28,17 @@ __all__ = [
 
 DEFAULT_MAX_ROWS_PER_FILE: Final = 1024 * 1024
 DEFAULT_MAX_BYTES_PER_FILE: Final = 90 * 1024 * 1024 * 1024
-"""Default size at which a file is complete. Datasets declared with ``lance_pipelines`` have a lower default; see
-``lance_pipelines/ingest/declaration.py``."""
+"""Default size in bytes at which a data file is complete and the next one is started. Datasets declared
+with ``lance_pipelines`` have a lower default; see ``lance_pipelines/ingest/declaration.py``."""
 
 DEFAULT_MAX_ROWS_PER_GROUP: Final = 1024
 
 DEFAULT_DATA_CACHE_BYTES: Final = 8 * 1024 * 1024
-"""Number of bytes to collect per column before a page is written; lower in files with more than 24 leaf columns."""
+"""Default number of bytes to collect per column before a page is written; lower with more than 24 leaf columns."""
 
 _MAX_COLLECTED_BYTES: Final = 192 * 1024 * 1024
-"""Default limit for the bytes collected by all columns together; files with many columns get smaller pages."""
+"""Default limit for the bytes that all columns together collect before pages are written; with many columns, pages are
+smaller."""
 
 DEFAULT_MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 """Arrays with more bytes than this are split into several pages."""

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 __all__ = ["read_file_ranges", "read_whole_file"]
 
 _COPIED_BYTES: Final = 128 * 1024
-"""Maximum size in bytes of a range that is copied instead of mapped: a process can have only about 65,000 mappings."""
+"""Maximum total size in bytes at which up to ``_COPIED_RANGES`` ranges are copied instead of mapped: a process can have
+only about 65,000 mappings."""
 
 _COPIED_RANGES: Final = 16
 _SPARSE: Final = 4
-"""Ranges that span more than this many times their total size are copied: page faults would cost more."""
+"""More than ``_COPIED_RANGES`` ranges are copied if they span more than this many times their total size, because page
+faults would cost more."""
 
 
 def read_whole_file(path: str) -> pa.Buffer:

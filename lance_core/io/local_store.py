@@ -64,7 +64,7 @@ _UNCLEAR: Final = frozenset({errno.EIO, errno.EINTR, errno.ETIMEDOUT, errno.ESTA
 _ALL: Final = frozenset(errno.errorcode)
 _NOT_AN_EMPTY_DIRECTORY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR})
 _MAX_LISTINGS: Final = 5
-"""Maximum number of times that a changing directory is listed."""
+"""Maximum number of times that a directory is listed if it changes while it is being listed."""
 _READING: Final = frozenset({"read", "stat"})
 """Operations that require the file to exist; if any other operation fails with ENOENT, something else is missing."""
 

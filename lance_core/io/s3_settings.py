@@ -47,7 +47,7 @@ _RETRY_TIMEOUT: Final = ("client_retry_timeout", "object_store_client_retry_time
 _CHECKSUM_ALGORITHM: Final = ("aws_checksum_algorithm", "checksum_algorithm")
 _ENVIRONMENT_PREFIXES: Final = ("AWS_", "OBJECT_STORE_")
 _ENVIRONMENT_NAMES: Final = ("ALLOW_HTTP",)
-"""Names that need no prefix in the environment; other names, such as ``TOKEN``, could have an unrelated meaning."""
+"""Environment variables that are read without a prefix; others, such as ``TOKEN``, could have an unrelated meaning."""
 
 _DURATION: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Zµ]+)")
 _UNIT_SECONDS: Final = {

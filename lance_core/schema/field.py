@@ -45,10 +45,10 @@ BLOB_KEY: Final = "lance-encoding:blob"
 """Metadata key that marks a large_binary field as a v1 blob. Only its presence matters: ``false`` also marks a blob."""
 
 BLOB_V2: Final = "lance.blob.v2"
-"""Extension type of blobs since 2.2. Table schemas contain the extension name; file schemas contain ``BLOB_KEY``."""
+"""Extension type of blobs since format 2.2. Table schemas contain this name; file schemas contain ``BLOB_KEY``."""
 
 UNASSIGNED_ID: Final = -1
-"""Id of a field to which no id has been assigned."""
+"""Placeholder for the id of a field until an id is assigned."""
 
 HIDDEN_FIELD_IDS: Final = frozenset({-3, -4, -5})
 """Field ids of the hidden columns in which data files store the ids and versions of rows. No table schema has them."""

@@ -255,7 +255,9 @@ def _dictionary_name(dtype: pa.DictionaryType, where: str) -> str:
     value = _NAME_OF.get(plain_type(dtype.value_type))
     # spec: the string has exactly four segments, so value types with parameters cannot be distinguished.
     if value is None or ":" in value:
-        raise _unsupported(dtype, where, "dictionary values of this type cannot be stored; use the plain type")
+        raise _unsupported(
+            dtype, where, "dictionary values of this type cannot be stored; cast the column to its value type"
+        )
     return f"dict:{value}:{logical_type_of(dtype.index_type, where)}:false"
 
 

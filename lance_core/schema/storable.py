@@ -134,7 +134,7 @@ RULES: Final = (
     ),
     # The reference writes such fields, but then searches for the items in the column of the list.
     StorableRule(
-        what="a list with the metadata of a packed struct",
+        what="a list whose metadata marks it as a packed struct",
         applies=_is_packed_list,
         versions=(_V.V0_1, _V.V2_1, _V.V2_2),
     ),

@@ -234,7 +234,7 @@ def _read_arrow(buffer: pa.Buffer, what: str) -> npt.NDArray[np.uint32]:
         raise CorruptDataError(f"deletion file {what} is not a readable Arrow file: {error}", path=what) from error
     if table.column(0).null_count:
         num_nulls = table.column(0).null_count
-        raise CorruptDataError(f"deletion file {what}: expected no null offsets, found {num_nulls}", path=what)
+        raise CorruptDataError(f"deletion file {what}: expected no null row offsets, found {num_nulls}", path=what)
     return np.asarray(table.column(0).to_numpy(), dtype=np.uint32)
 
 

@@ -167,7 +167,8 @@ def _check_pairs(message: pb_table.Manifest) -> None:
     half_set = (message.reader_feature_flags ^ message.writer_feature_flags) & int(_IN_BOTH_WORDS)
     if half_set:
         raise CorruptDataError(
-            f"{where}: feature flags must be set for both readers and writers; set for only one: {_names(half_set)}",
+            f"{where}: feature flags must be set for both readers and writers; "
+            f"set for only one of them: {_names(half_set)}",
             flags=half_set,
         )
     if message.reader_feature_flags & FeatureFlag.UNIQUE_FIELD_IDS:

@@ -34,7 +34,7 @@ VersionPair: TypeAlias = tuple[int, int]
 
 _MAX_U32: Final = 2**32 - 1
 _DEAD_FIELD: Final = b"\xfe" + b"\xff" * 8 + b"\x01"
-"""The serialized form of -2 in ``DataFile.fields``, which marks a dead field."""
+"""Serialized form of -2, which replaces the id of a field in ``DataFile.fields`` if its column is no longer read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class FragmentTotals:
         highest = max(ids, default=0)
         if highest > _MAX_U32:
             raise CorruptDataError(
-                f"version {version}: a fragment has id {highest}, expected at most {_MAX_U32}",
+                f"version {version}: a fragment has id {highest}; the maximum is {_MAX_U32}",
                 expected=_MAX_U32,
                 found=highest,
             )

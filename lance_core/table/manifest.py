@@ -198,7 +198,8 @@ class Manifest:
         own = self.file_version.require_readable()
         if self.mixes_file_versions and own.is_legacy:
             raise CorruptDataError(
-                f"version {self.version}: in a table of format {own.value}, all data files must have the same version"
+                f"version {self.version}: a table of format {own.value} must not have the feature flag that allows "
+                "data files of different versions"
             )
         totals = FragmentTotals.of(self.message) if totals is None else totals
         self._check_numbers(totals)
@@ -236,7 +237,7 @@ class Manifest:
         num_rows = max(totals.columns.physical_rows, default=0)
         if num_rows > _MAX_ROWS:
             raise CorruptDataError(
-                f"version {self.version}: a fragment has {num_rows} rows, expected at most {_MAX_ROWS}",
+                f"version {self.version}: a fragment has {num_rows} rows; at most {_MAX_ROWS} are allowed",
                 expected=_MAX_ROWS,
                 found=num_rows,
             )

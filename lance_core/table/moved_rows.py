@@ -117,7 +117,7 @@ def refresh_changed_rows(
         return
     if offsets.size and int(offsets.max()) >= num_rows:
         raise InvalidInputError(
-            f"fragment {fragment.id} has {num_rows} rows, but row {int(offsets.max())} is listed as changed"
+            f"fragment {fragment.id} has {num_rows} rows, but row offset {int(offsets.max())} is listed as changed"
         )
     versions = RowLineage(fragment, hidden).updated_at(np.arange(num_rows, dtype=np.int64))
     versions[offsets] = version

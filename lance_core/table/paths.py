@@ -102,7 +102,8 @@ ROOT_DIRECTORIES: Final = frozenset(
         MEM_WAL_DIRECTORY,
     }
 )
-"""All directories that a root may contain; no directory below them is the root of a branch."""
+"""All directories that the root of a table or branch may contain. Only the first segment of a branch name may be one of
+these names."""
 
 VERSION_HINT_NAME: Final = "latest_version_hint.json"
 

@@ -46,7 +46,7 @@ _FIXED_BYTES: Final = 24
 _HOLE_BYTES: Final = 4
 _SORTED_BYTES: Final = 2
 _MAX_SLOTS: Final = 2**32
-"""Maximum length of the range of a segment; a segment with a longer range is damaged."""
+"""Maximum number of row ids that the range of a segment spans; a segment with a larger range is damaged."""
 
 
 def encode_segment(numbers: _Numbers) -> pb_rowids.U64Segment:

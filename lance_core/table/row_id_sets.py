@@ -35,13 +35,13 @@ _Numbers: TypeAlias = "npt.NDArray[np.uint64]"
 _Positions: TypeAlias = "npt.NDArray[np.int64]"
 
 _BITS: Final = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-"""Bit i of each byte value, shape (256, 8)."""
+"""The bits of each byte value, least significant first, shape (256, 8)."""
 
 _ONES_BEFORE: Final = np.cumsum(_BITS, axis=1, dtype=np.int64) - _BITS
-"""Number of bits set below bit i of each byte value, shape (256, 8)."""
+"""Number of set bits below each bit of each byte value, shape (256, 8)."""
 
 _NTH_ONE: Final = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int64)
-"""Position of the n-th set bit of each byte value, shape (256, 8)."""
+"""Positions of the set bits of each byte value, followed by those of the other bits, shape (256, 8)."""
 
 _NUM_ONES: Final = _BITS.sum(axis=1, dtype=np.uint32)
 

@@ -143,7 +143,7 @@ def _chunks(parts: Iterator[_Numbers], counts: Sequence[int]) -> Iterator[list[_
                 found = next(parts, None)
                 if found is None:
                     raise CorruptDataError(
-                        f"{sum(counts)} rows were rewritten, but their fragments have {missing} fewer row ids",
+                        f"{sum(counts)} rows were rewritten, but the fragments that contained them have fewer row ids",
                         expected=sum(counts),
                         found=sum(counts) - missing,
                     )

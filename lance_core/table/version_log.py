@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
-"""Older holds are ignored, because they are assumed to be leftovers of crashed processes."""
+"""Holds that are at least this old are ignored, because they are assumed to be leftovers of crashed processes."""
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 

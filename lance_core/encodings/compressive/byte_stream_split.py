@@ -33,7 +33,7 @@ def _decode_chunks(message: pb21.ByteStreamSplit, chunks: Chunks, _decoder: Deco
     bits = message.values.flat.bits_per_value
     if message.values.WhichOneof("compression") != "flat" or bits not in _SUPPORTED_BITS:
         raise UnsupportedEncodingError(
-            "byte_stream_split: only plain values of 16, 32 or 64 bits are supported", arm="byte_stream_split"
+            "byte_stream_split: only flat values of 16, 32 or 64 bits are supported", arm="byte_stream_split"
         )
     planes = chunks.exact_buffer("byte_stream_split", bits)
     # Neighboring chunks of equal size are processed together; usually all chunks except the last have the same size.

@@ -72,7 +72,7 @@ def _decode_block(message: pb21.Constant, blocks: Chunks, _decoder: Decoder) -> 
 
 def _encode_chunks(block: Any, values_per_chunk: int, _encoder: Encoder) -> EncodedChunks:
     if not isinstance(block, NullBlock):
-        raise InternalError("constant: only nulls can be encoded")
+        raise InternalError(f"constant: expected a NullBlock, found {type(block).__name__}")
     num_values = np.full(-(-block.num_values // values_per_chunk), values_per_chunk, np.int64)
     num_values[-1:] = block.num_values - (len(num_values) - 1) * values_per_chunk
     return EncodedChunks(pb21.CompressiveEncoding(constant=pb21.Constant()), num_values, ())
@@ -82,7 +82,7 @@ def _encode_rows(
     block: Any, values_per_row: int, _encoder: Encoder
 ) -> tuple[pb21.CompressiveEncoding, FixedRows | VariableWidthBlock]:
     if not isinstance(block, NullBlock):
-        raise InternalError("constant: only nulls can be encoded")
+        raise InternalError(f"constant: expected a NullBlock, found {type(block).__name__}")
     rows = np.empty((block.num_values // values_per_row, 0), np.uint8)
     return pb21.CompressiveEncoding(constant=pb21.Constant()), FixedRows(rows, values_per_row)
 

@@ -74,7 +74,9 @@ def _decode_rows(message: pb21.Flat, rows: FixedRows | VariableWidthBlock, _deco
         raise CorruptDataError("flat: expected values of fixed width, found variable width")
     width = bitmap_bytes(bits * rows.values_per_row)
     if rows.rows.shape[1] != width:
-        raise CorruptDataError(f"flat: a row has {rows.rows.shape[1]} bytes, but {bits}-bit values need {width}")
+        raise CorruptDataError(
+            f"flat: a row has {rows.rows.shape[1]} bytes, expected {width} for its {bits}-bit values"
+        )
     if bits == 1 and rows.values_per_row % 8:
         mask = np.unpackbits(rows.rows, axis=1, count=rows.values_per_row, bitorder="little")
         data = pack_mask(mask.reshape(-1).view(np.bool_))

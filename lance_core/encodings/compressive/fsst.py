@@ -120,10 +120,10 @@ def _decode_rows(message: pb21.Fsst, rows: FixedRows | VariableWidthBlock, decod
 
 def _expand(message: pb21.Fsst, block: DataBlock) -> VariableWidthBlock:
     if not isinstance(block, VariableWidthBlock):
-        raise CorruptDataError("fsst: the compressed values are not byte strings")
+        raise CorruptDataError("fsst: the compressed values do not have variable width")
     table = parse_symbols(message.symbol_table)
     if table is None:
-        raise CorruptDataError(f"fsst: the symbol table of {len(message.symbol_table)} bytes is malformed")
+        raise CorruptDataError(f"fsst: the symbol table ({len(message.symbol_table)} bytes) is malformed")
     if not table.is_compressed:
         return block
     first, last = int(block.offsets[0]), int(block.offsets[-1])

@@ -58,7 +58,8 @@ _CODECS: Final = {
     pb21.COMPRESSION_ALGORITHM_ZSTD: (decompress_zstd, zstd_head),
 }
 _SMALL_BYTES: Final = 1 << 20
-"""A buffer of strings whose raw size is at most this number of bytes is decompressed before its offsets are checked."""
+"""A buffer of strings is decompressed at once if its raw size is at most this number of bytes; the offsets of a larger
+buffer are checked first."""
 
 _NAMES: Final = {pb21.COMPRESSION_ALGORITHM_LZ4: "lz4", pb21.COMPRESSION_ALGORITHM_ZSTD: "zstd"}
 
@@ -162,7 +163,9 @@ def _decode_blocks(message: pb21.General, blocks: Chunks, decoder: Decoder) -> D
 
 def _decode_rows(message: pb21.General, rows: FixedRows | VariableWidthBlock, decoder: Decoder) -> DataBlock:
     if not isinstance(rows, VariableWidthBlock):
-        raise UnsupportedEncodingError("general: compressed values of fixed width are not supported", arm="general")
+        raise UnsupportedEncodingError(
+            "general: individually compressed values of fixed width are not supported", arm="general"
+        )
     starts = rows.offsets[:-1].astype(np.int64)
     compressed = Segments(rows.data, starts, rows.offsets[1:] - starts)
     decompress, _ = _codec(message)
@@ -205,7 +208,8 @@ def _joined(raws: Iterable[bytes | None]) -> Segments:
     for index, raw in enumerate(raws):
         if raw is None:
             raise CorruptDataError(
-                f"general: chunk {index} cannot be decompressed, or its content is larger than its values require"
+                f"general: compressed buffer {index} cannot be decompressed, or its content is larger than its values "
+                "require"
             )
         parts.append(raw)
     sizes = np.fromiter((len(part) for part in parts), np.int64, len(parts))

@@ -56,7 +56,9 @@ def _packed_chunks(message: pb21.InlineBitpacking, chunks: Chunks) -> tuple[NDAr
     buffer = chunks.only_buffer("inline_bitpacking")
     dtype = UNSIGNED_DTYPES[value_bits]
     if bool((chunks.num_values > BLOCK_VALUES).any() or (buffer.sizes < dtype.itemsize).any()):
-        raise CorruptDataError("inline_bitpacking: a chunk has more than 1024 values or lacks its bit width")
+        raise CorruptDataError(
+            "inline_bitpacking: a chunk has more than 1024 values, or is too short to contain a bit width"
+        )
     widths = buffer.rows(dtype.itemsize).view(dtype).reshape(-1)
     blocks = buffer.skip(dtype.itemsize)
     if bool((widths > value_bits).any() or (blocks.sizes < block_bytes(1) * widths.astype(np.int64)).any()):

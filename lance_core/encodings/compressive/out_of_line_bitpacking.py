@@ -125,7 +125,7 @@ def _tail_kinds(
     left = buffer.sizes - whole * block_bytes(packed_bits)
     is_raw = (tails > 0) & (left == tails * word_bytes)
     if bool((left < np.where((tails > 0) & ~is_raw, block_bytes(packed_bits), 0)).any()):
-        raise CorruptDataError(f"out_of_line_bitpacking: a chunk is too short for its values of {packed_bits} bits")
+        raise CorruptDataError(f"out_of_line_bitpacking: a chunk is too short for its {packed_bits}-bit packed values")
     return whole, tails, is_raw
 
 
@@ -165,12 +165,13 @@ def _decode_blocks(message: pb21.OutOfLineBitpacking, chunks: Chunks, _decoder: 
 def _checked_widths(message: pb21.OutOfLineBitpacking) -> tuple[int, int]:
     if message.values.WhichOneof("compression") != "flat" or message.values.flat.HasField("data"):
         raise UnsupportedEncodingError(
-            "out_of_line_bitpacking: only plain packed words are supported", arm="out_of_line_bitpacking"
+            "out_of_line_bitpacking: compression of the packed words is not supported; expected flat words",
+            arm="out_of_line_bitpacking",
         )
     value_bits, packed_bits = message.uncompressed_bits_per_value, message.values.flat.bits_per_value
     if value_bits not in UNSIGNED_DTYPES or packed_bits > value_bits:
         raise CorruptDataError(
-            f"out_of_line_bitpacking: invalid packed width of {packed_bits} bits for values of {value_bits} bits"
+            f"out_of_line_bitpacking: values of {value_bits} bits cannot be packed to {packed_bits} bits"
         )
     return value_bits, packed_bits
 

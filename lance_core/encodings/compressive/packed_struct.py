@@ -63,7 +63,7 @@ def _split(message: pb21.PackedStruct, block: DataBlock) -> StructBlock:
             f"packed_struct: member widths of {bits} bits are not supported", arm="packed_struct"
         )
     if not isinstance(block, FixedWidthBlock) or block.bits_per_value != sum(bits):
-        raise CorruptDataError(f"packed_struct: the rows do not have {sum(bits)} bits, the total width of the members")
+        raise CorruptDataError(f"packed_struct: expected rows of {sum(bits)} bits, the total width of the members")
     rows = block.data.reshape(block.num_values, sum(bits) // 8)
     members = []
     at = 0

@@ -123,7 +123,10 @@ def _message(value_bits: int) -> pb21.CompressiveEncoding:
 def _checked_bits(message: pb21.Rle) -> int:
     values, run_lengths = message.values, message.run_lengths
     if values.WhichOneof("compression") != "flat" or run_lengths.WhichOneof("compression") != "flat":
-        raise UnsupportedEncodingError("rle: only plain values and run lengths are supported", arm="rle")
+        raise UnsupportedEncodingError(
+            "rle: compression of values or run lengths is not supported; expected flat values and run lengths",
+            arm="rle",
+        )
     if run_lengths.flat.bits_per_value != 8:
         raise UnsupportedEncodingError(
             f"rle: run lengths of {run_lengths.flat.bits_per_value} bits are not supported; expected 8 bits", arm="rle"

@@ -56,7 +56,7 @@ def _decode_chunks(message: pb21.Variable, chunks: Chunks, _decoder: Decoder) ->
     buffer = chunks.only_buffer("variable")
     offsets_bytes = (chunks.num_values + 1) * dtype.itemsize
     if bool((offsets_bytes > buffer.sizes).any()):
-        raise CorruptDataError("variable: a chunk is shorter than the offsets of its values")
+        raise CorruptDataError("variable: a chunk is too short for the offsets of its values")
     joined = join_chunks(buffer, chunks.num_values, dtype.itemsize)
     if joined is None:
         raise CorruptDataError("variable: the offsets of a chunk decrease or extend past its end")
@@ -68,7 +68,7 @@ def _pick(message: pb21.Variable, chunks: Chunks, picks: Picks, _decoder: Decode
     buffer = chunks.only_buffer("variable")
     offsets_bytes = (chunks.num_values + 1) * dtype.itemsize
     if bool((offsets_bytes > buffer.sizes).any()):
-        raise CorruptDataError("variable: a chunk is shorter than the offsets of its values")
+        raise CorruptDataError("variable: a chunk is too short for the offsets of its values")
     chunk_starts = buffer.starts[picks.chunks]
     places = chunk_starts + picks.slots * dtype.itemsize
     pairs = buffer.data[places[:, None] + np.arange(2 * dtype.itemsize)].view(dtype)
@@ -176,7 +176,9 @@ def _message(offset_bits: int) -> pb21.CompressiveEncoding:
 
 def _checked_offset_bits(message: pb21.Variable) -> int:
     if message.HasField("values") or message.offsets.WhichOneof("compression") != "flat":
-        raise UnsupportedEncodingError("variable: only plain offsets and bytes are supported", arm="variable")
+        raise UnsupportedEncodingError(
+            "variable: compression of offsets or bytes is not supported; expected flat offsets", arm="variable"
+        )
     bits = message.offsets.flat.bits_per_value
     if bits not in _BLOCK_HEADER_BYTES:
         raise CorruptDataError(f"variable: found offsets of {bits} bits, expected 32 or 64")

@@ -23,7 +23,7 @@ __all__ = ["UNSIGNED_DTYPES", "bit_lengths", "bitmap_bytes", "pack_mask", "slice
 UNSIGNED_DTYPES: Final[Mapping[int, np.dtype[Any]]] = MappingProxyType(
     {bits: np.dtype(f"<u{bits // 8}") for bits in (8, 16, 32, 64)}
 )
-"""Maps each width in bits to the type of little-endian unsigned words of this width."""
+"""Maps the width of a word in bits to the numpy dtype of little-endian unsigned words of this width."""
 
 _POWERS_OF_TWO: Final = np.left_shift(np.uint64(1), np.arange(64, dtype=np.uint64))
 

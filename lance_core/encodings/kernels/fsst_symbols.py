@@ -59,13 +59,14 @@ _MAX_PIECE_BYTES: Final = 512
 _ROUNDS: Final = 8
 _CANDIDATE_SLOTS: Final = 1 << 16
 _MAX_CANDIDATES: Final = 1024
-"""Maximum number of candidates: more than a table can contain, because some collide with better ones."""
+"""Maximum number of candidate symbols: more than a symbol table can contain, because some collide with better ones."""
 _MANY_STRINGS: Final = 1024
 _MEASURED_PART: Final = 32
 _ROOM: Final = 1.03
 _SLACK_BYTES: Final = 64
 _FULL_COUNT: Final = 5
-"""Minimum number of occurrences of a candidate in the last round. Earlier rounds use smaller samples and minimums."""
+"""Minimum number of occurrences of a candidate symbol in the last round. In earlier rounds, it is lower, because the
+samples are smaller."""
 
 
 @dataclass(frozen=True, slots=True)

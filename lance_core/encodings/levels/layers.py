@@ -63,10 +63,10 @@ DEFINITION_LEVELS: Final = {
     EMPTYABLE_LIST: 1,
     NULL_AND_EMPTY_LIST: 2,
 }
-"""Number of definition levels of each type of layer."""
+"""Maps each type of layer to the number of definition levels that it adds."""
 
 LIST_LAYERS: Final = frozenset({ALL_VALID_LIST, NULLABLE_LIST, EMPTYABLE_LIST, NULL_AND_EMPTY_LIST})
-"""Types of layers that also have a repetition level."""
+"""Types of layers that also add a repetition level."""
 
 _MAX_LAYERS: Final = 128
 

@@ -38,7 +38,7 @@ MIN_CHUNK_VALUES: Final = 2
 
 _MIN_BITMAP_VALUES: Final = 8
 _ASKED_LEVEL: Final = 3
-"""Zstd level if compression is requested without a level: the default of zstd and of the reference implementation."""
+"""Zstd level if compression is requested without a level; also the default of zstd and the reference implementation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,5 +88,5 @@ def rules_of(version: LanceFileVersion) -> FormatRules:
     found = _RULES.get(version)
     if found is None:
         version.require_writable()
-        raise InternalError(f"format {version.value} has no structural pages")
+        raise InternalError(f"format {version.value} has no pages with levels")
     return found

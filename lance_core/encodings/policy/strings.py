@@ -51,10 +51,10 @@ __all__ = [
 ]
 
 FASTEST_LEVEL: Final = 1
-"""Zstd level if the metadata does not request a level."""
+"""Zstd level for strings if the metadata requests neither compression nor a level; see also ``SMALL_PAGE_LEVEL``."""
 
 SMALL_PAGE_LEVEL: Final = 9
-"""Zstd level for text pages that are too small for finding symbols."""
+"""Zstd level for text pages that are too small for FSST."""
 
 _MAX_MEAN_BYTES: Final = 4 << 10
 _MAX_PLAIN_MEAN_BYTES: Final = 256
@@ -72,7 +72,7 @@ _OFFSETS_RATIO: Final = 0.75
 _MIN_SYMBOL_STRING: Final = 5
 _MIN_ASKED_BYTES: Final = 32 << 10
 _MIN_SYMBOL_BYTES: Final = 1 << 20
-"""Minimum size in bytes for finding symbols: loading the compiled kernel takes half a second."""
+"""Minimum size in bytes of strings for FSST, because loading its compiled kernel takes half a second."""
 
 
 def string_bytes(block: VariableWidthBlock) -> int:

@@ -88,7 +88,7 @@ def encode(
     is_large = version >= LanceFileVersion.V2_2
     inner = mini_block.encode(plain, chunks, num_rows=num_rows, is_large=is_large)
     if inner is None:
-        raise InternalError("a chunk of descriptors is too large")
+        raise InternalError("a chunk of blob descriptors is too large")
     layout = pb21.BlobLayout(inner_layout=inner.layout, layers=levels.layers.codes)
     return EncodedPage(pb21.PageLayout(blob=layout), inner.buffers, num_rows)
 

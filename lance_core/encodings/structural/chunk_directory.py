@@ -124,7 +124,7 @@ class ChunkDirectory:
         widths += [_word_bytes(layout)] * num_buffers
         header_bytes = align_up(sum(widths), CHUNK_ALIGNMENT)
         if bool((chunk_bytes < header_bytes).any()):
-            raise CorruptDataError(f"a mini-block chunk is shorter than its header of {header_bytes} bytes")
+            raise CorruptDataError(f"a mini-block chunk is shorter than its header ({header_bytes} bytes)")
         headers = Segments(data, starts, chunk_bytes).rows(header_bytes)
         fields = _header_fields(headers, widths)
         buffers = _lay_out(data, starts, header_bytes, chunk_bytes, fields[1:])

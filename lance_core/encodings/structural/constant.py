@@ -220,10 +220,12 @@ def _decode_one_kind(
 ) -> NDArray[np.uint16]:
     if encoding is None:
         if len(data) % 2:
-            raise CorruptDataError(f"raw levels take {len(data)} bytes, expected whole 16-bit words")
+            raise CorruptDataError(f"raw 16-bit levels take {len(data)} bytes, expected an even number")
         return data.view("<u2")
     if num_levels > _MAX_LEVELS_FOR_FREE + _MAX_LEVELS_PER_BYTE * len(data):
-        raise CorruptDataError(f"a constant page declares {num_levels} levels, but their buffer has {len(data)} bytes")
+        raise CorruptDataError(
+            f"a constant page declares {num_levels} levels, too many for their buffer ({len(data)} bytes)"
+        )
     chunk = np.array([num_levels], np.int64)
     return decode_levels(encoding, Segments.back_to_back(data, np.array([len(data)], np.int64)), chunk, decoder)
 
@@ -234,7 +236,7 @@ def _parse_scalar(data: NDArray[np.uint8]) -> FixedWidthBlock | VariableWidthBlo
         raise UnsupportedEncodingError(f"a constant page whose value has {num_parts} buffers is not supported")
     header_bytes = _U32_BYTES * (1 + num_parts)
     if len(data) < header_bytes:
-        raise CorruptDataError(f"the value of a constant page takes {len(data)} bytes, fewer than its header")
+        raise CorruptDataError(f"the value of a constant page has {len(data)} bytes, too few for its header")
     sizes = [int(size) for size in data[_U32_BYTES:header_bytes].view("<u4")]
     if header_bytes + sum(sizes) != len(data):
         raise CorruptDataError(

@@ -57,7 +57,7 @@ def open_page(
     if has_index:
         index_width, rest = divmod(sizes[1], num_rows + 1)
         if rest or index_width not in _INDEX_BYTES:
-            raise CorruptDataError(f"a repetition index of {sizes[1]} bytes does not match {num_rows} rows")
+            raise CorruptDataError(f"the size of a repetition index ({sizes[1]} bytes) does not match {num_rows} rows")
     elif layout.num_items != num_rows or sizes[0] != num_rows * form.fixed_bytes:
         raise CorruptDataError(
             f"a full-zip page of {num_rows} rows has {layout.num_items} items in {sizes[0]} bytes; "
@@ -144,7 +144,8 @@ class FullZipState:
             or (has_last and int(stops[-1]) != self.data_bytes)
         ):
             raise CorruptDataError(
-                f"the repetition index does not cover the {self.data_bytes} bytes of the page in order"
+                f"the repetition index does not cover the {self.data_bytes} bytes of the page, "
+                "or its entries are not in ascending order"
             )
         return starts.astype(np.int64), stops.astype(np.int64)
 
@@ -220,6 +221,9 @@ def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
     if levels.repetition is not None:
         starts = levels.repetition == levels.layers.max_repetition
         if int(starts.sum()) != num_rows or not bool(starts[:1].all()):
-            raise CorruptDataError(f"the levels of a full-zip page start {int(starts.sum())} rows, expected {num_rows}")
+            raise CorruptDataError(
+                f"the levels of a full-zip page contain {int(starts.sum())} row starts; expected {num_rows}, "
+                "including the first level"
+            )
     if num_visible != block.num_values:
         raise CorruptDataError(f"{block.num_values} values do not match {num_visible} visible levels")

@@ -30,7 +30,7 @@ __all__ = ["MAX_LEVELS_PER_CHUNK", "check_levels", "decode_levels", "encode_leve
 
 MAX_LEVELS_PER_CHUNK: Final = 1 << 15
 """Maximum number of levels that a writer puts in a mini-block chunk: the number of levels and the sizes of their
-buffers are stored in 16 bits."""
+buffers are stored in 16 bits each."""
 
 _LEVEL_BITS: Final = 16
 _RUN_BYTES: Final = 3

@@ -118,7 +118,7 @@ def merged(states: Sequence[MiniBlockState], data_starts: Sequence[int]) -> Mini
 def _dictionary_items(layout: pb21.MiniBlockLayout, data: NDArray[np.uint8], decoder: Decoder) -> DataBlock:
     num_items = layout.num_dictionary_items
     if num_items > len(data) * 256:
-        raise CorruptDataError(f"a dictionary of {num_items} items does not match its {len(data)} bytes")
+        raise CorruptDataError(f"a dictionary declares {num_items} items, too many for its buffer ({len(data)} bytes)")
     return decoder.block(layout.dictionary, Chunks.single(data, num_items))
 
 

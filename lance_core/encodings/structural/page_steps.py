@@ -72,7 +72,7 @@ class Fetched:
 
 
 PageSteps: TypeAlias = Generator[Sequence[Wanted], Sequence[Fetched], T]
-"""A generator that yields the parts that it needs, is sent their bytes, and returns a ``T``."""
+"""A generator that yields the parts of a page that it needs, receives their bytes, and returns a ``T``."""
 
 
 class PageState(Protocol):

@@ -54,7 +54,7 @@ class RepetitionIndex:
             )
         entries = data.view("<u8").reshape(num_chunks, 2)
         if int(entries.max(initial=0)) > num_rows and int(entries[:, 0].max(initial=0)) > num_rows:
-            raise CorruptDataError(f"the repetition index counts more than the {num_rows} rows of the page")
+            raise CorruptDataError(f"the repetition index counts more rows than the page has ({num_rows})")
         rows_ended = np.cumsum(entries[:, 0].astype(np.int64))
         if int(rows_ended[-1]) != num_rows:
             raise CorruptDataError(

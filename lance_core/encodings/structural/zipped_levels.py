@@ -61,8 +61,8 @@ class ZippedForm:
         details = layout.WhichOneof("details")
         if max(layout.bits_rep, layout.bits_def) > _MAX_LEVEL_BITS:
             raise CorruptDataError(
-                f"found repetition levels of {layout.bits_rep} bits and definition levels of {layout.bits_def} bits, "
-                "expected at most 16"
+                f"found repetition levels of {layout.bits_rep} bits and definition levels of {layout.bits_def} bits; "
+                "at most 16 bits are allowed"
             )
         if (layout.bits_rep > 0) != (layers.max_repetition > 0):
             expected = "more than 0" if layers.max_repetition else "0"
@@ -136,12 +136,12 @@ def read_words(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -
     """
     if len(starts) and int(starts[-1]) + width > len(data):
         raise CorruptDataError(
-            f"the length prefix at byte {int(starts[-1])} extends past the end of its page of {len(data)} bytes"
+            f"the length prefix at byte {int(starts[-1])} extends past the end of its page ({len(data)} bytes)"
         )
     words = Segments(data, starts, np.full(len(starts), width, np.int64)).rows(width)
     numbers: NDArray[Any] = np.ascontiguousarray(words).view(f"<u{width}").reshape(-1)
     if int(numbers.max(initial=0)) > len(data):
-        raise CorruptDataError(f"a value of {int(numbers.max())} bytes is larger than its page of {len(data)} bytes")
+        raise CorruptDataError(f"a value has {int(numbers.max())} bytes, but its page has only {len(data)} bytes")
     return numbers.astype(np.int64)
 
 

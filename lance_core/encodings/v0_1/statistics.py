@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MAX_BOUND_BYTES: Final = 64
-"""Maximum length of a bound in bytes; longer values are truncated before they are compared."""
+"""Maximum length in bytes of the minimum and maximum of a page; longer values are truncated before comparison."""
 
 _MAX_CHARACTER_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16

@@ -48,7 +48,7 @@ __all__ = [
 T = TypeVar("T")
 
 Steps: TypeAlias = "Generator[list[Spans], list[pa.Buffer], T]"
-"""A decoder that works in rounds: it yields spans of the file, is sent one buffer for each, and returns the result."""
+"""A decoder that works in rounds: it yields spans of the file, receives one buffer per span, and returns the result."""
 
 MAX_INT32: Final = (1 << 31) - 1
 
@@ -123,7 +123,7 @@ class PageBuffers:
     def _place(self, buffer: pb20.Buffer) -> tuple[int, int]:
         table = self._tables.get(buffer.buffer_type)
         if table is None:
-            raise UnsupportedEncodingError("pages that refer to buffers of the whole file are not supported")
+            raise UnsupportedEncodingError("pages that refer to file-level buffers are not supported")
         if buffer.buffer_index >= len(table):
             raise CorruptDataError(f"buffer {buffer.buffer_index} does not exist; number of buffers: {len(table)}")
         return table[buffer.buffer_index]

@@ -147,7 +147,8 @@ def _read_items(
     num_items = message.num_dictionary_items
     if num_items > _MAX_BLANK_ITEMS and message.items.nullable.HasField("all_nulls"):
         raise CorruptDataError(
-            f"all {num_items} items of a dictionary are null, expected at most {_MAX_BLANK_ITEMS} items"
+            f"all {num_items} items of a dictionary are null; "
+            f"such a dictionary may have at most {_MAX_BLANK_ITEMS} items"
         )
     items = yield from decode(message.items, value_type, Spans.single(0, num_items), page)
     page.items = items

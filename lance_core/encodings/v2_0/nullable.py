@@ -90,7 +90,7 @@ def _decode(
         return (yield from decode(message.no_nulls.values, dtype, rows, page))
     validity = unwrapped(message.some_nulls.validity, "validity bits")
     if validity.bits_per_value != 1:
-        raise CorruptDataError(f"validity has {validity.bits_per_value} bits per row, expected 1")
+        raise CorruptDataError(f"the validity bitmap has {validity.bits_per_value} bits per row, expected 1")
     [bitmap, values] = yield from together(
         [read_flat(validity, rows, page), decode(message.some_nulls.values, dtype, rows, page)]
     )

@@ -61,7 +61,7 @@ def encode_packed(
     for index, member in enumerate(members):
         if has_nulls(member):
             raise NotSupportedError(
-                f"member {array.type.field(index).name!r} of a packed struct has nulls, which format 2.0 cannot pack"
+                f"member {array.type.field(index).name!r} has nulls, which format 2.0 cannot store in a packed struct"
             )
         inner.append(encode(member, PageBuilder()))
     widths = [bits_per_row(member.type) // 8 for member in members]

@@ -51,7 +51,7 @@ ARMS: Final[Mapping[str, Arm]] = MappingProxyType(
         "fixed_size_binary": fixed_size_binary.ARM,
     }
 )
-"""Arms that represent values, keyed by the name of their oneof field."""
+"""Maps the name of each oneof field that describes values to its arm."""
 
 STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -59,7 +59,7 @@ STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
         "struct": "the header column of a struct: encodings/v2_0/struct.py",
     }
 )
-"""Arms that represent whole columns, whose values are in the following columns."""
+"""Maps each arm that describes a list or struct to the role of its column; the following columns contain the values."""
 
 _PREVIEW: Final = "belongs to previews of format 2.1 and does not occur in pages of format 2.0"
 

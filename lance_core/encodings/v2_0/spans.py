@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_POSITION", "Spans"]
 
 MAX_POSITION: Final = 1 << 62
-"""Upper limit of positions in a file: the sum of two positions is less than 2^63."""
+"""Positions in a file must be below this limit, so that the sum of two positions is less than 2^63."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +85,7 @@ class Spans:
             CorruptDataError: a position is larger than any file.
         """
         if self.stop * factor >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} in units of {factor} is larger than any file")
+            raise CorruptDataError(f"position {self.stop} * {factor} is larger than any file can be")
         return Spans(self.starts * factor, self.stops * factor, self.total * factor)
 
     def shifted(self, offset: int) -> Spans:
@@ -95,7 +95,7 @@ class Spans:
             CorruptDataError: a position is larger than any file.
         """
         if self.stop + offset >= MAX_POSITION:
-            raise CorruptDataError(f"position {self.stop} + {offset} is larger than any file")
+            raise CorruptDataError(f"position {self.stop} + {offset} is larger than any file can be")
         return Spans(self.starts + offset, self.stops + offset, self.total)
 
     def positions(self) -> NDArray[np.int64]:

@@ -39,7 +39,7 @@ __all__ = ["merge_key", "read_page", "read_pages_as_one"]
 T = TypeVar("T")
 
 _MAX_SPREAD: Final = 2
-"""Buffers of several pages are mapped as one extent if its size is at most this many times their total size."""
+"""Buffers of several pages are mapped as one extent if it is at most this many times as large as the buffers."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this many bytes apart are fetched together, which costs less than a request."""

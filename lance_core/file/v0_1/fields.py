@@ -35,7 +35,7 @@ __all__ = ["LegacyFieldSource", "v0_1_sources"]
 _SEGMENT_BYTES: Final = 8 * 1024 * 1024
 _SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _SEGMENT_BATCHES: Final = 4096
-"""Approximate maximum size of a segment in bytes, rows, and batches; larger segments are split."""
+"""Approximate maximum numbers of bytes, rows, and batches in a segment; larger segments are split."""
 
 _TAKE_BYTES: Final = 256 * 1024 * 1024
 """Maximum estimated size in bytes of the individual rows that a take decodes as one array."""

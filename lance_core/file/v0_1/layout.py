@@ -50,4 +50,4 @@ MAX_ROWS: Final = 2**31 - 1
 
 WRITER_LIBRARY: Final = "lance"
 WRITER_VERSION: Final = "14.0.2"
-"""Writer version in the ``Manifest`` message: the release whose files are identical to those of this library."""
+"""Writer version in the ``Manifest`` message: the pylance release that writes the same files as this library."""

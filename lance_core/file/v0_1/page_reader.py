@@ -177,7 +177,7 @@ class PageReader:
     def _check_size(self, num_values: Positions, bits: int) -> None:
         """Check that values of this width and number fit in the file, so that later multiplications cannot overflow."""
         if len(num_values) and int(num_values.max()) * bits > 8 * self._file_bytes:
-            raise CorruptDataError(f"a page of {int(num_values.max())} values of {bits} bits is larger than the file")
+            raise CorruptDataError(f"a page of {int(num_values.max())} {bits}-bit values is larger than the file")
 
     def _inside(self, starts: Positions, stops: Positions) -> tuple[Positions, Positions]:
         """Return the spans after checking that they are inside the file and together no larger than the file."""

@@ -53,7 +53,9 @@ class PageTable:
         entries = np.frombuffer(data, ENTRY).reshape(num_ids, num_batches, 2)
         positions, lengths = entries[:, :, 0], entries[:, :, 1]
         if entries.size and (int(entries.min()) < 0 or int(positions.max()) > file_bytes):
-            raise CorruptDataError(f"an entry of the page table is not within the {file_bytes} bytes of the file")
+            raise CorruptDataError(
+                f"an entry of the page table is negative or points past the end of the file ({file_bytes} bytes)"
+            )
         return cls(first_id=first_id, positions=positions, lengths=lengths)
 
     def pages(self, field_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

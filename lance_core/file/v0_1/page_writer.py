@@ -38,7 +38,7 @@ _Offset = TypeVar("_Offset", np.int32, np.int64)
 
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _MOST_BYTES: Final = 16
-"""Maximum size of one value, or of two offsets, in bytes."""
+"""Maximum size in bytes of one fixed-width value, or of two offsets."""
 
 
 @dataclass(frozen=True, slots=True)

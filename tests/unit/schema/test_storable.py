@@ -31,7 +31,7 @@ FIELDS = {
     "a blob (lance.blob.v2)": (V2, ["2.2"]),
     "a list of v1 blobs": (pa.field("x", pa.list_(BLOB)), ["2.0"]),
     "a v1 blob column": (BLOB, ["2.0", "2.1", "2.2"]),
-    "a list with the metadata of a packed struct": (
+    "a list whose metadata marks it as a packed struct": (
         pa.field("x", pa.large_list(pa.int8()), metadata={"packed": "yes"}),
         ["0.1", "2.1", "2.2"],
     ),

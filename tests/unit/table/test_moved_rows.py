@@ -72,7 +72,7 @@ def test_only_changed_rows_get_a_new_updated_version() -> None:
     assert (updated(Fragment(fragment)), created(Fragment(fragment))) == ([1, 7, 7, 1, 1], [1] * 5)
     refresh_changed_rows(fragment, None, 8)
     assert updated(Fragment(fragment)) == [8] * 5
-    with pytest.raises(InvalidInputError, match="row 5"):
+    with pytest.raises(InvalidInputError, match="row offset 5"):
         refresh_changed_rows(fragment, np.array([5], np.uint32), 7)
 
 

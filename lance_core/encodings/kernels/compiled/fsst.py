@@ -30,13 +30,13 @@ _SLOTS: Final = 1024
 _TABLE_WORDS: Final = 2 * _SLOTS
 
 HASHES: Final = 3 * _TABLE_WORDS
-"""Number of words in ``hashes``."""
+"""Number of words in the array ``hashes``, which the module docstring describes."""
 
 PAIRS: Final = 65536 + 256
-"""Number of entries in ``pairs``."""
+"""Number of entries in the array ``pairs``, which the module docstring describes."""
 
 PSEUDO_CODES: Final = 512
-"""Number of codes plus number of literal bytes; the literal bytes are numbered after the codes."""
+"""Total number of codes and literal bytes; the literal bytes are numbered after the codes."""
 
 _HASH_SHIFT: Final = 54
 _FACTOR: Final = 0x9E3779B97F4A7C15

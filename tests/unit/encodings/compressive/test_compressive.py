@@ -133,7 +133,7 @@ def test_variable_with_bad_offsets_raises_corrupt_data(offsets, message):
 
 
 def test_variable_chunk_shorter_than_its_offsets_raises_corrupt_data():
-    with pytest.raises(CorruptDataError, match="shorter than the offsets"):
+    with pytest.raises(CorruptDataError, match="too short for the offsets"):
         DECODER.mini_block(variable(), chunks_of((b"\x08\0\0\0",), num_values=[1]))
 
 
@@ -282,7 +282,7 @@ def test_general_compression_compresses_full_zip_values_one_by_one():
 def test_general_compression_with_broken_frames_raises_corrupt_data():
     scheme = pb21.BufferCompression(scheme=pb21.COMPRESSION_ALGORITHM_LZ4)
     encoding = Encoding(general=pb21.General(compression=scheme, values=flat(8)))
-    with pytest.raises(CorruptDataError, match="chunk 0 cannot be decompressed"):
+    with pytest.raises(CorruptDataError, match="compressed buffer 0 cannot be decompressed"):
         DECODER.mini_block(encoding, chunks_of((b"\xff\xff\0\0garbage",), num_values=[3]))
 
 

@@ -105,10 +105,10 @@ def test_constant_page_decodes_only_the_wanted_rows():
         (pb21.ConstantLayout(layers=[3]), [b""] * 4, "has 4 buffers"),
         (pb21.ConstantLayout(layers=[3], inline_value=b"a"), [b""], "has 1 buffers"),
         (pb21.ConstantLayout(layers=[3, 6]), [], "has no repetition levels"),
-        (pb21.ConstantLayout(layers=[3]), [b"", b"abc"], "whole 16-bit words"),
+        (pb21.ConstantLayout(layers=[3]), [b"", b"abc"], "take 3 bytes, expected an even number"),
         (pb21.ConstantLayout(layers=[3]), [b"", b"\2\0" * 4], "greater than 1"),
         (pb21.ConstantLayout(layers=[3]), [b"", b"\1\0" * 3], "have 3 whole rows, but the page has 4"),
-        (pb21.ConstantLayout(layers=[3]), [HELLO_BYTES[:5]], "fewer than its header"),
+        (pb21.ConstantLayout(layers=[3]), [HELLO_BYTES[:5]], "has 5 bytes, too few for its header"),
         (pb21.ConstantLayout(layers=[3]), [HELLO_BYTES[:-1]], "the sizes of its parts are"),
         (pb21.ConstantLayout(layers=[3]), [struct.pack("<3I2i", 2, 8, 5, 0, 4) + b"hello"], "offsets of a constant"),
     ],
@@ -122,7 +122,7 @@ def test_constant_page_with_more_levels_than_bytes_raises_corrupt_data():
     layout = pb21.ConstantLayout(layers=[3], num_def_values=2**40)
     layout.def_compression.out_of_line_bitpacking.uncompressed_bits_per_value = 16
     layout.def_compression.out_of_line_bitpacking.values.flat.SetInParent()
-    with pytest.raises(CorruptDataError, match="declares 1099511627776 levels, but their buffer has 0 bytes"):
+    with pytest.raises(CorruptDataError, match="declares 1099511627776 levels, too many for their buffer"):
         decode(layout, [b"", b""], 2**40)
 
 

@@ -145,7 +145,7 @@ def test_contradictory_full_zip_page_raises_corrupt_data():
         "does not match 4 rows": [data, index[:-1]],
         "end of its row|does not end|its page": [data[:1] + b"\xff" + data[2:], index],
         "does not cover the 274 bytes": [data, b"\x01" + index[1:]],
-        "rows, expected 4|its page": [b"\x00" + data[1:], index],
+        "row starts; expected 4|its page": [b"\x00" + data[1:], index],
     }
     for message, buffers in cases.items():
         with pytest.raises(CorruptDataError, match=message):

@@ -182,7 +182,7 @@ def changed(**fields):
         (LISTS, [LISTS_WORDS, LISTS_CHUNK[:6] + b"\xff" + LISTS_CHUNK[7:], LISTS_INDEX], "do not fill it exactly"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX[:8]], "repetition index has 8 bytes"),
         (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\x03" + LISTS_INDEX[1:]], "counts 3 rows, but the page has 4"),
-        (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\xff" * 16], "counts more than the 4 rows"),
+        (LISTS, [LISTS_WORDS, LISTS_CHUNK, b"\xff" * 16], "counts more rows than the page has"),
         (changed(num_items=2**40), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "declares 1099511627776 items"),
         (changed(num_items=3), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "values do not match the visible levels"),
         (changed(num_items=5), [LISTS_WORDS, LISTS_CHUNK, LISTS_INDEX], "5 values of 32 bits need 20"),

@@ -107,5 +107,5 @@ def test_contradictory_flat_encodings_are_refused(
 
 def test_flat_values_in_file_buffers_are_refused() -> None:
     reference = pb20.Buffer(buffer_type=pb20.Buffer.file)
-    with pytest.raises(UnsupportedEncodingError, match="whole file"):
+    with pytest.raises(UnsupportedEncodingError, match="file-level buffers"):
         decode(pb20.ArrayEncoding(flat=pb20.Flat(bits_per_value=8, buffer=reference)), [b"a"], pa.int8(), 1)
