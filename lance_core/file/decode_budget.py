@@ -1,4 +1,4 @@
-"""The memory budget for decoding a stream of batches, which its columns share.
+"""The memory budget that the columns of a stream of batches share while they are decoded.
 
 Every column decodes one range of its rows at a time and keeps it until the batches have consumed it, so one range per
 column is in memory at any time. If each range is a whole page, ten columns take little memory, but a thousand columns

@@ -1,7 +1,7 @@
 """DataOverlayFile: an overlay in the public API, and its two JSON dialects.
 
 The JSON document of a fragment lists the covered rows in the entry ``offsets``; compaction plans and results contain
-serialized bitmaps of them in the entry ``coverage``. Both dialects can be read.
+them as serialized bitmaps in the entry ``coverage``. Both dialects can be read.
 
 Source: JSON of pylance 14.0.2.
 """

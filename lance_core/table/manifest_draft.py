@@ -126,7 +126,7 @@ class ManifestDraft(DraftContent):
         return ids
 
     def add_rewritten_fragments(self, fragments: Iterable[Fragment]) -> None:
-        """Add fragments that contain existing rows of the table; their row ids and reserved fragment ids are kept.
+        """Add fragments that contain existing rows of the table; keep their row ids and the nonzero fragment ids.
 
         Raises:
             InvalidInputError: a fragment id is already in use, or occurs twice.

@@ -36,7 +36,7 @@ class VersionPlaces(Protocol):
 class CommitProtocol(Protocol):
     """Decides which writer creates a version.
 
-    The first four methods handle versions that a listing of the store does not contain, or does not contain yet. Their
+    The first four methods handle versions that do not appear in a listing of the store, or do not appear yet. Their
     default implementations assume that there are no such versions.
     """
 

@@ -119,7 +119,7 @@ class DynamoDbManifests:
                 raise
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table, one page at a time."""
+        """Remove all rows that the store has for a Lance table, one page at a time."""
         base = _base_uri(root)
         while True:
             answer = self._call(
