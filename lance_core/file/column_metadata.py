@@ -48,7 +48,7 @@ class Page:
 
     Attributes:
         buffers: locations of the buffers, in the order of their numbers in the layout.
-        length: number of rows; for leaves inside a fixed-size list of structs, multiplied by the list size.
+        length: number of rows; for leaves inside a fixed-size list of structs, the number of rows times the list size.
         first_row: number of the page's first row, as recorded in the file. Readers do not use it. It is always 0 in
             format 2.0.
         encoding: encoding of the page; see :attr:`layout` and :attr:`array_encoding`.

@@ -1,9 +1,9 @@
 """Rejects inconsistent arrays before any of their bytes are written.
 
 Arrow checks consistency only on request, and its full check takes longer than writing. Offsets and indices are
-therefore checked with a single comparison, and text only if it is not ASCII. Values that a null
-masks, in its own slot or in child arrays, have no meaning and may be arbitrary, as long as their offsets are ascending.
-For example, pyarrow itself stores invalid dictionary indices in the slots of nulls.
+therefore checked with a single comparison, and text only if it is not ASCII. Values that a null masks, in its
+own slot or in child arrays, have no meaning and may be arbitrary, as long as their offsets do not decrease. For
+example, pyarrow itself stores invalid dictionary indices in the slots of nulls.
 
 Source: Arrow columnar format.
 """

@@ -74,7 +74,7 @@ class DataFile:
 
     @property
     def known_num_bytes(self) -> int | None:
-        """The recorded size in bytes; None if there is none, or if the format is 0.1, whose sizes are unreliable."""
+        """The recorded size in bytes; None if it is missing, or in format 0.1, where recorded sizes are unreliable."""
         return None if self.file_version.is_legacy else self.num_bytes or None
 
     @property

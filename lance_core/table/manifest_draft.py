@@ -126,7 +126,7 @@ class ManifestDraft(DraftContent):
         return ids
 
     def add_rewritten_fragments(self, fragments: Iterable[Fragment]) -> None:
-        """Add fragments that contain existing rows of the table; keep their row ids and the nonzero fragment ids.
+        """Add fragments that contain existing rows of the table; row ids and nonzero fragment ids are kept.
 
         Raises:
             InvalidInputError: a fragment id is already in use, or occurs twice.

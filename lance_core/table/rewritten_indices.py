@@ -1,4 +1,4 @@
-"""Replaces indices that a rewrite of fragments has adapted to the new row addresses.
+"""Replaces entries of the index section after a rewrite that also updated the row addresses in indices.
 
 Such an index is replaced by an index with a new id that covers the new fragments instead of the old ones. The rest of
 its entry is kept: name, fields, the version from which it was built, and type. Its new files are in the table's root.

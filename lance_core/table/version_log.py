@@ -1,9 +1,9 @@
 """VersionLog: finds, reads, and creates the versions of a table.
 
 Versions are found by listing ``_versions/``, never by probing increasing numbers: a cleanup may leave gaps below the
-latest version, and probing would stop at the first gap. If the store lists in lexical order, V2 names are listed
-from the newest version to the oldest, and listing stops as soon as possible. A version with a given number is opened
-without listing, first by its V2 name and then by its V1 name.
+latest version, and probing would stop at the first gap. If the store lists in lexical order, V2 names are listed from
+the newest version to the oldest, and listing stops as soon as possible. A version with a given number is opened without
+listing, first by its V2 name and then by its V1 name.
 
 A commit protocol (:mod:`~lance_core.table.commit_protocols`) decides which writer creates a version. The external
 protocol stores the latest version in a database, and may have to finish a commit before its manifest can be read.

@@ -39,7 +39,8 @@ class LeafColumn:
         field: the leaf.
         index: index of the column in the file.
         where: file and column, for messages.
-        slots_per_row: number of units of ``Page.length`` per row; more than 1 inside a fixed-size list of structs.
+        slots_per_row: number of slots (units of ``Page.length``) per row; more than 1 inside a fixed-size list of
+            structs.
         pages: the pages that have rows, in row order.
     """
 

@@ -2,7 +2,7 @@
 
 Groups are written as soon as they are complete. Only one group, two numbers per page, the statistics, and
 the dictionaries stay in memory. The file is identical, byte for byte, to the one that pylance 14.0.2 writes for the
-same rows, unless nulls mask values in the memory of the given arrays.
+same rows, unless the memory of the given arrays contains values in the slots of nulls.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behavior of pylance 14.0.2.
 """

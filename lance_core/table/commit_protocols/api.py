@@ -45,7 +45,7 @@ class CommitProtocol(Protocol):
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """Finish the pending commit of a missing manifest, if there is one. Return True if the manifest now exists."""
+        """If the commit of a missing manifest is pending, finish it. Return True if the manifest now exists."""
         return False
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:

@@ -62,7 +62,7 @@ class ExternalCommit:
         self._manifests = manifests
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return the highest version that has a row, after finishing its commit; None if the table has none."""
+        """Return the highest version that has a row, after finishing its commit; None if there is no such version."""
         row = self._manifests.latest(places.root)
         return None if row is None else self._finished(places, row)
 
@@ -125,7 +125,7 @@ class ExternalCommit:
         return row if self._manifests.find(places.root, row.version) == row else None
 
     def withdraw(self, places: VersionPlaces, version: int) -> None:
-        """Remove the row of a version if the version is lost."""
+        """Remove the row of ``version`` if this is the highest version and :meth:`lost_version` returns its row."""
         row = self.lost_version(places)
         if row is not None and row.version == version:
             self._manifests.withdraw(places.root, row)
