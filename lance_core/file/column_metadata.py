@@ -91,7 +91,7 @@ class Page:
             version: the file's format version; buffers are aligned in format 2.1 and later.
 
         Raises:
-            CorruptDataError: a buffer is misplaced or the layout is malformed.
+            CorruptDataError: a buffer is not aligned or not inside the data region, or the layout is malformed.
             UnsupportedEncodingError: the kind of layout is unknown to this library.
         """
         is_structural = version.is_structural

@@ -7,7 +7,7 @@ size such that all ranges fit, but never to less than one batch of rows.
 
 Ranges are split while the stream is being read, because a plan that lists every part would grow with the file.
 
-Source: own design, see ``docs/decisions/0009-reading-data-files.md``.
+Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

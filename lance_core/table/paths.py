@@ -201,7 +201,7 @@ def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
 
 
 def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestName]:
-    """Return the manifests newer than a version; for a naming scheme without newer ones, return one older manifest.
+    """Return the manifests newer than a version; for each naming scheme that has none, return one older manifest.
 
     The older manifests show which naming schemes occur. Only the V2 names of newer versions and one other V2 name are
     parsed. ``names`` are the names of the files below ``_versions/``.

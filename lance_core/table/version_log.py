@@ -145,7 +145,7 @@ class VersionLog:
         return sorted(found, key=lambda name: name.version)
 
     def surely_newer_than(self, version: int) -> list[ManifestName]:
-        """Return the same as :meth:`newer_than`, but list again if nothing was found and listings may be incomplete."""
+        """Like :meth:`newer_than`, but list again if nothing is found and listings of the store may be incomplete."""
         newer = self.newer_than(version)
         return newer or ([] if self._store.capabilities.lexical_listing else self.newer_than(version))
 

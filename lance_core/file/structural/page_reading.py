@@ -87,7 +87,7 @@ def read_pages_as_one(
     *,
     is_mapped: bool,
 ) -> ReadSteps[LeafPage]:
-    """Read rows of several pages with the same :func:`merge_key`; otherwise like :func:`read_page`.
+    """Read rows of several pages with the same :func:`merge_key`, in the same way as :func:`read_page`.
 
     Args:
         column: the leaf.

@@ -32,7 +32,7 @@ _DecodePage: TypeAlias = "Callable[[Page, Spans, PageBuffers], Steps[T]]"
 
 
 class ColumnPages:
-    """The pages of one column that have rows.
+    """The pages of one column, except those without rows.
 
     Args:
         metadata: metadata of the column.
