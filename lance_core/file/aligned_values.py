@@ -55,7 +55,7 @@ class BinaryValues:
 
     @classmethod
     def of(cls, array: pa.Array) -> BinaryValues:
-        """Return the values of an array, which may have any offset."""
+        """Return the values of an array; it may be a slice of a larger array."""
         _, offset_buffer, data = array.buffers()
         offsets = bytes_of(offset_buffer).view("<i8")[array.offset : array.offset + len(array) + 1]
         if not len(array):

@@ -32,7 +32,7 @@ class BatchAlignment:
     checked.
 
     Args:
-        schema: schema of the file; every batch must have all of its columns.
+        schema: schema of the file; every batch must have all columns of this schema.
     """
 
     __slots__ = ("_accepted", "_as_is", "_has_required", "_order", "_schema", "_types")

@@ -132,7 +132,8 @@ class BlobDescriptorArrayBuilder:
             base_id: id of one of the table's base paths; None if the file is below the root of the table.
 
         Raises:
-            InvalidInputError: the path is not a plain relative path, or the range ends above 2^64 - 1.
+            InvalidInputError: the path is absolute, has a backslash, or has an empty, ``.``, or ``..`` segment; or the
+                range ends above 2^64 - 1.
         """
         if not isinstance(uri, str):
             raise InvalidTypeError(f"uri must be a str, found {uri!r}", argument="uri")

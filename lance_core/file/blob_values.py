@@ -51,8 +51,8 @@ def with_blob_bytes(
         metadata: the open file.
         fields: top-level fields, possibly pruned.
         sources: creates the sources that read fields in the form stored in the pages.
-        are_described: returns whether the pages of any blob leaf of a field contain descriptors; None if the pages of
-            every blob leaf do.
+        are_described: returns whether the pages of at least one blob leaf of a field contain descriptors; None if the
+            pages of all blob leaves contain descriptors.
     """
     stored = []
     for top in fields:
@@ -98,7 +98,7 @@ class BlobBytesSource:
 
     @property
     def field(self) -> Field:
-        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
+        """The field that the source reads; its arrays have the type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
@@ -120,7 +120,7 @@ class BlobBytesSource:
         return [segment]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the ranges of the descriptors."""
+        """Return the byte ranges that must be read first to decode the segment's descriptors."""
         return self._described.first_ranges(_described(segment))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:
@@ -173,9 +173,9 @@ def replace_leaves(
 
 
 def load_bytes(descriptors: pa.StructArray, read: Read, num_bytes: int, where: str) -> pa.Array:
-    """Read the values that descriptors refer to in one file.
+    """Read the values to which descriptors refer; all of the values are in one file.
 
-    Null descriptors and descriptors (1, 0) become null values.
+    Null descriptors, and descriptors with position 1 and size 0, become null values.
 
     Args:
         descriptors: a struct array without duplicates, whose first members are position and size, both uint64.

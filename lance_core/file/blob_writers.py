@@ -160,7 +160,9 @@ class PackedBlobWriter:
         return [BlobDescriptor(*values) for values in zip(*members, strict=True)]
 
     def finish_array(self, field_name: str) -> pa.StructArray:
-        """Complete the sidecar and return the descriptors as a column. :attr:`field` is then its Arrow field.
+        """Complete the sidecar and return the descriptors as a column.
+
+        Afterward, :attr:`field` is the Arrow field of the column.
 
         Args:
             field_name: name of the column.

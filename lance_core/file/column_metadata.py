@@ -48,7 +48,7 @@ class Page:
 
     Attributes:
         buffers: locations of the buffers, in the order of their numbers in the layout.
-        length: number of rows; for leaves inside a fixed-size list of structs, multiplied by the list size.
+        length: number of rows; for leaves inside a fixed-size list of structs, the number of rows times the list size.
         first_row: number of the page's first row, as recorded in the file. Readers do not use it. It is always 0 in
             format 2.0.
         encoding: encoding of the page; see :attr:`layout` and :attr:`array_encoding`.
@@ -91,7 +91,7 @@ class Page:
             version: the file's format version; buffers are aligned in format 2.1 and later.
 
         Raises:
-            CorruptDataError: a buffer is misplaced or the layout is malformed.
+            CorruptDataError: a buffer is not aligned or not inside the data region, or the layout is malformed.
             UnsupportedEncodingError: the kind of layout is unknown to this library.
         """
         is_structural = version.is_structural

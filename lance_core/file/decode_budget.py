@@ -1,4 +1,4 @@
-"""The memory budget for decoding a stream of batches, which its columns share.
+"""The memory budget that the columns of a stream of batches share while they are decoded.
 
 Every column decodes one range of its rows at a time and keeps it until the batches have consumed it, so one range per
 column is in memory at any time. If each range is a whole page, ten columns take little memory, but a thousand columns
@@ -7,7 +7,7 @@ size such that all ranges fit, but never to less than one batch of rows.
 
 Ranges are split while the stream is being read, because a plan that lists every part would grow with the file.
 
-Source: own design, see ``docs/decisions/0009-reading-data-files.md``.
+Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

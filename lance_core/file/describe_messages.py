@@ -30,7 +30,7 @@ def describe_message(message: Message) -> str:
 
 
 def describe_bytes(value: bytes) -> str:
-    """Return short values as a literal and longer ones as their size."""
+    """Format bytes as text: a short value as a literal, a longer one as only its size."""
     return repr(value)[1:] if len(value) <= _MAX_TEXT_BYTES else f"<{len(value)} bytes>"
 
 

@@ -50,7 +50,7 @@ class FieldSource(Protocol):
 
     @property
     def field(self) -> Field:
-        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
+        """The field that the source reads; its arrays have the type ``arrow_type(field)``."""
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Divide the rows ``[start, stop)`` into segments, in row order and without gaps. Nothing is read.

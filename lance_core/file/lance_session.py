@@ -53,7 +53,7 @@ class LanceFileSession:
 
     Raises:
         InvalidInputError: a path is empty or malformed.
-        NotSupportedError: this kind of path is not supported.
+        NotSupportedError: a namespace argument is given, or the scheme of ``base_path`` is not supported.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class LanceFileSession:
         return sorted(self._relative(info.path) for info in self._store.list_recursive(prefix))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
-        """List the files in one directory, and its subdirectories that contain files."""
+        """List the files in one directory, and the subdirectories that contain files."""
         level = (path or "").strip("/")
         start = len(level) + 1 if level else 0
         prefixes: set[str] = set()

@@ -24,7 +24,7 @@ _TAG_BITS: Final = 3
 
 
 def serialized(message: Message) -> bytes:
-    """Serialize a message whose maps have string keys and string or bytes values, with fields and keys in order."""
+    """Serialize a message whose maps have string keys and string or bytes values. Fields and keys are sorted."""
     if not _has_bare_entry(message):
         return message.SerializeToString(deterministic=True)
     parts: list[bytes] = []

@@ -44,7 +44,8 @@ class MetadataReader:
         descriptor: the schema and the number of rows.
         global_buffer_ranges: locations of the global buffers, ordered by index.
         column_ranges: location of each column's metadata.
-        page_states: information about pages found while reading rows; its type depends on the version.
+        page_states: cache for page information found while reading rows; the type of the information depends on the
+            version.
 
     Raises:
         CorruptDataError: the file is not a data file, or is damaged.

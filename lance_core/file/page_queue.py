@@ -76,7 +76,7 @@ class PageQueue:
             self._place_oldest()
 
     def close(self) -> None:
-        """Cancel pending work and stop the threads; a forked process only drops its references to them."""
+        """Cancel pending work and stop the threads; in a forked process, only drop the references to the threads."""
         if self._process != os.getpid():
             self._pool = None
             self._under_way.clear()

@@ -56,7 +56,7 @@ _MAX_UINT64: Final = np.uint64((1 << 64) - 1)
 
 
 def described_prepared(array: pa.StructArray, stored: Field, sink: BufferSink, *, is_of_table: bool) -> pa.Array:
-    """Convert the descriptors of a column to the form stored in its file.
+    """Convert the descriptors of a column to the form that data files contain.
 
     Args:
         array: the descriptors, in the form that callers provide.

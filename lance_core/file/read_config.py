@@ -29,8 +29,8 @@ class ReadConfig:
             threads cost more than they save.
         decoded_bytes: maximum decoded size of all columns of a stream together, in bytes. While the next ranges are
             decoded, the consumer still references a batch of the previous ranges, so up to twice as much may be in
-            memory. By default, up to eight columns with pages of 8 MiB, the usual size, are decoded one whole page at a
-            time.
+            memory. With the default, up to eight columns are decoded one whole page at a time if their pages have
+            8 MiB, as writers produce by default.
 
     Raises:
         InvalidInputError: ``batch_rows`` is less than 1.

@@ -4,7 +4,7 @@ A read is a generator: it yields the ranges that it needs next, receives their b
 Reads that run together share requests, so reading rows of many columns takes only as many requests as reading the
 column with the most steps.
 
-Source: design, see ``docs/decisions/0009-reading-data-files.md``.
+Source: own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations

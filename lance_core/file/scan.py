@@ -73,7 +73,7 @@ def scan_batches(
     in_runs: bool = False,
     in_memory: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches in order.
+    """Yield the batches in row order.
 
     Args:
         plans: one plan per column, at least one; all cover the same rows.

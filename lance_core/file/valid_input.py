@@ -1,8 +1,9 @@
 """Rejects inconsistent arrays before any of their bytes are written.
 
 Arrow checks consistency only on request, and its full check takes longer than writing. Offsets and indices are
-therefore checked with a single comparison, and text only if it is not ASCII. Values below a null have no meaning and
-may be arbitrary, as long as their offsets are in order; pyarrow itself creates invalid dictionary indices below nulls.
+therefore checked with a single comparison, and text only if it is not ASCII. Values that a null masks, in its
+own slot or in child arrays, have no meaning and may be arbitrary, as long as their offsets do not decrease. For
+example, pyarrow itself stores invalid dictionary indices in the slots of nulls.
 
 Source: Arrow columnar format.
 """
@@ -28,7 +29,7 @@ def require_valid(array: pa.Array, where: str) -> pa.Array:
     """Check that an array is valid.
 
     Returns:
-        The array itself. If a value below a null is invalid, a copy in which all values below nulls are null at every
+        The array itself. If a value that a null masks is invalid, a copy in which all masked values are null at every
         level.
 
     Raises:

@@ -1,7 +1,7 @@
 """DataOverlayFile: an overlay in the public API, and its two JSON dialects.
 
 The JSON document of a fragment lists the covered rows in the entry ``offsets``; compaction plans and results contain
-serialized bitmaps of them in the entry ``coverage``. Both dialects can be read.
+them as serialized bitmaps in the entry ``coverage``. Both dialects can be read.
 
 Source: JSON of pylance 14.0.2.
 """
@@ -56,7 +56,7 @@ def plain_offsets(offsets: Iterable[Any]) -> list[Any]:
 
 
 def with_coverage(fragment: dict[str, Any]) -> dict[str, Any]:
-    """Return a fragment's document after adding each overlay's coverage in the form that compaction plans use."""
+    """Return a fragment's document with the coverage of each overlay in the form that compaction plans use."""
     for overlay in fragment["overlays"]:
         offsets = overlay["offsets"]
         if all(isinstance(each, int) for each in offsets):

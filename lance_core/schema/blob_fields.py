@@ -9,7 +9,7 @@ v2           struct of data, uri, position, size, with    packed struct of kind,
 ===========  ==========================================  =====================================================
 
 In both generations, the values are large_binary. The schema in a data file declares v1 blobs as large_binary, and v2
-blobs in the stored shape, whose members have neither ids nor parents there.
+blobs in the stored shape. In that schema, the members of a v2 blob have neither ids nor parents.
 
 Programs that write sidecar files themselves provide the descriptors for v2 columns in a fourth shape, the prepared
 shape: a struct of kind, data, uri, blob_id, blob_size, and position, with the extension type of v2. This shape never
@@ -79,17 +79,17 @@ def has_blobs(schema: Schema) -> bool:
 
 
 def is_blob_v2(field: Field) -> bool:
-    """Return whether a field has the declared shape of v2."""
+    """Return whether a field has the shape in which table schemas declare v2 blobs."""
     return field.is_blob and field.is_struct and not is_described(field) and not is_prepared(field)
 
 
 def is_blob_v1(field: Field) -> bool:
-    """Return whether a field has the declared shape of v1."""
+    """Return whether a field has the shape in which table schemas declare v1 blobs."""
     return field.is_blob and not field.is_struct
 
 
 def is_described(field: Field) -> bool:
-    """Return whether a field has the stored shape of v1 or v2."""
+    """Return whether a field has the shape in which data files store the descriptors of v1 or v2 blobs."""
     names = tuple(child.name for child in field.children)
     return field.is_blob and names in (_names(_STORED_V1), _names(_STORED_V2))
 
@@ -106,7 +106,7 @@ def prepared_field(field: Field) -> Field:
 
 
 def declared_schema(schema: Schema) -> Schema:
-    """Return the schema that a table needs for these rows: blobs in the prepared shape get the declared shape."""
+    """Return the schema that a table needs for rows with this schema: prepared blobs get the declared shape."""
     declared = _schema_mapped(
         schema, lambda field: field.with_children(_DECLARED_V2[:2]) if is_prepared(field) else field
     )

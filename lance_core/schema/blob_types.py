@@ -36,10 +36,10 @@ class Blob:
         data: the bytes; None for a reference.
         uri: URI of the object that contains the bytes; None if ``data`` is set.
         position: start of the bytes within that object; None, like ``size``, if the value is the whole object.
-        size: number of bytes; greater than 0.
+        size: number of bytes, greater than 0; None if the value is the whole object.
 
     Raises:
-        InvalidInputError: not exactly one of data and uri is set, or only one of position and size is set.
+        InvalidInputError: both or neither of data and uri are set, or only one of position and size is set.
     """
 
     data: bytes | None = None

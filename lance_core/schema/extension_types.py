@@ -1,7 +1,7 @@
 """Converts between the storage types that files contain and the extension types that are registered with Arrow.
 
 The metadata of a field contains the name of its extension type. Arrow resolves such names when a schema or an array
-passes through its IPC format or its C data interface. This module uses both. This also works for nested fields, and no
+passes through its IPC format or its C data interface. This module uses both. Nested fields are converted, too, and no
 data is copied.
 
 **Source:** metadata keys ``ARROW:extension:name`` and ``ARROW:extension:metadata`` of the Arrow columnar format.
@@ -52,7 +52,7 @@ def restore_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def restore_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the types of ``schema``, a result of :func:`restore_schema`; no data is copied."""
+    """Return the batch with the types of ``schema``, which :func:`restore_schema` returned; no data is copied."""
     if batch.schema.equals(schema):
         return batch
     return pa.RecordBatch._import_from_c_capsule(*batch.__arrow_c_array__())

@@ -45,7 +45,7 @@ BLOB_KEY: Final = "lance-encoding:blob"
 """Metadata key that marks a large_binary field as a v1 blob. Only its presence matters: ``false`` also marks a blob."""
 
 BLOB_V2: Final = "lance.blob.v2"
-"""Extension type of blobs since format 2.2. Table schemas contain this name; file schemas contain ``BLOB_KEY``."""
+"""Extension type of blobs since format 2.2. Table schemas contain this name, and file schemas contain ``BLOB_KEY``."""
 
 UNASSIGNED_ID: Final = -1
 """Placeholder for the id of a field until an id is assigned."""
@@ -92,7 +92,7 @@ class Field:
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle through plain dictionaries."""
+        """Pickle with the read-only metadata converted to a dictionary."""
         return _rebuild, (Field, _plain_values(self))
 
     @property
@@ -190,7 +190,7 @@ class Schema:
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle through plain dictionaries."""
+        """Pickle with the read-only metadata converted to a dictionary."""
         return _rebuild, (Schema, _plain_values(self))
 
     @property
@@ -199,7 +199,7 @@ class Schema:
         return [top.name for top in self.fields]
 
     def walk(self) -> Iterator[Field]:
-        """Yield every field, depth first, parents before children; this is the order of the serialized list."""
+        """Yield every field, depth first, parents before children; this is the order in which fields are serialized."""
         for top in self.fields:
             yield from top.walk()
 
@@ -251,7 +251,7 @@ class Schema:
 
 
 def is_true(value: bytes | None) -> bool:
-    """Return whether a metadata value means true. Case is ignored; unknown values mean false."""
+    """Return whether a metadata value means true: ``true``, ``1``, ``yes``, ``on``, or ``y``, ignoring case."""
     return value is not None and value.lower() in _TRUE
 
 

@@ -15,8 +15,9 @@ String                         Arrow
 ``json``                       large_binary of JSONB bytes
 =============================  ==========================================================================
 
-Fixed-size lists can be nested at most 64 levels deep. View types are stored as the corresponding plain types. Interval,
-decimal32, decimal64, union, run-end encoded, and list-view types have no logical type.
+Fixed-size lists can be nested at most 64 levels deep. View types of strings and binaries are stored as the
+corresponding types without views. Interval, decimal32, decimal64, union, run-end encoded, and list-view types have no
+logical type.
 
 The strings in a damaged file may have any length. Each string is processed only once, and error messages quote only its
 beginning.

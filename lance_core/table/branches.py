@@ -218,7 +218,7 @@ def branch_at(store: ObjectStore, main: str, root: str) -> str:
 
 
 def branch_names(store: ObjectStore, root: str) -> frozenset[str]:
-    """Return the names of all branches of a main root that have a record, even if the record cannot be read."""
+    """Return the names of all branches that have a record in the main root, even if the record cannot be read."""
     directory = store.join(root, BRANCHES_DIRECTORY)
     return frozenset(
         unquote(file_name.removesuffix(REF_SUFFIX))

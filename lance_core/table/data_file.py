@@ -5,7 +5,7 @@
 2.0 also lists structs and lists, which own a column there; members of a packed struct are not listed, or have column
 index -1. Format 0.1 lists every field and no column indices: its page table is ordered by field id, starting with the
 first listed id. Negative ids have special meanings: -2 marks a column that a later file has replaced, and -3 to -5 mark
-hidden row lineage columns.
+hidden row-lineage columns.
 
 Source: ``lance.table.DataFile``.
 """
@@ -32,7 +32,9 @@ DEAD_FIELD_ID: Final = -2
 
 
 def stored_fields(fields: Iterable[Field], version: LanceFileVersion) -> Iterator[Field]:
-    """Yield the fields that a new data file lists, in order: fields with a column; for format 0.1, all fields by id.
+    """Yield the fields that a new data file lists, in order.
+
+    These are the fields that own a column, depth first; in format 0.1, they are all fields, ordered by id.
 
     Args:
         fields: sibling fields; all their descendants are in the file.
@@ -72,7 +74,7 @@ class DataFile:
 
     @property
     def known_num_bytes(self) -> int | None:
-        """The recorded size in bytes; None if there is none, or if the format is 0.1, whose sizes are unreliable."""
+        """The recorded size in bytes; None if it is missing, or in format 0.1, where recorded sizes are unreliable."""
         return None if self.file_version.is_legacy else self.num_bytes or None
 
     @property
@@ -104,7 +106,7 @@ class DataFile:
         return {field_id: column for field_id, column in columns.items() if column >= 0}
 
     def hidden_columns(self) -> Mapping[int, int]:
-        """Map the field ids of the hidden row lineage columns to the indices of their columns in the file."""
+        """Map the field ids of the hidden row-lineage columns to the indices of their columns in the file."""
         pairs = zip(self.field_ids, self.column_indices, strict=False)
         return {field_id: column for field_id, column in pairs if field_id in HIDDEN_FIELD_IDS and column >= 0}
 

@@ -13,8 +13,8 @@ Name: ``_deletions/{fragment_id}-{read_version}-{id}.arrow`` or ``.bin``.
 A fragment's first deletion file is an Arrow file if it lists fewer than 5000 rows, and otherwise a bitmap. A file that
 replaces an Arrow file is an Arrow file if it lists at most 5000 rows; a file that replaces a bitmap is a bitmap. If the
 deletions of two writers are merged, the result is always written as a bitmap. Files are immutable: the next delete in
-the fragment writes a new file, which also contains the old rows. If every row is deleted, the fragment is removed and
-no file is written.
+the fragment writes a new file, which also lists the rows deleted earlier. If every row is deleted, the fragment is
+removed and no file is written.
 
 Source: ``lance.table.DeletionFile``; files of pylance 14.0.2.
 """

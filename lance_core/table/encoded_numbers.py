@@ -1,4 +1,4 @@
-"""Packed lists of 64-bit numbers: a base with 16- or 32-bit offsets, or plain numbers if the range is too large.
+"""Packed lists of 64-bit numbers: a base with 16- or 32-bit offsets, or 64-bit numbers if the range is too large.
 
 =========  =====================================  =============
 form       condition                              bytes/number

@@ -1,4 +1,4 @@
-"""Feature flags: two bit sets in every manifest, one of features for readers and one of features for writers.
+"""Feature flags: two bit sets in every manifest, one for readers and one for writers.
 
 A reader or writer that finds an unknown bit must not use the version. Both bit sets (words) are recomputed from the
 content at every commit; only the sticky bits are copied from the previous version.

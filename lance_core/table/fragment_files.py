@@ -33,7 +33,7 @@ def rewritten_fields(before: pb_table.DataFragment, after: pb_table.DataFragment
 
 
 def new_files(before: pb_table.DataFragment | None, after: pb_table.DataFragment) -> list[pb_table.DataFile]:
-    """Return the files of a fragment that it did not have ``before``; all of its files if ``before`` is None."""
+    """Return the files of a fragment that are not in ``before``, its earlier state; all files if ``before`` is None."""
     known = set() if before is None else {_place(file) for file in before.files}
     return [file for file in after.files if _place(file) not in known]
 

@@ -122,7 +122,7 @@ class FragmentTotals:
 
     @property
     def has_spilled_lineage(self) -> bool:
-        """Whether the row ids or versions of a fragment are stored in a hidden column."""
+        """Whether any fragment stores its row ids or row versions in a hidden column."""
         counts = self.counts
         return bool(
             counts.column_row_ids or counts.column_last_updated_at_versions or counts.column_created_at_versions

@@ -98,7 +98,7 @@ def planned_line(log: VersionLog, manifest: Manifest) -> Hashable:
 
 
 def line_of(main: VersionLog, branch: str | None) -> VersionLog:
-    """Return the version log of a branch, given the main branch's log; None or "main" means the main branch.
+    """Return the version log of a branch, given the main branch's log; the name None or "main" denotes the main branch.
 
     Raises:
         RefNotFoundError: the name is not a valid branch name.

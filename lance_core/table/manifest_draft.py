@@ -126,7 +126,7 @@ class ManifestDraft(DraftContent):
         return ids
 
     def add_rewritten_fragments(self, fragments: Iterable[Fragment]) -> None:
-        """Add fragments that contain existing rows of the table; their row ids and reserved fragment ids are kept.
+        """Add fragments that contain existing rows of the table; row ids and nonzero fragment ids are kept.
 
         Raises:
             InvalidInputError: a fragment id is already in use, or occurs twice.
@@ -158,10 +158,10 @@ class ManifestDraft(DraftContent):
         self._keep_fragments(fragment for fragment in self._message.fragments if fragment.id not in removed)
 
     def set_deletions(self, deleted: Mapping[int, pb_table.DataFragment]) -> None:
-        """Set the deletion files of fragments, keyed by fragment id.
+        """Set the deletion files of fragments to those in ``deleted``, which maps fragment ids to fragments.
 
         Raises:
-            InvalidInputError: a fragment does not exist, or has a different number of rows.
+            InvalidInputError: a fragment does not exist, or its number of rows differs from that in ``deleted``.
         """
         self._require_present(deleted)
         for fragment in self._message.fragments:

@@ -53,7 +53,7 @@ def overlays_enabled() -> bool:
 
 
 def overlaid_fields(overlays: Sequence[pb_table.DataOverlayFile]) -> frozenset[int]:
-    """Return the ids of the fields with cells that an overlay may cover."""
+    """Return the ids of the fields for which at least one overlay may contain values."""
     return frozenset(field_id for overlay in overlays for field_id in overlay.data_file.fields if field_id >= 0)
 
 

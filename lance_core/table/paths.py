@@ -16,7 +16,7 @@
       tree/          {branch}/…                       a complete root for each branch
       _blobs/        {id}.blob                        values that several data files share
       _fri/          {map id}/…                       where compactions moved rows
-      _mem_wal/      {shard}/…                        unmerged rows, in small tables with complete roots
+      _mem_wal/      {shard}/…                        rows not merged yet, in small tables with this layout
 
 V2 names sort with the newest version first, so that a store that lists in lexical order returns it first. A table keeps
 its naming scheme until it is migrated; a directory with names of both schemes indicates an interrupted migration.
@@ -202,7 +202,7 @@ def newest_manifest_names(names: Iterable[str]) -> list[ManifestName]:
 
 
 def newer_manifest_names(names: Iterable[str], version: int) -> list[ManifestName]:
-    """Return the manifests newer than a version; for a naming scheme without newer ones, return one older manifest.
+    """Return the manifests newer than a version; for each naming scheme that has none, return one older manifest.
 
     The older manifests show which naming schemes occur. Only the V2 names of newer versions and one other V2 name are
     parsed. ``names`` are the names of the files below ``_versions/``.
@@ -294,7 +294,7 @@ def data_file_name(token: str | None = None) -> str:
 
 
 def file_token_of(data_file_path: str) -> str | None:
-    """Return the last 16 hexadecimal digits of a data file's stem; None if the name does not have the usual form."""
+    """Return the 16 hexadecimal digits at the end of a data file's stem; None if it does not end with such digits."""
     stem = data_file_path.removesuffix(".lance")
     tail = stem[-_TOKEN_DIGITS:]
     return tail if stem != data_file_path and _TOKEN.fullmatch(tail) else None

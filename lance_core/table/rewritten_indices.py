@@ -1,4 +1,4 @@
-"""Replaces indices whose row addresses were rewritten together with the fragments that the indices cover.
+"""Replaces entries of the index section after a rewrite that also updated the row addresses in indices.
 
 Such an index is replaced by an index with a new id that covers the new fragments instead of the old ones. The rest of
 its entry is kept: name, fields, the version from which it was built, and type. Its new files are in the table's root.
@@ -36,7 +36,7 @@ def with_rewritten_indices(
     rewritten: Collection[pb_transaction.Transaction.Rewrite.RewrittenIndex],
     groups: Sequence[tuple[Collection[int], Collection[int]]],
 ) -> bytes | None:
-    """Replace rewritten indices in an index section.
+    """Replace indices in an index section with the new indices that a rewrite of fragments created.
 
     Args:
         section: serialized ``IndexSection``; None if there is no index.
@@ -47,7 +47,7 @@ def with_rewritten_indices(
         The new section; the ``section`` argument itself if nothing changes.
 
     Raises:
-        InvalidInputError: an index is rewritten twice, an id is malformed or in use, an index covers only some of the
+        InvalidInputError: an index is replaced twice, an id is malformed or in use, an index covers only some of the
             old fragments of a group, or a new fragment of an index has no id yet.
         CorruptDataError: the section, or a bitmap in it, cannot be decoded.
     """

@@ -5,7 +5,7 @@ form                content                          size in bytes
 ==================  ===============================  =======================
 range               start … end - 1                  none
 range_with_holes    range without the listed ids     24 + 4 for each hole
-range_with_bitmap   ids of the range with a set bit  24 + 1 for each 8 slots
+range_with_bitmap   ids of the range whose bit is 1  24 + 1 for each 8 slots
 sorted_array        ascending numbers                24 + 2 for each number
 array               numbers in any order
 ==================  ===============================  =======================

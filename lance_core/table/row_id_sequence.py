@@ -63,7 +63,7 @@ class RowIdSequence:
 
     @classmethod
     def of(cls, ids: _Numbers, what: str) -> Self:
-        """Return the packed sequence of an array of ids.
+        """Return the sequence of the ids in an array.
 
         Raises:
             CorruptDataError: an id occurs twice.

@@ -1,7 +1,8 @@
 """Stable row ids of new and rewritten fragments.
 
 A table that was created with stable row ids gives every new row the next free id, and records for every row the version
-that created it and the version that last changed it. For a new fragment, each of these sequences is a single run::
+that created it and the version that last changed it. For a new fragment, the ids and both kinds of versions
+are a single run each::
 
     row ids              RowIdSequence { Range { start: next_row_id, end: next_row_id + rows } }
     created, updated     RowDatasetVersionSequence { span: Range { 0, rows }, version: committing version }

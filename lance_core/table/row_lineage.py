@@ -82,7 +82,7 @@ def no_hidden_columns(fragment: pb_table.DataFragment, field_id: int) -> _Number
 
 
 class HiddenColumnsNeeded(Exception):  # noqa: N818  # a question, not an error
-    """Raised when a hidden column is needed that has not been fetched.
+    """Raised when a required hidden column has not been fetched.
 
     Attributes:
         fragment: the fragment that contains the column.
@@ -196,11 +196,11 @@ class RowLineage:
         return (np.uint64(self._fragment.id) << _ADDRESS_SHIFT) | positions.astype(np.uint64)
 
     def created_at(self, positions: _Positions) -> _Numbers:
-        """Return the versions that created some rows."""
+        """Return the version that created each of the given rows."""
         return self._runs(CREATED_AT_ID).at(positions)
 
     def updated_at(self, positions: _Positions) -> _Numbers:
-        """Return the versions that last changed some rows."""
+        """Return the version that last changed each of the given rows."""
         recorded = self._fragment.WhichOneof("last_updated_at_version_sequence") is not None
         return self._runs(UPDATED_AT_ID if recorded else CREATED_AT_ID).at(positions)
 

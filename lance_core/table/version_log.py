@@ -1,8 +1,8 @@
 """VersionLog: finds, reads, and creates the versions of a table.
 
 Versions are found by listing ``_versions/``, never by probing increasing numbers: a cleanup may leave gaps below the
-latest version, and probing would stop at the first gap. If the store lists in lexical order, V2 names are listed in
-order from the newest version, and listing stops as soon as possible. A version with a given number is opened without
+latest version, and probing would stop at the first gap. If the store lists in lexical order, V2 names are listed from
+the newest version to the oldest, and listing stops as soon as possible. A version with a given number is opened without
 listing, first by its V2 name and then by its V1 name.
 
 A commit protocol (:mod:`~lance_core.table.commit_protocols`) decides which writer creates a version. The external
@@ -145,7 +145,7 @@ class VersionLog:
         return sorted(found, key=lambda name: name.version)
 
     def surely_newer_than(self, version: int) -> list[ManifestName]:
-        """Return the same as :meth:`newer_than`, but list again if nothing was found and listings may be incomplete."""
+        """Like :meth:`newer_than`, but list again if nothing is found and listings of the store may be incomplete."""
         newer = self.newer_than(version)
         return newer or ([] if self._store.capabilities.lexical_listing else self.newer_than(version))
 
@@ -168,7 +168,7 @@ class VersionLog:
     def read_latest(self) -> Manifest | None:
         """Return the manifest of the latest version; None if the table does not exist.
 
-        A cleanup may remove the latest version right after it was found; in that case, there is a newer version.
+        A cleanup may remove the latest version right after it is found. There is then a newer version, which is read.
 
         Raises:
             VersionNotFoundError: the latest version has no manifest.

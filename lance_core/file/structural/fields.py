@@ -101,7 +101,7 @@ class StructuralSource:
 
     @property
     def field(self) -> Field:
-        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
+        """The field that the source reads; its arrays have the type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
@@ -135,7 +135,7 @@ class StructuralSource:
         return merge_segments(pieces, self._merge_keys, min(_MERGED_BYTES, in_proportion))
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the byte ranges of the buffers of those pages that the segment reads completely."""
+        """Return the byte ranges of the buffers in those pages that the segment contains completely."""
         return [
             buffer
             for part in cast("PageSegment", segment).slices

@@ -39,7 +39,8 @@ class LeafColumn:
         field: the leaf.
         index: index of the column in the file.
         where: file and column, for messages.
-        slots_per_row: number of units of ``Page.length`` per row; more than 1 inside a fixed-size list of structs.
+        slots_per_row: number of slots (units of ``Page.length``) per row; more than 1 inside a fixed-size list of
+            structs.
         pages: the pages that have rows, in row order.
     """
 
@@ -62,7 +63,7 @@ class PageSlice:
 
     Attributes:
         column: the leaf.
-        page_index: index of the first page among the leaf's pages that have rows.
+        page_index: index of the first page; pages without rows are not counted.
         start: first requested slot, relative to the start of the first page.
         stop: slot after the last requested one, relative to the start of the first page.
         num_pages: number of pages; at least one slot of each page is requested.
@@ -182,7 +183,7 @@ def plan_segments(
         max_rows: maximum number of rows per segment, needed because a page without bytes can have any number of rows.
         max_bytes: approximate maximum encoded size of a segment with more than one row.
         batch_rows: number of rows that the consumer requests at a time. A page is split into pieces of this size if its
-            rows can be decoded individually and a few stored bytes may decode to very many. A page whose values are
+            rows can be decoded individually and may be far larger than their encoded size. A page whose values are
             returned as stored in the file is not split.
         pace: further limits for segments, and the row at which batches start; if None, there are no further limits, and
             batches start at ``start``.

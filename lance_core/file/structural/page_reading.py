@@ -42,7 +42,7 @@ _MAX_SPREAD: Final = 2
 """Buffers of several pages are mapped as one extent if it is at most this many times as large as the buffers."""
 
 _MAX_GAP_BYTES: Final = 16 * 1024
-"""Parts of a buffer that are at most this many bytes apart are fetched together, which costs less than a request."""
+"""Parts of a buffer that are at most this many bytes apart are fetched together: this is faster than two requests."""
 
 
 def read_page(
@@ -52,7 +52,7 @@ def read_page(
 
     Args:
         column: the leaf.
-        page_index: index of the page among the leaf's pages that have rows.
+        page_index: index of the page; pages of the leaf that have no rows are not counted.
         rows: the rows to read, relative to the start of the page, in units of ``Page.length``.
         states: cached information about pages of this file.
         is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
@@ -87,7 +87,7 @@ def read_pages_as_one(
     *,
     is_mapped: bool,
 ) -> ReadSteps[LeafPage]:
-    """Read rows of several pages with the same :func:`merge_key`; otherwise like :func:`read_page`.
+    """Read rows of several pages with the same :func:`merge_key`, in the same way as :func:`read_page`.
 
     Args:
         column: the leaf.

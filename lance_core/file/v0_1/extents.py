@@ -26,7 +26,7 @@ _MAX_GAP_BYTES: Final = 8 * 1024
 
 
 class Extents:
-    """The parts of one file that are in memory, extended as spans are requested. Not safe for use by several threads.
+    """The parts of one file that are in memory, extended as spans are requested. Not safe for concurrent use.
 
     Args:
         read: reads ranges of the file.

@@ -76,7 +76,7 @@ class LegacyFieldSource:
 
     @property
     def field(self) -> Field:
-        """The field that the source reads, as arrays of type ``arrow_type(field)``."""
+        """The field that the source reads; its arrays have the type ``arrow_type(field)``."""
         return self._field
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
@@ -101,7 +101,7 @@ class LegacyFieldSource:
         return [_Segment(first, last, num_bytes) for first, last, num_bytes in bounds]
 
     def first_ranges(self, segment: Segment) -> Sequence[ByteRange]:
-        """Return the byte ranges of the pages of those batches that are completely in the segment."""
+        """Return the byte ranges of the field's pages in the batches that the segment contains completely."""
         return self._whole_pages(self._runs(np.array([segment.start]), np.array([segment.stop])))
 
     def decode(self, segment: Segment, read: Read) -> pa.Array:

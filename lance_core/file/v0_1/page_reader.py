@@ -42,7 +42,7 @@ class Runs:
     """Ranges of rows, each within one batch.
 
     Attributes:
-        batches: index of the batch of each run, shape (num_runs,).
+        batches: index of the batch that contains each run, shape (num_runs,).
         starts: first row of each run, relative to the start of the batch.
         stops: row after the last of each run, relative to the start of the batch.
     """
@@ -113,7 +113,7 @@ class PageReader:
             raise type(error)(f"{self._path}: field {field.name!r}: {error.message}", **error.context) from error
 
     def values(self, field: Field, position: int, num_values: int, extents: Extents) -> pa.Array:
-        """Read the values of a dictionary, which the page table does not list. Empty values are read as null.
+        """Read the values of a dictionary; the page table does not list them. Empty values are read as null.
 
         Raises:
             CorruptDataError: the values are not inside the file.

@@ -1,7 +1,8 @@
 """PageSpans: determines the byte ranges of whole pages without reading the pages.
 
-The bytes of a binary page are assumed to start where the last page before the offsets ends. This guess saves a request
-and gives the size of the values before any of them is read; the offsets confirm it when they are read.
+The page table records only where the offsets of a binary page start, not the bytes before them. These bytes are assumed
+to start where the preceding page ends. This guess saves a request and gives the size of the values before any of them
+is read; the offsets confirm it when they are read.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`.
 """
@@ -37,7 +38,7 @@ class PageSpans:
 
     Args:
         table: positions and lengths of the pages.
-        schema: all known fields of the file.
+        schema: the fields of the file.
         file_bytes: size of the file in bytes.
     """
 

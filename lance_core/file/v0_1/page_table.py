@@ -40,7 +40,7 @@ class PageTable:
 
     @staticmethod
     def num_bytes(num_ids: int, num_batches: int) -> int:
-        """Return the size of a table in bytes."""
+        """Return the size of a page table in bytes."""
         return num_ids * num_batches * 2 * ENTRY.itemsize
 
     @classmethod

@@ -1,8 +1,8 @@
 """LegacyFileWriter: writes record batches to a data file of format 0.1, divided into row groups and pages.
 
 Groups are written as soon as they are complete. Only one group, two numbers per page, the statistics, and
-the dictionaries stay in memory. If there are no values under nulls, the file is identical, byte for byte, to the one
-that pylance 14.0.2 writes for the same rows.
+the dictionaries stay in memory. The file is identical, byte for byte, to the one that pylance 14.0.2 writes for the
+same rows, unless the memory of the given arrays contains values in the slots of nulls.
 
 **Source:** byte map in :mod:`lance_core.file.v0_1.layout`; ``lance.file.Metadata``; behavior of pylance 14.0.2.
 """

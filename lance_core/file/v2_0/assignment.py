@@ -84,7 +84,7 @@ def describes_blobs(metadata: MetadataReader, blobs: Sequence[Field], column_ind
 def first_arm(column: ColumnMetadata) -> str | None:
     """Return the kind of encoding of the first page that has rows.
 
-    If no page has rows, return that of the first page; if there are no pages, return None.
+    If no page has rows, return the kind of the first page; if there are no pages, return None.
     """
     page = next((page for page in column.pages if page.length), column.pages[0] if column.pages else None)
     return None if page is None else page.array_encoding.WhichOneof("array_encoding")

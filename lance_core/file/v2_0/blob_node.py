@@ -37,7 +37,7 @@ class BlobNode:
     """Reads a field whose values are stored outside the pages.
 
     Attributes:
-        dtype: Arrow type of the field, one of the four variable-width types.
+        dtype: Arrow type of the field: string, large_string, binary, or large_binary.
         descriptors: reads the (position, size) of each row.
         num_bytes: size of the file in bytes.
     """

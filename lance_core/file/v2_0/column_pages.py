@@ -32,7 +32,7 @@ _DecodePage: TypeAlias = "Callable[[Page, Spans, PageBuffers], Steps[T]]"
 
 
 class ColumnPages:
-    """The pages of one column that have rows.
+    """The pages of one column, except those without rows.
 
     Args:
         metadata: metadata of the column.
@@ -84,7 +84,7 @@ class ColumnPages:
             )
 
     def split(self, rows: Spans) -> list[tuple[int, Spans]]:
-        """Return the index of each page that contains some of the rows, and their numbers within the page."""
+        """Return the index of each page that contains some of the rows, and the numbers of these rows in the page."""
         if rows.stop > self.num_rows:
             raise CorruptDataError(
                 f"{self.where}: rows up to {rows.stop} were requested, but the column has {self.num_rows} rows"

@@ -1,6 +1,6 @@
 """Converts the spans that decoders request to ranges that a store reads, and extracts the spans from what was read.
 
-Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call of ``read``. Spans that
+Decoding proceeds in rounds (see :mod:`lance_core.encodings.v2_0.api`); every round is one call to ``read``. Spans that
 are close together are read as one range, because a separate request takes about as long as reading the gap.
 
 Source: ``lance.encodings.Buffer``; the maximum gap is the number of bytes that pylance 14.0.2 reads from an object

@@ -123,7 +123,7 @@ class BytesNode:
     """Reads strings that releases 0.12 and 0.13 stored as lists of single bytes.
 
     Attributes:
-        dtype: Arrow type of the field, one of the four variable-width types.
+        dtype: Arrow type of the field: string, large_string, binary, or large_binary.
         lists: reads the offsets and the bytes.
     """
 

@@ -39,7 +39,7 @@ class Node(Protocol):
 
     @property
     def columns(self) -> Sequence[ColumnPages]:
-        """The columns whose rows are the rows of the node rather than items of lists."""
+        """The columns that have one row for each row of the node, in contrast to columns of list items."""
 
     @property
     def below(self) -> Sequence[ColumnPages]:

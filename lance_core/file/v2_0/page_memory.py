@@ -32,7 +32,7 @@ def expansion(columns: Sequence[ColumnPages]) -> int:
 
 
 def dictionary_bytes_per_row(columns: Sequence[ColumnPages]) -> float:
-    """Estimate the average size in bytes of a page's dictionary items, and return the largest of all pages.
+    """Estimate the average size of the dictionary items in each page, and return the largest estimate in bytes.
 
     The result is 0 if there is no dictionary.
     """

@@ -36,7 +36,7 @@ class VersionPlaces(Protocol):
 class CommitProtocol(Protocol):
     """Decides which writer creates a version.
 
-    The first four methods handle versions that a listing of the store does not contain, or does not contain yet. Their
+    The first four methods handle versions that do not appear in a listing of the store, or do not appear yet. Their
     default implementations assume that there are no such versions.
     """
 
@@ -45,7 +45,7 @@ class CommitProtocol(Protocol):
         return None
 
     def recover(self, places: VersionPlaces, name: ManifestName) -> bool:
-        """Finish the pending commit of a missing manifest, if there is one. Return True if the manifest now exists."""
+        """If the commit of a missing manifest is pending, finish it. Return True if the manifest now exists."""
         return False
 
     def has_abandoned(self, places: VersionPlaces, name: ManifestName, path: str) -> bool:

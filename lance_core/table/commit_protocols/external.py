@@ -16,8 +16,8 @@ perform S3 to S5, any number of times, because the bytes are always the same. Th
 row no longer refers to it. If S2 gets no response, nothing is removed: reading the version back finds the row, finishes
 the commit, and determines which writer created the version.
 
-A table without rows was created without the manifest store; its versions are found by listing, as usual. Opening one of
-its versions by number inserts the row of that version.
+If the manifest store has no rows for a table, the table was created without it, and its versions are found by listing.
+Opening one of these versions by its number inserts the row of that version.
 
 Source: commit protocol of pylance 14.0.2 with an external manifest store. The reference
 implementation copies the staged object in S3; this library writes the same bytes again.
@@ -62,7 +62,7 @@ class ExternalCommit:
         self._manifests = manifests
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return the highest version that has a row, after finishing its commit; None if the table has no rows."""
+        """Return the highest version that has a row, after finishing its commit; None if there is no such version."""
         row = self._manifests.latest(places.root)
         return None if row is None else self._finished(places, row)
 
@@ -80,7 +80,7 @@ class ExternalCommit:
         return row is None or row.path != path
 
     def adopt(self, places: VersionPlaces, name: ManifestName, newest: Callable[[], ManifestName | None]) -> None:
-        """Insert the row of a version that was created without the store.
+        """Insert the row of a version that was created without the manifest store.
 
         The reference implementation also does this when it opens such a version, but it inserts only the row of the
         opened version. The row with the highest version counts as the latest, so the table would then appear to be at
@@ -125,17 +125,17 @@ class ExternalCommit:
         return row if self._manifests.find(places.root, row.version) == row else None
 
     def withdraw(self, places: VersionPlaces, version: int) -> None:
-        """Remove the row of a version if the version is lost."""
+        """Remove the row of ``version`` if this is the highest version and :meth:`lost_version` returns its row."""
         row = self.lost_version(places)
         if row is not None and row.version == version:
             self._manifests.withdraw(places.root, row)
 
     def knows(self, places: VersionPlaces) -> bool:
-        """Return whether the manifest store has any row of the table, final or not."""
+        """Return whether the manifest store has at least one row for the table, final or not."""
         return self._manifests.latest(places.root) is not None
 
     def forget(self, places: VersionPlaces) -> None:
-        """Remove the rows of a table whose files have been removed."""
+        """Remove the manifest store's rows for a table whose files have been removed."""
         self._manifests.forget(places.root)
 
     def _concede(self, places: VersionPlaces, staged: ManifestRow, winner: ManifestRow | None) -> None:

@@ -30,7 +30,7 @@ class ManifestStore(Protocol):
     """A database of versions. Reads reflect all writes that were acknowledged earlier."""
 
     def latest(self, root: str) -> ManifestRow | None:
-        """Return the row of a table's highest version; None if the table has no rows."""
+        """Return the row of a table's highest version; None if the store has no rows for the table."""
         ...
 
     def find(self, root: str, version: int) -> ManifestRow | None:
@@ -50,5 +50,5 @@ class ManifestStore(Protocol):
         ...
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table that no longer exists. This method is idempotent."""
+        """Remove all rows that the store has for a table that no longer exists. This method is idempotent."""
         ...

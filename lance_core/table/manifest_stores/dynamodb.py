@@ -9,7 +9,7 @@
 ===========  ===========  =============================================================================================
 
 ``e_tag``, which older writers set, is not read. The bucket is not part of a row: datasets with the same key in
-different buckets need different tables.
+different buckets need different DynamoDB tables.
 
 Source: items written by pylance 14.0.2 for ``s3+ddb://``.
 """
@@ -119,7 +119,7 @@ class DynamoDbManifests:
                 raise
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table, one page at a time."""
+        """Remove all rows that the store has for a Lance table, one page at a time."""
         base = _base_uri(root)
         while True:
             answer = self._call(

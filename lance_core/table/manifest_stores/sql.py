@@ -8,8 +8,8 @@
 ``committer``   text: ``lance-core``
 =============  ========================================================================================================
 
-The primary key ensures that exactly one writer inserts a version. The table is created if it is missing. This
-module is tested with PostgreSQL and SQLite.
+The primary key ensures that exactly one writer inserts a version. The database table is created if it is missing.
+This module is tested with PostgreSQL and SQLite.
 
 Source: the external manifest store in the Lance documentation; this implementation is specific to this library.
 """
@@ -115,7 +115,7 @@ class SqlManifests:
         self._run("delete from", lambda connection: connection.execute(statement))
 
     def forget(self, root: str) -> None:
-        """Remove every row of a table."""
+        """Remove all rows that the store has for a Lance table."""
         statement = self._sql.delete(self._table).where(self._table.c.base_uri == self._base(root))
         self._run("delete from", lambda connection: connection.execute(statement))
 
