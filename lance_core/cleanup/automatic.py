@@ -94,7 +94,7 @@ class AutoCleanup:
 
 
 def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
-    """Clean up after a commit if the config of the new version requires it. If that fails, a warning is logged."""
+    """Clean up after a commit if the config of the new version requires it. Failures are logged as warnings."""
     config = manifest.message.config
     if _INTERVAL not in config:
         return

@@ -78,7 +78,7 @@ class CleanupPlan:
     Attributes:
         log: the version log of the table.
         policy: the cleanup policy.
-        read_version: the version number of the handle.
+        read_version: the number of the version that the caller's handle has checked out.
         planned_at: time when the plan was made, in seconds since the epoch (UTC).
         kept_versions: maps each version that is kept to the reason for keeping it.
         removed_versions: the manifest names of the versions to be removed, in ascending order.

@@ -87,7 +87,8 @@ def commit(
         IncompatibleTransactionError: a later version invalidates the change.
         CommitOvertakenError: the version was created too late, for example after a cleanup had removed another version
             with the same number; the new version is not part of the table.
-        TooMuchWriteContentionError: other writers committed first, and the limit of attempts or of time was reached.
+        TooMuchWriteContentionError: other writers committed first, until the maximum number of attempts or the time
+            limit was reached.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
     """

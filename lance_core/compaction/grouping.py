@@ -53,8 +53,9 @@ __all__ = [
 ]
 
 _TASK_TARGETS: Final = 4
-"""Size of a task, as a multiple of the byte target. The size of the rewritten rows is not known in advance. A task that
-produces several full files leaves only one small file, the last one, even if the estimate is far too high."""
+"""Size of a task, as a multiple of the byte target. The size that the rows will have in the new files is not known in
+advance. A task that produces several full files leaves only one small file, the last one, even if the estimate is far
+too high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class OpenFiles:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The data files of the fragment, parsed once; raises the errors of :meth:`DataFile.from_proto`."""
+        """The records of the fragment's data files, parsed once; raises the errors of :meth:`DataFile.from_proto`."""
         if self._files is None:
             self._files = self._fragment.files
         return self._files

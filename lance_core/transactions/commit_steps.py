@@ -103,7 +103,8 @@ __all__ = ["Commit"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
-"""Maximum number of times that versions are listed after CREATE; repeated if a cleanup removes a listed version."""
+"""Maximum number of listings of the versions after CREATE; a listing is repeated if a cleanup removed a listed
+version."""
 
 
 _logger: Final = logging.getLogger(__name__)

@@ -77,7 +77,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
 
 
 def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str, str] | None) -> bool:
-    """Return whether files of a version that restores another version are missing.
+    """Return whether a version that was created by a restore refers to files that no longer exist.
 
     Args:
         log: the table's versions.

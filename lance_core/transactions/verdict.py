@@ -1,4 +1,4 @@
-"""Verdict: the effect of a committed change on a change that was planned before it."""
+"""Verdict: the effect of a committed change on another change that was planned before that commit."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ __all__ = ["Verdict"]
 
 
 class Verdict(Enum):
-    """The effect of a committed change on a change that was planned before it, in order of severity."""
+    """The effect of a committed change on another change that was planned before that commit, in order of severity."""
 
     COMPATIBLE = 0
     """Both changes are valid."""
 
     MERGEABLE = 1
-    """Both changes are valid if they delete different rows; ``RETRYABLE`` if the rows that ours deletes are unknown."""
+    """Both changes are valid if they delete different rows; ``RETRYABLE`` if it is unknown which rows our change
+    deletes."""
 
     RETRYABLE = 2
     """The change must be planned again, based on the newer version."""
