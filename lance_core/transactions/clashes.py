@@ -110,8 +110,7 @@ def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether an update removed or moved rows of a fragment that gets a new file, or rewrote fields of that
-    file."""
+    """Check whether an update removed or moved rows of a fragment with a new file, or rewrote the file's fields."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed

@@ -111,8 +111,8 @@ class Clone(Operation):
         return self.ref_path, self.ref_version
 
     def starting_point(self, new_table: NewTable) -> Manifest:
-        """Return the manifest on which the first version is built: the source's, with its version number reduced by
-        1."""
+        """Return the source's manifest with its version number reduced by 1; the clone's first version is built on
+        it."""
         source = new_table.source
         if source is None:
             raise InternalError(
