@@ -1,7 +1,7 @@
-"""The exception hierarchy of ``lance_core``, grouped by what the caller does next.
+"""The exception hierarchy of ``lance_core``, grouped by what the caller should do next.
 
 ==============================  ==================================================================
-Group                           What the caller does next
+Group                           What the caller should do next
 ==============================  ==================================================================
 ``InvalidInputError``           correct the call
 ``NotFoundError``               use a different location or name

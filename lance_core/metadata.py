@@ -219,7 +219,7 @@ def delete_rows(
     ``LanceDataset.delete``.
 
     Args:
-        dataset: the version on which the first attempt is based.
+        dataset: a handle on the version on which the first attempt is based.
         predicate: SQL condition that selects the rows to delete.
         properties: properties of the transaction.
         only_if_found: whether to create no version if no row matches.

@@ -1,4 +1,4 @@
-"""Performs the checks of a commit that access storage: selects the checks that an operation requires.
+"""Selects and performs the checks of a commit that access storage; the selection depends on the operation.
 
 The checks themselves are in :mod:`~lance_core.commit.checks` and :mod:`~lance_core.commit.row_id_checks`. They are
 performed once, against the version that the first attempt builds on.
