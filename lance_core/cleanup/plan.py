@@ -286,8 +286,8 @@ def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before:
     A writer stages a manifest as ``_versions/{manifest}-{uuid}`` and then inserts a row for the version into the
     manifest store. As long as this row contains the path of the staged manifest, it is the version's manifest. If the
     row does not contain the path of an old staged manifest, the writer crashed before it inserted the row, or after it
-    published the version. The rows can be read only if the dataset is opened with its manifest store; with a plain URI,
-    staged manifests are kept. pylance never removes staged manifests.
+    published the version. The rows can be read only if the dataset is opened with its manifest store; otherwise, staged
+    manifests are kept. pylance never removes staged manifests.
 
     Args:
         log: the version log of the table.

@@ -44,7 +44,7 @@ def check_storage(log: VersionLog, transaction: Transaction, options: CommitOpti
         current: the version to build on.
 
     Raises:
-        InvalidInputError: a fragment or file does not fit the dataset.
+        InvalidInputError: a fragment or file is incompatible with the dataset.
         NotFoundError: a file is missing.
         CorruptDataError: a file is damaged.
     """

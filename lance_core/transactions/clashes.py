@@ -1,4 +1,4 @@
-"""Conflict rules that depend on the content of the two operations: one function per letter of the conflict table.
+"""Conflict rules that depend on the content of both operations: one function for each letter of the conflict table.
 
 Every function takes our operation, which is about to be committed, and the other operation, which has already been
 committed, and returns a verdict. If the operations do not record enough to decide, the function reports a conflict.

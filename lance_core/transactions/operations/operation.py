@@ -138,7 +138,7 @@ class Operation(Protocol):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: the operation does not fit the table.
+            InvalidInputError: the operation is incompatible with the table.
         """
         ...
 
