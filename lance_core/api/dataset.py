@@ -705,8 +705,8 @@ class LanceDataset:
 
         Args:
             blob_column: name of the column, or a dotted path into structs.
-            requests: the byte ranges to read, as tuples (row, offset, length); the offset is relative to the start of
-                the row's value.
+            requests: the byte ranges to read, as tuples (row, offset, length); an offset is relative to the start of a
+                value.
             selector: what identifies the rows in ``requests``: "ids", "addresses", or "indices"; see
                 :meth:`take_blobs`.
             io_buffer_size: has no effect.

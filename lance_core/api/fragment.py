@@ -50,7 +50,8 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """Return a handle on a fragment of a version that ``dataset`` has, or previously had, checked out."""
+        """Return a handle on a fragment of the version that ``dataset`` has checked out, or of one that it had checked
+        out."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view

@@ -117,7 +117,7 @@ class OpenFiles:
         return files[0]
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """Return the values of a hidden row lineage column, including those of deleted rows.
+        """Return the values of a hidden row-lineage column, including those of deleted rows.
 
         Raises:
             CorruptDataError: no file contains the column, several do, or the file is damaged.
