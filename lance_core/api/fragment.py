@@ -50,8 +50,8 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """Return a handle on a fragment of the version that ``dataset`` has checked out, or of one that it had checked
-        out."""
+        """Return a handle on a fragment of the version that ``dataset`` has checked out now or had checked out
+        earlier."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view
