@@ -1,7 +1,7 @@
-"""The exception hierarchy of ``lance_core``, grouped by what the caller does next.
+"""The exception hierarchy of ``lance_core``, grouped by what the caller should do next.
 
 ==============================  ==================================================================
-Group                           What the caller does next
+Group                           What the caller should do next
 ==============================  ==================================================================
 ``InvalidInputError``           correct the call
 ``NotFoundError``               use a different location or name
@@ -175,7 +175,7 @@ class InvalidRefError(InvalidInputError, OSError):
 
 
 class RefConflictError(InvalidInputError, OSError):
-    """A branch cannot be deleted because tags or branches use it, or was deleted or recreated during the operation."""
+    """A branch to be deleted is used by a tag or branch, or a branch was deleted or recreated during the operation."""
 
     kind = ErrorKind.REF_CONFLICT
 
@@ -299,7 +299,7 @@ class RetryableCommitConflictError(CommitConflictError):
 
 
 class CommitOvertakenError(RetryableCommitConflictError):
-    """The version was created too late: for example, a cleanup had removed another version with the same number.
+    """The version was created too late: for example, after a cleanup had removed another version with the same number.
 
     The content of the table is unchanged: the new version was removed again, or a newer version reverted it. Repeat the
     operation and write its files again, because a cleanup may still remove the files of this commit.
@@ -329,7 +329,7 @@ class CommitOutcomeUnknownError(LanceError, OSError):
 class StorageError(LanceError, OSError):
     """A storage operation failed, for example because the disk is full, a permission is missing, or the network failed.
 
-    The context entries ``errno`` and ``path``, if present, set the attributes of ``OSError``.
+    The context entries ``errno`` and ``path``, if present, set the ``OSError`` attributes ``errno`` and ``filename``.
 
     Attributes:
         retryable: True if the same call may succeed later without any change.

@@ -164,7 +164,7 @@ def check_storable(schema: pa.Schema, version: LanceFileVersion | None = None) -
 
 
 def stored_field_ids(schema: Schema, columns: Sequence[str], version: LanceFileVersion) -> list[int]:
-    """Return the field ids that a manifest must list, in order, for a data file with the given columns.
+    """Return the list of field ids that a manifest must contain for a data file with the given columns.
 
     Args:
         schema: schema of the table.
@@ -182,13 +182,14 @@ def commit_transaction(
     data_storage_version: LanceFileVersion | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Commit a transaction and return its version; if its uuid is already committed, return that version.
+    """Commit a transaction and return its version; if its uuid has already been committed, return the existing version.
 
     Args:
         base: location of the table, or an open dataset; the manifest of an open dataset is not read again.
         transaction: the transaction to commit.
         create_only: whether to fail if the table already exists.
-        data_storage_version: data file version for an Overwrite without data files; if None, the table's version.
+        data_storage_version: data file version for an Overwrite without data files; if None, the table's version or,
+            for a new table, the default version.
         storage_options: credentials and settings for the store; ignored for an open dataset, which has its own.
 
     Raises:
@@ -214,10 +215,11 @@ def delete_rows(
 ) -> CommittedDelete:
     """Delete the rows that match a predicate.
 
-    After a conflict, the delete is planned again, with the same number of attempts as ``LanceDataset.delete``.
+    After a conflict, the delete is planned again. The maximum number of attempts is the same as for
+    ``LanceDataset.delete``.
 
     Args:
-        dataset: the version on which the first attempt is based.
+        dataset: a handle on the version on which the first attempt is based.
         predicate: SQL condition that selects the rows to delete.
         properties: properties of the transaction.
         only_if_found: whether to create no version if no row matches.

@@ -152,7 +152,7 @@ class LanceDataset:
         return self._view
 
     def show(self, view: TableView) -> None:
-        """Move to a version committed through this handle, as pylance does, but never to an older version."""
+        """Move the handle to a version that was committed through it, as in pylance, but never to an older version."""
         with self._lock:
             if view.version >= self._view.version:
                 self._view = view
@@ -301,7 +301,7 @@ class LanceDataset:
         Raises:
             VersionNotFoundError: there is no such version.
             RefNotFoundError: there is no such tag or branch.
-            InvalidTypeError: the argument has a different type.
+            InvalidTypeError: ``version`` is neither a number, a string, nor such a tuple.
         """
         return self.of(self._view.at(version))
 
@@ -314,9 +314,9 @@ class LanceDataset:
                 self._view = latest
 
     def restore(self) -> None:
-        """Create a new version with the content of the version of this handle.
+        """Create a new version with the same content as the version of this handle.
 
-        Newer versions are kept. Fragment and row ids keep increasing.
+        Newer versions are kept. No fragment id or row id is ever assigned twice.
 
         Raises:
             IncompatibleTransactionError: another writer concurrently changed the metadata of the schema or of a
@@ -445,11 +445,12 @@ class LanceDataset:
         """Plan a scan.
 
         Args:
-            columns: names or dotted paths of columns; if None, all columns of the table. These row columns can also be
-                selected: ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``,
+            columns: names or dotted paths of columns; if None, all columns of the table. These system columns can also
+                be selected: ``_rowid``, ``_rowaddr``, ``_rowoffset``, ``_row_created_at_version``,
                 ``_row_last_updated_at_version``.
             filter: a condition that selects rows, as SQL text or an Arrow expression; if None, all rows are selected.
-                It may use all row columns except ``_rowoffset``. The limit and the offset count selected rows.
+                It may use all system columns except ``_rowoffset``. The limit and the offset count only rows that the
+                filter selects.
             limit: maximum number of rows to return; if None, all rows are returned.
             offset: number of rows to skip; None means 0.
             batch_size: maximum number of rows in a batch; None means 8192.
@@ -704,8 +705,10 @@ class LanceDataset:
 
         Args:
             blob_column: name of the column, or a dotted path into structs.
-            requests: the byte ranges to read, as tuples (row, offset, length).
-            selector: how rows are selected, as in :meth:`take_blobs`.
+            requests: the byte ranges to read, as tuples (row, offset, length); an offset is relative to the start of a
+                value.
+            selector: what identifies the rows in ``requests``: "ids", "addresses", or "indices"; see
+                :meth:`take_blobs`.
             io_buffer_size: has no effect.
             preserve_order: has no effect.
 
@@ -808,7 +811,8 @@ class LanceDataset:
             storage_options: credentials and settings of the store.
             enable_v2_manifest_paths: whether a newly created dataset uses the V2 naming scheme for manifests; None
                 means True.
-            detached: whether to create a version outside the history, which can be opened only by its number.
+            detached: whether to create a detached version, which is not part of the history and can be opened only by
+                its number.
             max_retries: maximum number of attempts after the first. With 0, an Overwrite succeeds only if no version
                 was created after its read version.
             commit_message: a message to store in the transaction's properties.
@@ -818,7 +822,7 @@ class LanceDataset:
             commit_timeout: once this time has elapsed, no further attempt starts; None means no limit.
 
         Returns:
-            The new version, or the version that the transaction created earlier.
+            A handle on the new version, or on the version that the transaction created earlier.
 
         Raises:
             DatasetNotFoundError: the dataset does not exist, and the operation is not an Overwrite.
@@ -875,7 +879,7 @@ class LanceDataset:
     ) -> BulkCommitResult:
         """Commit several appends as one version.
 
-        Committing the same batch again returns the version that it created.
+        Committing the same batch again creates nothing and returns the existing version.
 
         Args:
             dest: the location of the dataset, or a handle on it.
@@ -924,7 +928,7 @@ class LanceDataset:
 
         Raises:
             InvalidTypeError: a key is not a string, or a value is neither a string nor None.
-            IncompatibleTransactionError: after the version of this handle, another writer changed one of the keys.
+            IncompatibleTransactionError: since the version of this handle, another writer has changed one of the keys.
         """
         made = self._change(UpdateConfig(config=map_update("values", values, replace=replace)))
         return dict(made.manifest.message.config)
@@ -946,7 +950,7 @@ class LanceDataset:
 
         Raises:
             InvalidTypeError: a key is not a string, or a value is neither a string nor None.
-            RetryableCommitConflictError: after the version of this handle, another writer changed the schema.
+            RetryableCommitConflictError: since the version of this handle, another writer has changed the schema.
             IncompatibleTransactionError: another writer changed the schema metadata or replaced the content of the
                 table.
         """
@@ -957,15 +961,15 @@ class LanceDataset:
         """Change the metadata of fields.
 
         Args:
-            field_updates: maps the path of each field (such as ``"a"`` or ``"s.x"``) to its new values, by key; None
-                removes the key.
+            field_updates: maps the path of each field (such as ``"a"`` or ``"s.x"``) to a dictionary with the new value
+                of each key; None removes the key.
             replace: whether to remove all other entries of these fields.
 
         Raises:
             SchemaMismatchError: there is no such field.
             InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or contains an
                 unsuitable column.
-            RetryableCommitConflictError: after the version of this handle, another writer changed the schema.
+            RetryableCommitConflictError: since the version of this handle, another writer has changed the schema.
             IncompatibleTransactionError: another writer changed the metadata of one of the fields, or replaced the
                 content of the table.
         """
@@ -1059,8 +1063,8 @@ class LanceDataset:
         once they are at least 7 days old.
 
         Args:
-            older_than: remove only versions older than this; two weeks if neither ``older_than`` nor
-                ``retain_versions`` nor ``versions`` is given.
+            older_than: remove only versions older than this. If none of ``older_than``, ``retain_versions``, and
+                ``versions`` is given, versions older than two weeks are removed.
             retain_versions: number of newest versions to keep.
             delete_unverified: whether to remove files that no version has ever referenced, regardless of their age.
                 Safe only if no other process writes to the dataset.
@@ -1070,7 +1074,8 @@ class LanceDataset:
             delete_concurrency: maximum number of concurrent deletions.
 
         Raises:
-            InvalidCleanupError: an option is out of range, or a tagged version matches.
+            InvalidCleanupError: an option is out of range, or a tagged version matches and
+                ``error_if_tagged_old_versions`` is True.
             CorruptDataError: a manifest, a tag, or a branch cannot be read; nothing was removed.
             StorageError: a storage operation failed.
         """
@@ -1110,7 +1115,8 @@ class LanceDataset:
             max_files: maximum number of files to list.
 
         Raises:
-            InvalidCleanupError: an option is out of range, or a tagged version matches.
+            InvalidCleanupError: an option is out of range, or a tagged version matches and
+                ``error_if_tagged_old_versions`` is True.
             CorruptDataError: a manifest, a tag, or a branch cannot be read.
             StorageError: a storage operation failed.
         """
@@ -1126,7 +1132,7 @@ class LanceDataset:
         return plan.explanation(include_files=include_files, max_files=max_files)
 
     def all_files(self) -> pa.RecordBatchReader:
-        """Return all files below the root of this branch, including files that no version refers to; skip base paths.
+        """Return all files below the root of this branch, even if no version refers to them; base paths are not listed.
 
         Returns:
             A stream with the columns base_uri, path (relative to base_uri), size_bytes, and last_modified.
@@ -1139,7 +1145,7 @@ class LanceDataset:
     def tracked_files(
         self, *, min_version: int | None = None, progress: Callable[..., Any] | None = None
     ) -> pa.RecordBatchReader:
-        """Return every file that a version of this branch refers to, in any location, once for each such version.
+        """Return the files, in all locations, that versions of this branch refer to: one row per version and file.
 
         Args:
             min_version: skip older versions.
@@ -1185,7 +1191,7 @@ class LanceDataset:
         Raises:
             DatasetNotFoundError: the dataset does not exist.
             StorageError: a storage operation failed. If the dataset still exists, ``drop`` can be called again;
-                otherwise, only some of its files may remain.
+                otherwise, all of its versions were removed, but other files may remain.
         """
         drop_dataset(uri_text(base_uri), storage_options, ignore_not_found=bool(ignore_not_found))
 
@@ -1339,7 +1345,7 @@ class BulkCommitResult(TypedDict):
     """The result of committing a batch.
 
     Attributes:
-        dataset: the new version.
+        dataset: a handle on the new version.
         merged: the transaction that created the version.
     """
 

@@ -6,7 +6,7 @@ result                      how it is determined
 rows that were inserted     rows created after the begin version, up to and including the end version
 rows that were updated      rows created up to and including the begin version, and last changed after it, up to
                             and including the end version
-rows that were deleted      ids in the begin version that are not in the end version
+rows that were deleted      row ids that exist in the begin version, but not in the end version
 transactions                transactions of the versions after the begin version, up to and including the end version
 ==========================  ========================================================================================
 

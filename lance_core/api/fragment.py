@@ -50,7 +50,7 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """Return a handle on a fragment of a version that ``dataset`` has, or previously had, checked out."""
+        """Return a handle on a fragment of a version that ``dataset`` has checked out, now or at an earlier time."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view

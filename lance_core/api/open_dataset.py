@@ -43,7 +43,8 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         version: a version number or the name of a tag; if None, the latest version.
         asof: a time; the latest version committed before this time is opened. Ignored if ``version`` is given.
         commit_lock: a callable that takes the version number and returns a context manager, which each commit holds
-            while it creates its version. Needed for stores without a way to create an object only if it does not exist.
+            while it creates its version. Required for stores that do not support creating an object only if it does not
+            exist.
         storage_options: credentials and settings of the store; entries named ``base_{id}.{name}`` apply only to the
             store of the base path with that id.
         base_store_params: maps base paths to the options of their stores; the other base paths use ``storage_options``.

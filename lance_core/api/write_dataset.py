@@ -115,7 +115,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     All other arguments are rejected.
 
     Returns:
-        The new version.
+        A handle on the new version.
 
     Raises:
         AlreadyExistsError: the mode is "create", but the dataset already exists.

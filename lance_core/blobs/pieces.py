@@ -36,7 +36,7 @@ def blob_pieces(batch: pa.RecordBatch, stored: Schema, max_bytes: int) -> Iterat
         max_bytes: the maximum total size of the values in a piece; exceeded only if a single row is larger.
 
     Yields:
-        The first row of each piece and the row after its last row; nothing for an empty batch.
+        The bounds (start, stop) of each piece, as row indices; ``stop`` is exclusive. Nothing for an empty batch.
     """
     sizes = np.zeros(batch.num_rows, np.float64)
     for array, top in zip(batch.columns, stored.fields, strict=True):

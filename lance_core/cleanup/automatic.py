@@ -14,8 +14,9 @@
                                           commits
 =======================================  ===============================================================================
 
-Without other options, every version older than ``min_age`` is removed. The new version, the version before it, tagged
-versions, and versions that a branch uses are kept. If a cleanup fails, a warning is logged; the commit still succeeds.
+If neither ``older_than`` nor ``retain_versions`` is set, every version older than ``min_age`` is removed. The new
+version, the version before it, tagged versions, and versions that a branch uses are kept. If a cleanup fails, a warning
+is logged; the commit still succeeds.
 
 Source: automatic cleanup of pylance 14.0.2. In pylance, however, the cleanup fails with a warning if a tagged version
 is old enough to be removed. pylance also ignores ``min_age``. This setting prevents a writer that is suspended just
@@ -94,7 +95,7 @@ class AutoCleanup:
 
 
 def clean_up_after(log: VersionLog, manifest: Manifest) -> None:
-    """Clean up after a commit if the config of the new version requires it. If that fails, a warning is logged."""
+    """Clean up after a commit if the config of the new version requires it. Failures are logged as warnings."""
     config = manifest.message.config
     if _INTERVAL not in config:
         return

@@ -79,8 +79,8 @@ class BranchRoot:
         name: the name of the branch.
         is_recorded: whether the branch has a record in ``_refs/branches``.
         forked_from: the version of the line from which the branch was created, directly or through other branches.
-        held: the owners (:mod:`~lance_core.cleanup.ownership`) of the files in the root of the line to which the
-            versions of the branch refer.
+        held: the owners (:mod:`~lance_core.cleanup.ownership`) of those files that the versions of the branch use and
+            that are in the root of the line.
     """
 
     name: str

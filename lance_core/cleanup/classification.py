@@ -1,11 +1,11 @@
 """Classification of stored files: rules based on the path, age, and owner of each file, without I/O.
 
-A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed in two cases. It is *verified* if a version
-to be removed references its owner (:mod:`lance_core.cleanup.ownership`) and no kept version does. It is *unverified* if
-no version references its owner and the file is at least 7 days old; writes are assumed to be committed within that
-time. Everything else is kept: files of kept versions, files that no version references yet (*protected*), leftovers
-that other processes may still need (*possibly needed*), and files that are not part of a table (*unrecognized*).
-``guard.py`` checks again for new references while files are being removed.
+A file of a removable kind (:mod:`lance_core.cleanup.path_rules`) is removed if it is *verified*: a version to be
+removed references its owner (:mod:`lance_core.cleanup.ownership`), and no kept version does. It is also removed if it
+is *unverified*: no version references its owner, and the file is at least 7 days old; writes are assumed to be
+committed within that time. Everything else is kept: files of kept versions, files that no version references yet
+(*protected*), leftovers that other processes may still need (*possibly needed*), and files that are not part of a table
+(*unrecognized*). ``guard.py`` checks again for new references while files are being removed.
 
 A file that no version references is removed only if pylance would also find it: pylance checks every file in
 ``_indices`` and ``_fri``, every file that is at least 7 days old in ``data`` and ``_blobs``, and in other directories

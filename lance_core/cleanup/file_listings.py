@@ -88,11 +88,11 @@ def tracked_files(
     min_version: int | None,
     progress: Callable[[int, int | None], object] | None,
 ) -> pa.RecordBatchReader:
-    """Return every file that a version refers to, once for each such version.
+    """Return the files that versions refer to: one row per version and file.
 
     Args:
-        log: the version log of the line to list.
-        uri: URI of the root of that line.
+        log: the version log of the branch to list; the main branch counts as a branch.
+        uri: URI of the root of that branch.
         storage_options: options for the stores of base paths.
         min_version: skip older versions.
         progress: called after each manifest with the number of manifests read so far and their total number.

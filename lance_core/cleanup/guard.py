@@ -1,4 +1,4 @@
-"""Guard: finds references to files that were added after a cleanup was planned.
+"""Guard: finds new references to files, which other writers add after a cleanup was planned.
 
 Other writers may continue between planning and removal: they may tag a version to be removed, restore an old version,
 or create a branch. Before each batch of removals, the guard checks again for versions, tags, and branch versions that

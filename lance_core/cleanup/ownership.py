@@ -77,7 +77,7 @@ def owners_of(manifest: Manifest, root: str) -> set[str]:
 
 
 def borrowed_owners(manifest: Manifest, root: str) -> set[str]:
-    """Return the owners of a branch version's files that are in base paths, such as the root of the branch's source.
+    """Return the owners of those files of a branch version that are in base paths, such as the source branch's root.
 
     Args:
         manifest: the manifest of the version.

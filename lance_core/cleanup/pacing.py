@@ -18,7 +18,7 @@ _PAUSES: Final = 4
 
 
 class Pace:
-    """Limits the rate of actions, over all threads.
+    """Limits the rate of actions across all threads.
 
     Args:
         per_second: maximum number of actions per second; None means no limit.

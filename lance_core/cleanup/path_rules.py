@@ -82,7 +82,7 @@ _TEMPORARY_LEFT: Final = Settled(PathState.POSSIBLY_NEEDED, "temporary file")
 
 
 def rule_for(directory: str, rest: str) -> FileKind | Settled:
-    """Classify a file by its path. Does not apply to manifests and files of branches."""
+    """Classify a file by its path. Does not apply to manifests or to files of branches."""
     rule = _RULES.get(directory)
     return UNRECOGNIZED if rule is None or not rest else rule(rest)
 

@@ -78,7 +78,7 @@ class CleanupPlan:
     Attributes:
         log: the version log of the table.
         policy: the cleanup policy.
-        read_version: the version number of the handle.
+        read_version: the number of the version that the caller's handle has checked out.
         planned_at: time when the plan was made, in seconds since the epoch (UTC).
         kept_versions: maps each version that is kept to the reason for keeping it.
         removed_versions: the manifest names of the versions to be removed, in ascending order.
@@ -286,8 +286,8 @@ def abandoned_manifests(log: VersionLog, files: Iterable[StoredFile], *, before:
     A writer stages a manifest as ``_versions/{manifest}-{uuid}`` and then inserts a row for the version into the
     manifest store. As long as this row contains the path of the staged manifest, it is the version's manifest. If the
     row does not contain the path of an old staged manifest, the writer crashed before it inserted the row, or after it
-    published the version. The rows can be read only if the dataset is opened with its manifest store; with a plain URI,
-    staged manifests are kept. pylance never removes staged manifests.
+    published the version. The rows can be read only if the dataset is opened with its manifest store; otherwise, staged
+    manifests are kept. pylance never removes staged manifests.
 
     Args:
         log: the version log of the table.

@@ -73,7 +73,7 @@ class CleanupPolicy:
         versions: Iterable[int] | None = None,
         delete_concurrency: int | None = None,
     ) -> CleanupPolicy:
-        """Return a policy with checked values; ``older_than`` is two weeks if no versions are selected.
+        """Return a policy with checked values. Without options that select versions, ``older_than`` is two weeks.
 
         Raises:
             InvalidCleanupError: a number is out of range, or the list of versions is empty.

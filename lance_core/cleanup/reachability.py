@@ -54,11 +54,11 @@ class Survey:
         kept: maps each version that is kept to the reason for keeping it.
         removed: the manifest names of the versions to be removed, in ascending order.
         referenced: owners to which a kept version or a branch refers.
-        verified: maps each owner to the last of the versions to be removed that refer to it. The files of these owners
-            are not part of a write in progress.
+        verified: maps each owner to the last version that refers to it, among the versions to be removed. The files of
+            these owners are not part of a write in progress.
         oldest_kept: commit time of the oldest kept version, in seconds since the epoch. In most directories, an
-            unreferenced file is removed only if it is not newer than this version. None if a newer version is removed:
-            then there is no such limit.
+            unreferenced file is removed only if it is not newer than this version. If a version newer than the oldest
+            kept version is removed, there is no such limit, and the value is None.
         branches: the branches that descend from the line.
         branch_manifests: the manifests of branches that were taken into account.
         referenced_branches: branches created from a version that the policy selects or that no longer exists.

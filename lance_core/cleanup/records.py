@@ -103,7 +103,7 @@ class CleanupExplanation:
     """A description of what a cleanup would do.
 
     Attributes:
-        read_version: the version number of the handle.
+        read_version: the number of the version that the caller's handle has checked out.
         stats: statistics of everything that would be removed.
         candidate_files: the files that would be removed, in the order of removal; empty if no list was requested.
         candidate_files_truncated: whether there are more files than the list may contain.

@@ -1,4 +1,4 @@
-"""Commits a change as a new version: checks it, performs the commit, and raises an error if it failed.
+"""Commits a change as a new version: checks it, performs the commit, and raises an error if the commit fails.
 
 Start with ``commit``, which performs the steps of a commit with ``options`` and reads data files between the steps.
 ``operation_completion`` looks up information that users' operations lack; ``preflight`` selects the checks in

@@ -1,4 +1,4 @@
-"""Checks on storage before a change becomes part of a table.
+"""Checks the files of a change before the change becomes part of a table.
 
 Every data file must exist with the recorded size. Of all files with the same fields, only one is opened: the field ids
 in its schema must have the same names and types as in the table, and its number of rows must equal the recorded number.
@@ -139,8 +139,8 @@ def check_data_files(fragments: Iterable[Fragment], locator: FileLocator, schema
 
     Raises:
         NotFoundError: a file is missing.
-        InvalidInputError: the size or the number of rows of a file differs from the recorded value, or a field of the
-            table has no column in its file.
+        InvalidInputError: the size, the format, or the number of rows of a file differs from the recorded value, or a
+            file lacks the column that is recorded for a field.
         SchemaMismatchError: a field id refers to different columns in a file and in the table.
         CorruptDataError: a file is damaged.
     """

@@ -82,12 +82,13 @@ def commit(
     Raises:
         DatasetNotFoundError: there is no dataset, and the operation does not create one.
         AlreadyExistsError: the dataset already exists, and ``create_only`` is set.
-        InvalidInputError: the fragments do not fit the dataset (see :mod:`~lance_core.commit.checks`).
+        InvalidInputError: the fragments are incompatible with the dataset (see :mod:`~lance_core.commit.checks`).
         RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
         IncompatibleTransactionError: a later version invalidates the change.
         CommitOvertakenError: the version was created too late, for example after a cleanup had removed another version
             with the same number; the new version is not part of the table.
-        TooMuchWriteContentionError: other writers committed first, and the limit of attempts or of time was reached.
+        TooMuchWriteContentionError: other writers committed first, until the maximum number of attempts or the time
+            limit was reached.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
     """
@@ -128,7 +129,7 @@ def commit_outside_lineage(
             names.
         DatasetNotFoundError: there is no dataset.
         VersionNotFoundError: the read version does not exist.
-        InvalidInputError: the fragments do not fit the dataset.
+        InvalidInputError: the fragments are incompatible with the dataset.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed and no version was created.
     """

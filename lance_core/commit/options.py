@@ -37,8 +37,10 @@ class CommitOptions:
             changes.
         checks_files: whether to check the files that the operation adds: new data files, and the deletion files of a
             change without ``affected_rows``. The checks are not needed if the caller has just written the files.
-        file_version: the data file version for an Overwrite without data files; None for the table's version.
-        is_first_try: whether this is the first commit of this transaction, so that no version created by it can exist.
+        file_version: the data file version for an Overwrite without data files; None for the table's version or, for a
+            new table, the default version.
+        is_first_try: whether this is the first commit of this transaction; if so, no version created by it can exist
+            yet.
         progress: records the progress of the commit; use a separate object for each commit. Its attribute ``line`` is
             taken from the handle with which the change was planned.
     """

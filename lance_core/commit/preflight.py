@@ -1,4 +1,4 @@
-"""Performs the checks of a commit that access storage: selects the checks that an operation requires.
+"""Selects and performs the checks of a commit that access storage; the selection depends on the operation.
 
 The checks themselves are in :mod:`~lance_core.commit.checks` and :mod:`~lance_core.commit.row_id_checks`. They are
 performed once, against the version that the first attempt builds on.
@@ -44,7 +44,7 @@ def check_storage(log: VersionLog, transaction: Transaction, options: CommitOpti
         current: the version to build on.
 
     Raises:
-        InvalidInputError: a fragment or file does not fit the dataset.
+        InvalidInputError: a fragment or file is incompatible with the dataset.
         NotFoundError: a file is missing.
         CorruptDataError: a file is damaged.
     """

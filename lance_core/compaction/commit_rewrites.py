@@ -23,7 +23,7 @@ A lost group stays lost, so its files can be removed. First, however, the versio
 group was lost or already committed. Files to which a version refers, or may refer, are kept
 (:mod:`~lance_core.compaction.lost_groups`). Results may come from other processes and are validated first. Once a
 version has been created, the call succeeds: if the lost groups can no longer be checked, their files are kept. After
-any other error than a conflict, the call can be repeated. Such an error leaves all files in place, except files that
+any error other than a conflict, the call can be repeated. Such an error leaves all files in place, except files that
 this process has just written, that no other process knows about, and to which no version can refer; these are removed.
 
 Source: commit sequence of pylance 14.0.2; committing only some of the groups is specific to this library.

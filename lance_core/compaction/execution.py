@@ -60,15 +60,15 @@ _MAX_BATCH_ROWS: Final = 64 * 1024
 """Maximum number of rows in a batch."""
 
 _PROBES: Final = (1, 64)
-"""Row positions in the first fragment of a task at which the first reads of the task stop. These short reads measure
-the size of rows in memory: stored sizes are a poor estimate for rows that compress well."""
+"""Row positions in the first fragment of a task at which the task's first reads stop. These short reads measure the
+size of rows in memory: stored sizes are a poor estimate for rows that compress well."""
 
 _TOO_LARGE: Final = 4
 """If a batch exceeds its target size by this factor, the rest of the fragment is read in smaller batches."""
 
 _BATCHES_AHEAD: Final = 3
 _AHEAD_MIN_BYTES: Final = 16 * 1024 * 1024
-"""Minimum stored size, in bytes, of a task for which a thread reads ahead."""
+"""Minimum stored size in bytes of a task for which a thread reads ahead."""
 
 
 def execute_task(
@@ -202,7 +202,7 @@ def read_ahead(source: Iterator[_T], depth: int) -> Iterator[_T]:
     """Yield the items of a source in order, while a thread fetches up to ``depth`` items in advance.
 
     Args:
-        source: the source of the items; used only by that thread.
+        source: the source of the items; used only by the thread that fetches them.
         depth: maximum number of items fetched in advance; at least 1.
 
     Raises:

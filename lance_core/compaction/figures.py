@@ -39,7 +39,7 @@ class PlanFigures:
         rewritten_deleted_rows: number of deleted rows that are no longer stored after the compaction.
         rewritten_files: number of files to which the new version no longer refers.
         rewritten_bytes: number of bytes that are read.
-        new_fragments: number of fragments that replace the rewritten ones.
+        new_fragments: number of fragments that replace the old ones.
         new_bytes_estimate: estimated number of bytes that are written; until old versions are removed, this space is
             needed in addition to the space of the old files.
     """

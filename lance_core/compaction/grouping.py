@@ -12,7 +12,7 @@ Fragments are processed in id order::
 Two steps go beyond the planner of pylance:
 
 * New fragments get the highest ids. Therefore, the new fragments of different tasks become neighbors, and so do old
-  fragments that were separated only by the rewritten ones. Fragments that the next compaction would merge for this
+  fragments that were separated only by replaced fragments. Fragments that the next compaction would merge for this
   reason are merged immediately (``_settle``), so that a second compaction right after the first has nothing to do.
 * If even the first task exceeds the budget, the first useful part of a task that fits into the budget is used instead.
   Otherwise, nothing would ever be compacted.
@@ -53,8 +53,9 @@ __all__ = [
 ]
 
 _TASK_TARGETS: Final = 4
-"""Size of a task, as a multiple of the byte target. The size of the rewritten rows is not known in advance. A task that
-produces several full files leaves only one small file, the last one, even if the estimate is far too high."""
+"""Size of a task, as a multiple of the byte target. The size that the rows will have in the new files is not known in
+advance. A task that produces several full files leaves only one small file, the last one, even if the estimate is far
+too high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class FragmentFigures:
         num_bytes: size of the data files and overlays in bytes.
         num_files: number of data files and deletion files.
         num_overlays: number of overlay files.
-        indices: positions of the indices that cover the fragment.
+        indices: the indices that cover the fragment, as positions in the list of the table's non-system indices.
     """
 
     id: int

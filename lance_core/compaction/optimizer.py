@@ -114,8 +114,8 @@ class DatasetOptimizer:
                 versions. 1024 by default.
             max_bytes_per_file: approximate size in bytes at which a new file is closed.
             materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
-            materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many.
-                0.1 by default.
+            materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many
+                deleted rows. 0.1 by default.
             defer_index_remap: not supported.
             num_threads: number of tasks that run concurrently; 1 by default.
             batch_size: number of rows to read at a time.

@@ -67,8 +67,8 @@ class CompactionOptions(TypedDict, total=False):
             smaller value applies. In pylance, this option only determines when files are closed, and the next
             compaction merges them again.
         materialize_deletions: whether fragments with many deleted rows are rewritten. True by default.
-        materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many. 0.1 by
-            default.
+        materialize_deletions_threshold: fraction of deleted rows above which a fragment counts as having many deleted
+            rows. 0.1 by default.
         max_source_fragments: maximum number of fragments to rewrite.
         max_source_rows: maximum number of live rows to rewrite.
         max_source_bytes: maximum size of the data files to rewrite, in bytes.
@@ -149,7 +149,7 @@ class CompactionSettings:
 
     @property
     def byte_target(self) -> int | None:
-        """Size in bytes at which a fragment is large enough and new files are closed; None if there is no limit."""
+        """Size in bytes from which a fragment is not merged with others and a new file is closed; None if unlimited."""
         return min(filter(None, (self.target_bytes_per_fragment, self.max_bytes_per_file)), default=None)
 
     @property

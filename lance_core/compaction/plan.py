@@ -1,7 +1,7 @@
 """CompactionPlan and CompactionTask: planned work that can be sent to other processes; make_plan creates it.
 
 A plan is made once, its tasks are executed anywhere and in any order, and their results are committed together. Plans,
-tasks, and results are plain values: they can be compared, pickled, and converted to JSON in pylance's format, so that
+tasks, and results are value objects: they can be compared, pickled, and converted to JSON in pylance's format, so that
 either library can execute or commit what the other has planned.
 
 ``make_plan`` plans the compaction of a version; :mod:`~lance_core.compaction.grouping` decides which fragments are

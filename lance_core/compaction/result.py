@@ -69,12 +69,11 @@ class RewriteResult:
 
     Attributes:
         read_version: the version on which the plan was based and from which the rows were read.
-        original_fragments: the rewritten fragments, as recorded in that version.
+        original_fragments: the fragments that contained the rows, as recorded in that version.
         new_fragments: the new fragments that contain the rows, with id 0; empty if every row was deleted.
         metrics: statistics of the changes that a commit of the result makes.
-        row_addrs: serialized 64-bit Roaring bitmap of the addresses of the rewritten rows, which pylance uses to
-            rewrite its indices; None if no index refers to rows by address. This library does not need the bitmap to
-            commit.
+        row_addrs: serialized 64-bit Roaring bitmap of the old addresses of the rows; pylance needs it to remap its
+            indices. None if no index refers to rows by address. This library does not need the bitmap to commit.
     """
 
     read_version: int
@@ -129,7 +128,7 @@ class RewriteCommit:
         version: the last version that committed any of the tasks; None if none was committed.
         metrics: metrics of the committed tasks.
         committed: the results that this call committed, or that an earlier call with the same results committed. In the
-            latter case, later versions may have changed or rewritten these rows again.
+            latter case, later versions may have changed or moved these rows.
         lost: the results that can no longer be committed, because their fragments were changed in the meantime or
             because an older version was restored; plan these groups again.
         attempts: number of commit attempts.

@@ -37,7 +37,7 @@ _MAX_ROUNDS: Final = 10
 
 
 def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[str, Any]) -> CompactionPlan:
-    """Plan groups that had conflicts again, based on the latest version.
+    """Plan a new compaction of groups that had conflicts, based on the latest version.
 
     Args:
         dataset: a handle on any version of the dataset.

@@ -74,7 +74,7 @@ DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
-"""Minimum number of deletion files for which several threads are used: each write waits for a sync or a request."""
+"""Minimum number of deletion files for which several threads are used; each write waits for a sync or a request."""
 
 
 @dataclass(frozen=True, slots=True)

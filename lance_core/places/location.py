@@ -59,7 +59,7 @@ def open_log(uri: str, storage_options: Mapping[str, str] | None, commit_lock: C
 
 
 def locked(log: VersionLog, commit_lock: CommitLock | None) -> VersionLog:
-    """Return a version log that uses the lock for commits; if no lock is given, return the log itself."""
+    """Return a version log that uses the lock for commits; if no lock is given, return the log unchanged."""
     if commit_lock is None:
         return log
     if isinstance(log.protocol, ExternalCommit):

@@ -24,8 +24,8 @@ def line_uri(uri: str, *, of: VersionLog, to: VersionLog) -> str:
     """Return the URI of another line (the main branch or another branch) of the same dataset.
 
     Args:
-        uri: URI of the first line.
-        of: version log of the first line.
+        uri: URI of one line.
+        of: version log of the line with this URI.
         to: version log of the line whose URI is returned.
     """
     return uri if of.root == to.root else place_of(uri).uri(to.root)

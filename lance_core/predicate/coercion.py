@@ -2,7 +2,7 @@
 
 Predicates distinguish two cases:
 
-* A plain literal that is compared with a column adopts the column's type, provided that the type can represent the
+* An untyped literal that is compared with a column adopts the column's type, provided that the type can represent the
   literal (:func:`adapt`): ``i8 < 300`` and ``i = 1.5`` are errors, not comparisons in a wider type. ``binding``
   determines where this applies.
 * All other operands are compared in their common type (:func:`common_type`). A date that is compared with a timestamp
@@ -59,7 +59,7 @@ def is_binary(dtype: pa.DataType) -> bool:
 
 
 def evaluated_type(stored: pa.DataType) -> pa.DataType:
-    """Return the type in which values of a column are evaluated: dictionaries and views become plain types."""
+    """Return the type in which values of a column are evaluated; it is never a dictionary or view type."""
     dtype = storage_type(stored)
     if dtype.id not in _CONVERTED:
         return dtype
@@ -87,9 +87,9 @@ def adapt(scalar: pa.Scalar, stored: pa.DataType) -> pa.Scalar | None:
 
 
 def common_type(*dtypes: pa.DataType) -> pa.DataType | None:
-    """Return the common type of several types, combined pairwise from left to right; None if they have none.
+    """Return the common type of several types, combined pairwise from left to right; None if there is none.
 
-    If the types have different time zones, the result has the last of these time zones, unlike in
+    If the types have different time zones, the result has the last of these time zones, unlike the result of
     :func:`comparison_type`.
     """
     return _known(reduce(lambda common, dtype: _common_pair(dtype, common), dtypes))
@@ -101,7 +101,7 @@ def comparison_type(*dtypes: pa.DataType) -> pa.DataType | None:
 
 
 def range_type(operand: pa.DataType, low: pa.DataType, high: pa.DataType) -> pa.DataType | None:
-    """Return the type in which BETWEEN compares; None if the operands cannot be compared."""
+    """Return the type in which BETWEEN compares its operands; None if they cannot be compared."""
     common = _common_pair(_common_pair(operand, low), _common_pair(operand, high))
     return _narrowed(common, (operand, low, high))
 

@@ -65,7 +65,7 @@ def condition_of(expression: Expression) -> Condition | None:
 
 
 def comparison_of(left: Expression, operator: str, right: Expression) -> Condition | None:
-    """Return ``left operator right`` as a condition, or None unless one side is a column and the other a constant."""
+    """Return a comparison as a condition if one side is a column and the other a constant; None otherwise."""
     if operator not in FLIPPED:
         return None
     if isinstance(left, Constant) and isinstance(right, Column) and left.dtype == right.dtype:

@@ -94,7 +94,7 @@ def in_single(kernel: Callable[..., Values]) -> Callable[..., Values]:
 
 
 def is_member(items: pa.Array, *, negated: bool) -> Callable[[Values], Values]:
-    """Return a kernel for [NOT] IN with constants; its result is null if no item matches and an operand is null."""
+    """Return a kernel for [NOT] IN with constants: null if no item matches, and the value or an item is null."""
     has_null = bool(items.null_count)
     known = _keys(items.drop_null()).unique()
 

@@ -51,7 +51,7 @@ def without_casts(
     Instead, the constants are converted to the type that the operand has without the casts, regardless of time zones.
     The operand is not cast to the common type of the comparison either. Other comparisons are left unchanged.
 
-    Source: predicates tested with pylance 14.0.2, and its query plans.
+    Source: predicates tested with pylance 14.0.2, and pylance's query plans.
 
     Args:
         operand: the operand.

@@ -80,7 +80,7 @@ _COLUMNS: Final = _CALLABLE | {TokenType.IDENTIFIER, TokenType.ALIAS}
 
 
 def parse_tree(text: str) -> exp.Expr:
-    """Parse a predicate to a sqlglot expression, in which every operand records its :data:`SPAN`.
+    """Parse a predicate into a sqlglot expression in which every operand records its :data:`SPAN`.
 
     The operand of a prefix NOT is in parentheses, which distinguishes it from ``x NOT IN …`` and similar operators.
 

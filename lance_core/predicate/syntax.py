@@ -61,7 +61,8 @@ class Value(_Base):
 
     Attributes:
         scalar: the value.
-        adapts: whether the constant adopts the type of the column with which it is compared, as a plain literal does.
+        adapts: whether the constant adopts the type of the column with which it is compared, as an untyped SQL literal
+            does.
     """
 
     scalar: pa.Scalar

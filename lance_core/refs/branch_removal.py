@@ -11,8 +11,8 @@ Therefore, the root is marked first::
     tree/{branch}/_versions/.tmp_removal    a text line that identifies the removal, and then the content of the record
 
 The mark is written before the last check for uses of the branch; a writer that uses the branch publishes its reference
-before it checks for the mark. So the removal sees the reference, or the writer sees the mark; whichever does gives up.
-A removal also stops if another removal has replaced the mark.
+before it checks for the mark. Therefore, the removal sees the reference, or the writer sees the mark, or both; whoever
+sees the other's file gives up. A removal also stops if another removal has replaced the mark.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def require_unmarked(main: VersionLog, branch: str) -> None:
 
 
 def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
-    """Check, after publishing a reference to a branch, that the branch is still the one that the record describes.
+    """Check, after publishing a reference to a branch, that the branch is still the one that ``record`` describes.
 
     After this check, the caller must check that the versions of the branch exist.
 

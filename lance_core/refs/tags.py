@@ -158,7 +158,7 @@ class Tags:
             self._confirm(tag, moved, source, before=record)
 
     def delete(self, tag: str) -> None:
-        """Remove a tag; its version is kept.
+        """Remove a tag. The tagged version is not removed, but a later cleanup may remove it.
 
         Raises:
             InvalidRefError: the name is invalid.

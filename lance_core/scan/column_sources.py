@@ -46,8 +46,8 @@ class ColumnSources:
         Args:
             wanted: the projected schema.
             files: the data files of the fragment.
-            table: the whole schema, or None. It is used for a struct or list if no file contains any of its wanted
-                leaves. If the schema is given, another leaf of the struct or list is read, because every leaf records
+            table: the whole schema, or None. It matters only if no file contains any of the wanted leaves of a struct
+                or list. If the schema is given, another leaf of that struct or list is read, because every leaf records
                 the nulls and list lengths. If it is None, the struct or list is read as null.
 
         Raises:

@@ -79,7 +79,7 @@ class FragmentOverlays:
         Args:
             wanted: the projection, with the table's field ids.
             arrays: one array for each top-level field of the projection.
-            positions: physical position in the fragment of each row in the arrays.
+            positions: for each row of the arrays, its physical position in the fragment.
 
         Raises:
             CorruptDataError: an overlay is damaged, or has fewer values than the number of cells that it covers.

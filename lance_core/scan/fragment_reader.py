@@ -160,7 +160,7 @@ class FragmentReader:
         return plan.output.batch(self._assemble(plan.wanted, parts, rows), len(rows))
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """Return the values of a hidden row lineage column, including those of deleted rows.
+        """Return the values of a hidden row-lineage column, including those of deleted rows.
 
         Raises:
             CorruptDataError: no file contains the column, several do, or the file is damaged.

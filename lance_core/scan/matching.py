@@ -103,7 +103,7 @@ def is_covered(wanted: Schema, predicate: Predicate) -> bool:
 
 
 def gathered(pieces: Iterable[npt.NDArray[np.int64]], cut: RowCut) -> Iterator[npt.NDArray[np.int64]]:
-    """Combine the rows that ``cut`` keeps into larger arrays; stop as soon as its limit is reached."""
+    """Combine the rows that ``cut`` keeps into larger arrays; stop as soon as the limit of ``cut`` is reached."""
     held: list[npt.NDArray[np.int64]] = []
     num_held = 0
     for piece in pieces:

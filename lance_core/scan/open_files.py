@@ -45,7 +45,7 @@ class OpenFiles:
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """The data files of the fragment, parsed once; raises the errors of :meth:`DataFile.from_proto`."""
+        """The records of the fragment's data files, parsed once; raises the errors of :meth:`DataFile.from_proto`."""
         if self._files is None:
             self._files = self._fragment.files
         return self._files
@@ -117,7 +117,7 @@ class OpenFiles:
         return files[0]
 
     def hidden_column(self, field_id: int) -> npt.NDArray[np.uint64]:
-        """Return the values of a hidden row lineage column, including those of deleted rows.
+        """Return the values of a hidden row-lineage column, including those of deleted rows.
 
         Raises:
             CorruptDataError: no file contains the column, several do, or the file is damaged.

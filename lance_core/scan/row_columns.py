@@ -15,7 +15,8 @@ pylance creates a table that has columns with these names; if a table has such c
 used. Some system columns may be stored as hidden columns in data files; these are read from the files by their field
 ids. The others have reserved ids that no stored field has.
 
-**Source:** system columns of pylance 14.0.2: all of type uint64 and nullable, except for offsets in a take.
+**Source:** system columns of pylance 14.0.2: all are of type uint64 and nullable, except that ``_rowoffset`` is not
+nullable in a take.
 """
 
 from __future__ import annotations

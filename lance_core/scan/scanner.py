@@ -63,7 +63,7 @@ class ScanSource:
         schema: schema of the table.
         fragments: the fragments in scan order.
         locator: locates the files of the fragments.
-        version_fragments: all fragments of the version; None if all of them are scanned.
+        version_fragments: all fragments of the version; None if ``fragments`` contains all of them.
         session: opens the files, and keeps them open for other readers.
     """
 

@@ -100,7 +100,7 @@ class TableView:
         Raises:
             VersionNotFoundError: the version does not exist.
             RefNotFoundError: the tag or branch does not exist.
-            InvalidTypeError: the argument is none of these.
+            InvalidTypeError: ``reference`` is neither a number, a string, nor such a tuple.
         """
         if reference is None:
             raise InvalidTypeError("version must be a number, a tag name, or a tuple (branch, number), found None")

@@ -7,8 +7,8 @@ all later ones. Before a retry, a writer waits for a random number of slots belo
 instead of colliding again.
 
 The limit doubles only with every third lost race. If it doubled every time, a slow writer that loses more than half of
-its races would wait longer and longer without better chances, and the other writers would keep the table to themselves.
-The limit stops growing at 128 slots, because a wait of minutes does not help.
+its races would wait longer and longer without better chances, and might never commit. The limit stops growing at 128
+slots, because a wait of minutes does not help.
 
 Source: commit backoff of pylance 14.0.2, which uses the first attempt as the slot and doubles every time; the rest is
 specific to this library.

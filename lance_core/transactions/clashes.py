@@ -1,7 +1,7 @@
-"""Conflict rules that depend on the content of the two operations: one function per letter of the conflict table.
+"""Conflict rules that depend on the content of both operations: one function for each letter of the conflict table.
 
-Every function takes our operation and the committed operation, and returns a verdict. If the operations do not record
-enough to decide, the function reports a conflict.
+Every function takes our operation, which is about to be committed, and the other operation, which has already been
+committed, and returns a verdict. If the operations do not record enough to decide, the function reports a conflict.
 
 Source: behavior of pylance 14.0.2; ``docs/format-notes/conflicts.md`` lists the differences.
 """
@@ -54,7 +54,7 @@ def one_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def rows_of_one_fragment(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both operations delete rows of one fragment, or are updates that may have inserted the same key."""
+    """Check whether both operations delete rows of the same fragment, or are updates that may insert the same key."""
     if isinstance(ours, Update) and isinstance(theirs, Update) and _may_insert_one_key(ours, theirs):
         return Verdict.RETRYABLE
     return Verdict.MERGEABLE if _share_fragment(ours, theirs) else Verdict.COMPATIBLE
@@ -110,7 +110,7 @@ def replaces_in_removed_fragment(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def replaces_updated_values(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether an update removed a fragment that gets a new file, moved its rows, or rewrote the same field."""
+    """Check whether an update removed or moved rows of a fragment with a new file, or rewrote the file's fields."""
     removed = replaces_in_removed_fragment(ours, theirs)
     if removed is not Verdict.COMPATIBLE or not isinstance(theirs, Update) or not isinstance(ours, DataReplacement):
         return removed
@@ -157,7 +157,7 @@ def one_base(ours: Operation, theirs: Operation) -> Verdict:
 
 
 def one_shard(ours: Operation, theirs: Operation) -> Verdict:
-    """Check whether both operations compacted one shard of the write-ahead log; ours must have a newer generation."""
+    """Check whether both operations compacted the same shard of the write-ahead log; if so, ours must be newer."""
     mine, others = (
         absorbed_generations(each.absorbed_tables) if isinstance(each, (Update, UpdateMemWalState)) else {}
         for each in (ours, theirs)

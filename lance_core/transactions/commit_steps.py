@@ -198,7 +198,7 @@ class Commit:
             hidden: the hidden columns of the version to build on and of the operation.
 
         Raises:
-            InvalidInputError: the operation does not fit the table.
+            InvalidInputError: the operation is incompatible with the table.
             NotSupportedError: the table or the operation needs a feature that this library does not support.
         """
         transaction = self._basis.transaction

@@ -45,7 +45,7 @@ class NotMergeable:
     """Reports that a delete cannot be merged and must be planned again.
 
     Attributes:
-        reason: the reason why it cannot be merged.
+        reason: the reason why the delete cannot be merged.
     """
 
     reason: str

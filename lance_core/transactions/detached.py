@@ -70,7 +70,7 @@ class DetachedCommit:
             hidden: the hidden columns of the version to build on and of the operation.
 
         Raises:
-            InvalidInputError: the operation does not fit the table.
+            InvalidInputError: the operation is incompatible with the table.
             NotSupportedError: the operation changes the schema, and the table never reuses field ids.
         """
         draft = self._transaction.apply(self.current, self._log, hidden)

@@ -1,7 +1,8 @@
 """Reads the transactions of committed versions, and recognizes the writer's own transaction.
 
 A transaction is read from the manifest if it is stored inline, otherwise from the file that the manifest refers to. A
-version is the writer's own if the transaction UUID matches; the manifest stores the UUID inline and in the file name.
+version is the writer's own if the transaction UUID matches; the manifest contains the UUID in the inline transaction
+and in the name of the transaction file.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
 
 
 def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
-    """Return whether this transaction created a version.
+    """Return whether a version was created by the given transaction.
 
     Raises:
         CorruptDataError: the version's transaction cannot be decoded.

@@ -105,7 +105,7 @@ class Conflicted:
 
 @dataclass(frozen=True, slots=True)
 class Contended:
-    """Another writer committed first, and the limit of attempts or of time was reached.
+    """Other writers committed first, until the maximum number of attempts or the time limit was reached.
 
     Attributes:
         num_attempts: the number of attempts.

@@ -1,10 +1,10 @@
 """Overtaken commits: determines whether a version is part of the lineage when newer versions exist.
 
 A writer plans on version v and stalls just before it creates version v + 1. Other writers create v + 1, v + 2, …, and a
-cleanup removes their v + 1. The name is free again, so the writer's create succeeds, although the newer versions were
-not built on its manifest. The version log cannot distinguish this from the ordinary case, in which other writers commit
-on top of v + 1 right after it was created: a manifest does not record which manifest it was built on. The content of
-the next version decides. In the table, "the version" is the v + 1 whose presence is in question:
+cleanup removes their v + 1. The name is free again, so the stalled writer's create succeeds, although the newer
+versions were not built on its manifest. The version log cannot distinguish this from the ordinary case, in which other
+writers commit on top of v + 1 right after it was created: a manifest does not record which manifest it was built on.
+Therefore, the content of the next version is examined. In this list of cases, "the version" is the v + 1 to check:
 
 ===========================================================================================  =================
 observation                                                                                  basis of the next
@@ -20,11 +20,11 @@ anything else; the next version no longer exists                                
 
 The absence of a fragment alone proves nothing: a compaction removes fragments, as a delete does, and a delete may drop
 a fragment that had the same number as ours. Only settings, and a transaction that replaces the whole table, replace the
-previous content regardless of what it was. The third and fourth rows also match a version that happens to have the same
-content as the one that the next version was built on. The change is then in the table as well, unless the next version
-was itself too late. Therefore, the versions up to the latest one are checked until one of them proves the opposite. A
-cleanup never removes the latest version, so the listing after the create shows reliably whether a newer version exists;
-if not, the version is the latest.
+previous content regardless of what it was. The third and fourth cases also match a version that happens to have the
+same content as the one that the next version was built on. The change is then in the table as well, unless the next
+version was itself too late. Therefore, the versions up to the latest one are checked until one of them proves the
+opposite. A cleanup never removes the latest version, so the listing after the create shows reliably whether a newer
+version exists; if not, the version is the latest.
 
 The step CONFIRM of :mod:`~lance_core.transactions.commit_steps` checks this after every commit; it removes a version
 that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``CommitOvertakenError``.

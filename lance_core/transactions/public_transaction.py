@@ -105,7 +105,8 @@ def requested_transaction(
     """Return the given transaction, or a new transaction for the given operation.
 
     Raises:
-        InvalidInputError: an operation lacks a required read version, or a message is given with a transaction.
+        InvalidInputError: an operation lacks a required read version, or a commit message is given together with a
+            transaction.
         InvalidTypeError: the argument is neither an operation nor a transaction.
     """
     if isinstance(operation, Transaction):

@@ -1,7 +1,7 @@
 """Handles restores that run concurrently with cleanups: the files of the restored version must exist and be kept.
 
-A cleanup removes the files of a version before its manifest, and the new version that refers to them does not exist yet
-when the cleanup reads the versions. Therefore, the restore places a hold on the version
+A cleanup removes the files of a version before its manifest, and the new version that refers to the same files may not
+exist yet when the cleanup reads the versions. Therefore, the restore places a hold on the version
 (:meth:`~lance_core.table.version_log.VersionLog.hold`) before it checks the version's files, and keeps the hold until
 the new version exists. Of a version's files, the cleanup removes the transaction file first, and then checks again for
 holds. So either the cleanup sees the hold and keeps the version, or the restore sees that the transaction file no
@@ -77,7 +77,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
 
 
 def has_lost_files(log: VersionLog, made: Manifest, storage_options: Mapping[str, str] | None) -> bool:
-    """Return whether files of a version that restores another version are missing.
+    """Return whether a version that was created by a restore refers to files that no longer exist.
 
     Args:
         log: the table's versions.

@@ -28,7 +28,7 @@ class CommitProgress:
         may_land: whether a version may refer to the files of the transaction, now or later. Set before the step that
             can create such a version, and reset when that step is known to have failed.
         made: the version that the commit created; None if it has created none.
-        line: the identity of the branch when the first attempt started, which changes if the branch is re-created.
+        line: the identity of the branch at the start of the first attempt; it changes if the branch is re-created.
     """
 
     may_land: bool = False
@@ -45,7 +45,8 @@ class CommitSettings:
             directly after the one that it was planned on.
         timeout_seconds: no attempt starts once this many seconds have passed; None for no limit.
         create_only: whether to fail if the table already exists.
-        is_first_try: whether this is the first commit of this transaction, so that no version created by it can exist.
+        is_first_try: whether this is the first commit of this transaction; if so, no version created by it can exist
+            yet.
         template: the empty manifest from which a new table starts.
         affected_rows: the physical positions of the rows that a delete or update removes, by fragment id; they are
             needed to merge the change with other changes. None if unknown.

@@ -97,7 +97,7 @@ class Transaction:
             hidden: reads hidden columns.
 
         Raises:
-            InvalidInputError: the operation does not fit the table.
+            InvalidInputError: the operation is incompatible with the table.
             VersionNotFoundError: the version to restore no longer exists.
         """
         restored = self.operation.restored_version

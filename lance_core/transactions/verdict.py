@@ -1,4 +1,4 @@
-"""Verdict: the effect of a committed change on a change that was planned before it."""
+"""Verdict: the effect of a committed change on another change that was planned before that commit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Verdict"]
 
 
 class Verdict(Enum):
-    """The effect of a committed change on a change that was planned before it, in order of severity."""
+    """The effect of a committed change on another change that was planned before that commit, in order of severity."""
 
     COMPATIBLE = 0
     """Both changes are valid."""

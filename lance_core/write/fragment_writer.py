@@ -49,7 +49,7 @@ def write_data_files(
         One fragment per file, each with id 0; an empty list if there are no rows.
 
     Raises:
-        SchemaMismatchError: a batch does not fit the schema.
+        SchemaMismatchError: a batch is incompatible with the schema.
         StorageError: a storage operation failed.
     """
     files = _Files(places, schema, config, dictionaries, external)

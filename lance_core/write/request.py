@@ -75,7 +75,7 @@ class WriteRequest:
         target_all_bases: bool | None = None,
         new_table_config: Mapping[str, str] | None = None,
     ) -> Self:
-        """Create a request from the arguments of ``write_dataset`` with the same names; None means the default.
+        """Create a request. The arguments are the same as those of ``write_dataset``; None means the default.
 
         Raises:
             InvalidInputError: a size is not positive, a mode or the version is unknown, or two arguments contradict

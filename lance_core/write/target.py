@@ -85,7 +85,7 @@ class WriteTarget:
                 table.
 
         Raises:
-            SchemaMismatchError: the rows to append do not fit the table.
+            SchemaMismatchError: the rows to append are incompatible with the table.
             UnsupportedVersionError: this library does not write files of the format, or the format does not support a
                 type; in the latter case, the message recommends a format that supports it.
             NotSupportedError: a type cannot be stored, or files of the format cannot be mixed with the table's files.

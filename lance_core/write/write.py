@@ -123,7 +123,7 @@ def write_rows(
 
     Raises:
         AlreadyExistsError: the mode is "create", and the dataset already exists.
-        SchemaMismatchError: the mode is "append", and the rows do not fit the dataset.
+        SchemaMismatchError: the mode is "append", and the rows are incompatible with the dataset.
         RetryableCommitConflictError: the mode is "append", and another writer has just created the dataset with
             different field ids, a different nullability of columns, or a different data file version; write the rows
             again.

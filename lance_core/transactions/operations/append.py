@@ -89,7 +89,7 @@ class Append(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment does not fit the table.
+            InvalidInputError: a fragment is incompatible with the table.
         """
         current = context.current
         require_writable(current.message)

@@ -28,7 +28,7 @@ UNKNOWN_ARM: Final = "unknown"
 @named("Other")
 @dataclass
 class PublicOther(BaseOperation):
-    """An operation found in the history of a dataset that this library cannot commit.
+    """An operation in the history of a dataset; this library cannot commit such operations.
 
     Attributes:
         name: the name of the operation; "unknown" for an operation from a newer release.

@@ -111,7 +111,7 @@ class Clone(Operation):
         return self.ref_path, self.ref_version
 
     def starting_point(self, new_table: NewTable) -> Manifest:
-        """Return the manifest on which the clone's first version is built: the source's, with a number one lower."""
+        """Return the manifest before the clone's first version: the source's, with its version number reduced by 1."""
         source = new_table.source
         if source is None:
             raise InternalError(

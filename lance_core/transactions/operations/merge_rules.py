@@ -9,8 +9,8 @@ has an id of the table     it keeps its parent field; it does not take the name 
                            and nullability do not change, unless every fragment rewrites it
 has a new id               the id is greater than all ids in the schema and in all data files and overlays, including
                            dropped columns, and greater than the highest id that the table has recorded
-has a new id and the       every fragment stores it; otherwise the values would be lost
-name of a field
+has a new id and the name  every fragment stores it; otherwise the values would be lost
+of a field in the table
 =========================  ==========================================================================================
 
 A schema that was renumbered from 0 breaks these rules if a column was dropped or moved.

@@ -58,7 +58,7 @@ class ApplyContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """Properties of a new table that the operation creating it does not determine.
+    """Properties of a new table that are not determined by the operation that creates it.
 
     Attributes:
         naming: the naming scheme of its manifests.
@@ -119,7 +119,7 @@ class Operation(Protocol):
     """Whether the operation may change the rows or columns that readers see."""
 
     leaves_no_trace: ClassVar[bool] = False
-    """Whether later versions do not show whether they were built on the version that the operation created."""
+    """Whether later versions contain no evidence that they were built on the version that the operation created."""
 
     @classmethod
     def from_proto(cls, message: Any) -> Self:  # each operation has a message of its own
@@ -139,7 +139,7 @@ class Operation(Protocol):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: the operation does not fit the table.
+            InvalidInputError: the operation is incompatible with the table.
         """
         ...
 
@@ -196,7 +196,7 @@ class Operation(Protocol):
         raise InternalError(f"the operation {self.arm!r} does not delete rows", arm=self.arm)
 
     def added_files(self, current: Manifest) -> tuple[Fragment, ...]:
-        """Return fragments with only the data files that the operation adds to the existing fragments."""
+        """Return the existing fragments to which the operation adds data files, with only these files."""
         return ()
 
     def new_schema(self) -> Schema | None:
@@ -208,7 +208,7 @@ class Operation(Protocol):
         return ()
 
     def held_field_ids(self) -> frozenset[int]:
-        """Return the ids of the fields of the new rows or indices; such a field may be dropped before the commit."""
+        """Return the field ids of the new rows or indices; other writers may drop these fields before the commit."""
         return frozenset()
 
     def on_top_of(self, before: Manifest, after: Manifest) -> Self:

@@ -142,7 +142,8 @@ class Overwrite(Operation):
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the files have format 0.1, and the table has contained files of several versions or never
                 reuses field ids.
-            InvalidInputError: a fragment does not fit the schema, or base paths are given for an existing table.
+            InvalidInputError: a fragment is incompatible with the schema, or base paths are given although the table
+                exists.
         """
         current = context.current
         require_writable(current.message)

@@ -19,7 +19,7 @@ __all__ = ["OverlayGroup", "RewriteGroup"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteGroup:
-    """Fragments that were rewritten together.
+    """Old fragments, and the new fragments that replace them.
 
     Attributes:
         old_fragments: the fragments as they were when their rows were read.

@@ -48,7 +48,7 @@ _FRAGMENT_REUSE_INDEX: Final = "__lance_frag_reuse"
 @named("RewriteGroup")
 @dataclass
 class PublicRewriteGroup:
-    """Fragments that were rewritten together.
+    """Old fragments, and the new fragments that replace them.
 
     Attributes:
         old_fragments: the fragments as they were when their rows were read.
@@ -192,8 +192,8 @@ class Rewrite(Operation):
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
             NotSupportedError: the table defers the remapping of its indices.
             InvalidInputError: an old fragment is not in the table or has changed, the old and the new fragments of a
-                group have different numbers of rows, a new fragment does not fit the table, or a rewritten index does
-                not fit the groups.
+                group have different numbers of rows, a new fragment is incompatible with the table, or a rewritten
+                index is incompatible with the groups.
         """
         current = context.current
         require_writable(current.message)

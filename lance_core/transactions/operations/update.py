@@ -250,8 +250,8 @@ class Update(Operation):
 
         Raises:
             UnsupportedFeatureFlagError: the table needs a feature that this library cannot write.
-            InvalidInputError: a fragment does not exist in the table or has changed, is listed twice, or does not fit
-                the table.
+            InvalidInputError: a fragment does not exist, has changed, is listed twice, or is inconsistent with the
+                table.
             SchemaMismatchError: a field is not in the table.
             NotSupportedError: row ids or versions are stored in hidden columns that cannot be read.
         """

@@ -1,8 +1,8 @@
 """UpdateConfig: change settings and metadata; rows and fragments do not change.
 
 Four maps can change, each with its own :class:`MapUpdate`: the table config, the table metadata, the schema metadata,
-and the metadata of individual fields. Releases before 0.20 wrote plain maps instead. The maps for schema and field
-metadata contained the complete new metadata; they are read as updates that replace all entries.
+and the metadata of individual fields. Releases before 0.20 recorded maps instead of updates. For schema and field
+metadata, such a map contains the complete new metadata; it is read as an update that replaces all entries.
 
 Source: ``lance.table.Transaction.UpdateConfig``; behavior of pylance 14.0.2.
 """
