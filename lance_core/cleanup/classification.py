@@ -140,7 +140,7 @@ class Classifier:
             return _classified(file, PathState.REMOVABLE, "version to be removed", FileKind.MANIFEST, version)
         reason = None if version is None else self._survey.kept.get(version)
         # A listed manifest that is in neither set was removed by another cleanup in the meantime.
-        return _classified(file, PathState.KEPT, reason or "removed by another process", FileKind.MANIFEST)
+        return _classified(file, PathState.KEPT, reason or "already removed by another process", FileKind.MANIFEST)
 
     def _of_branch(self, path: str) -> Settled:
         if path.startswith(self._branch_roots):

@@ -65,9 +65,9 @@ def sampled_counts(array: pa.Array) -> NDArray[np.int64]:
 def expected_distinct(counts: NDArray[np.int64]) -> float:
     """Estimate the number of distinct values from the number of occurrences of each sampled value.
 
-    The number of values missing from the sample is estimated from the numbers of values that occur in it once and twice
-    (Chao, 1984), so that a few frequent values do not distort the estimate. It is accurate for values of equal
-    frequency, and too low otherwise.
+    The number of values missing from the sample is estimated from how many values occur in it exactly once and how many
+    exactly twice (Chao, 1984), so that a few frequent values do not distort the result. The result is accurate if all
+    values are equally frequent, and too low otherwise.
     """
     num_once, num_twice = (int(np.count_nonzero(counts == times)) for times in (1, 2))
     return len(counts) + num_once * (num_once - 1) / (2 * (num_twice + 1))

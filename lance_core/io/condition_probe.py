@@ -52,7 +52,10 @@ class ProbedStore(Protocol):
     """A store that can test whether its server honors the condition."""
 
     def require_condition(self, path: str) -> None:
-        """Test the condition with an object next to ``path``. For errors, see :func:`require_condition`."""
+        """Raise an error if the server ignores the condition "create only if absent".
+
+        The test uses an object next to ``path``. For the errors, see the module-level function.
+        """
         ...
 
 

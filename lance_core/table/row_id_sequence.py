@@ -102,7 +102,7 @@ class RowIdSequence:
         return ids
 
     def parts(self) -> Iterator[_Numbers]:
-        """Yield the ids, segment by segment, unpacked."""
+        """Yield the unpacked ids of each segment in turn."""
         for each in self.sets:
             yield each.at(np.arange(len(each), dtype=np.int64))
 

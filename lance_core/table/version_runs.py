@@ -1,7 +1,7 @@
 """Version sequences: the version that created, or last changed, each row of a fragment, as runs of equal versions.
 
-Each run has a span of row positions, but only the length of the span matters, because the spans of merged fragments
-overlap.
+Each run stores a span of row positions, but only its length is used: after fragments are merged, the spans of their
+runs overlap.
 
 Source: ``lance.table.RowDatasetVersionSequence``; fragments of pylance 14.0.2.
 """

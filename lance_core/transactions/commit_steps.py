@@ -486,7 +486,8 @@ class Commit:
         """Remove our version if no newer one was built on it and it still exists."""
         if withdraw_version(self._log, name, self._transaction):
             _logger.warning(
-                "%s: version %d was created too late and was not part of the table; it has been removed",
+                "%s: removed version %d, which this commit had created: the table was changed first, "
+                "so the version never became part of it",
                 self._log.root,
                 name.version,
             )

@@ -128,14 +128,14 @@ class DeleteRebase:
         planned = next((fragment for fragment in operation.changed_fragments() if fragment.id == fragment_id), None)
         ours = self._affected_rows.get(fragment_id)
         if planned is None:
-            return NotMergeable(f"it modified fragment {fragment_id}, which this change removes")
+            return NotMergeable(f"that version modified fragment {fragment_id}, which this change removes")
         if found is None:
-            return NotMergeable(f"it removed fragment {fragment_id}, in which this change deletes rows")
+            return NotMergeable(f"that version removed fragment {fragment_id}, in which this change deletes rows")
         if _columns(found) != _columns(planned):
-            return NotMergeable(f"it changed the data files of fragment {fragment_id}")
+            return NotMergeable(f"that version changed the data files of fragment {fragment_id}")
         if not ours:
             return NotMergeable(
-                f"it deleted rows of fragment {fragment_id}, and the rows that this change deletes are unknown"
+                f"that version deleted rows of fragment {fragment_id}, and the rows that this change deletes are unknown"
             )
         locator = FileLocator(self._log.store, self._log.root, current.base_paths, self._storage_options)
         theirs = BitMap(read_deletion_offsets(found, locator), optimize=False)

@@ -99,13 +99,13 @@ class _Report(Enum):
     """The event log contains the event."""
 
     PENDING = auto()
-    """The run is still in progress."""
+    """The run that made the commit is still in progress and has not reported it."""
 
     LOST = auto()
     """The run ended without reporting the commit, or has been silent for too long."""
 
     FOREIGN = auto()
-    """This instance has no such run, so there will be no event."""
+    """This instance has no run that made the commit, so no run will report it."""
 
 
 def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:

@@ -133,7 +133,8 @@ def open_page(
     is_inline = layout.HasField("inline_value")
     if len(sizes) > 3 or (is_inline and len(sizes) % 2):
         raise CorruptDataError(
-            f"a constant page has {len(sizes)} buffers, expected 0 or 2 with an inline value and at most 3 otherwise"
+            f"a constant page {'with' if is_inline else 'without'} an inline value has {len(sizes)} buffers, "
+            f"expected {'0 or 2' if is_inline else 'at most 3'}"
         )
     buffers: list[NDArray[np.uint8]] = []
     if sizes:

@@ -51,7 +51,7 @@ class _Segment:
 
 
 def v0_1_sources(metadata: LegacyMetadataReader, fields: Sequence[Field]) -> list[FieldSource]:
-    """Return the sources of a projection.
+    """Return one source for each requested top-level field.
 
     Args:
         metadata: the open file.

@@ -193,7 +193,7 @@ def test_stale_delete_is_merged_with_updates_of_other_rows(table: Table) -> None
 def test_stale_delete_in_a_fragment_with_changed_files_is_a_conflict(table: Table) -> None:
     stale = planned_delete(table.log, 1, {0: BitMap([3])})
     _update(table, path="other.lance")
-    _conflict(table.commit(stale, {0: BitMap([3])}), "it changed the data files of fragment 0")
+    _conflict(table.commit(stale, {0: BitMap([3])}), "that version changed the data files of fragment 0")
 
 
 def test_stale_delete_conflicts_with_a_rewrite(table: Table) -> None:
