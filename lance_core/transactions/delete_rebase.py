@@ -135,7 +135,8 @@ class DeleteRebase:
             return NotMergeable(f"that version changed the data files of fragment {fragment_id}")
         if not ours:
             return NotMergeable(
-                f"that version deleted rows of fragment {fragment_id}, and the rows that this change deletes are unknown"
+                f"that version deleted rows of fragment {fragment_id}, "
+                "and the rows that this change deletes are unknown"
             )
         locator = FileLocator(self._log.store, self._log.root, current.base_paths, self._storage_options)
         theirs = BitMap(read_deletion_offsets(found, locator), optimize=False)
