@@ -1,7 +1,7 @@
 """WriteRequest: the checked arguments of a write.
 
-Settings for data files are in a :class:`~lance_core.file.write_config.WriteConfig`, which is passed as a whole to the
-page encoders; settings for the table are separate attributes.
+Settings for data files are in a :class:`~lance_core.file.write_config.WriteConfig`, which is passed unchanged to the
+writers of the data files; settings for the table are separate attributes.
 
 Source: arguments of ``write_dataset`` and ``write_fragments`` of pylance 14.0.2.
 """

@@ -9,7 +9,6 @@ and the beginning of that version's transaction UUID. The number alone would rep
 recreated.
 """
 
-import re
 from typing import Final
 
 import lance_core
@@ -25,7 +24,6 @@ __all__ = [
     "data_version_of",
     "is_change",
     "is_unknown",
-    "operation_name",
 ]
 
 CHANGES_ROWS: Final = MAY_CHANGE_ROWS
@@ -33,22 +31,10 @@ CHANGES_ROWS: Final = MAY_CHANGE_ROWS
 
 _UNKNOWN: Final = "unknown"
 
-_WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-
-def operation_name(operation: LanceOperation.BaseOperation) -> str:
-    """Return the name of an operation, for example ``reserve_fragments`` for ``ReserveFragments``.
-
-    This is the name of the operation's field in the transaction message.
-    """
-    if isinstance(operation, LanceOperation.Other):
-        return operation.name
-    return _WORD_START.sub("_", type(operation).__name__).lower()
-
 
 def changes_rows(operation: LanceOperation.BaseOperation) -> bool:
     """Return whether an operation may change what readers see. An unknown operation counts as a change."""
-    return CHANGES_ROWS.get(operation_name(operation), True)
+    return CHANGES_ROWS.get(operation.arm, True)
 
 
 def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> bool:
@@ -59,7 +45,7 @@ def is_change(log: VersionLog, manifest: Manifest, operation: str | None) -> boo
     Args:
         log: the dataset's versions.
         manifest: manifest of the version.
-        operation: name of the operation, as returned by :func:`operation_name`; None if it is no longer recorded. An
+        operation: name of the operation, as in its attribute ``arm``; None if it is no longer recorded. An
             operation that is unknown or no longer recorded counts as a change.
 
     Raises:
@@ -102,6 +88,6 @@ def data_version_at(uri: str, version: int | None) -> str:
         if transaction is None:
             return data_version_of(candidate, None)
         manifest = dataset.checkout_version(candidate).manifest
-        if is_change(dataset.log, manifest, operation_name(transaction.operation)):
+        if is_change(dataset.log, manifest, transaction.operation.arm):
             return data_version_of(candidate, transaction.uuid)
     return data_version_of(1, None)

@@ -1,7 +1,10 @@
-"""The import contracts cover every package."""
+"""The import contracts cover every package, and no module imports itself through others."""
 
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -13,3 +16,10 @@ def test_every_module_at_the_top_of_lance_core_is_in_a_layer() -> None:
     children = {path.parent.name for path in (ROOT / "lance_core").glob("*/__init__.py")}
     children |= {path.stem for path in (ROOT / "lance_core").glob("*.py")} - {"__init__"}
     assert listed == {f"lance_core.{name}" for name in children} | {"lance_pipelines"}
+
+
+def test_no_module_imports_itself_through_other_modules_or_its_package() -> None:
+    # The contract for siblings does not see a module that imports the package that contains it.
+    graph = grimp.build_graph("lance_core", "lance_pipelines", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert len(list(TopologicalSorter(imports).static_order())) == len(graph.modules)

@@ -9,7 +9,7 @@ import pytest
 import lance_core
 from lance_core import LanceOperation
 from lance_core.proto import pb_transaction
-from lance_pipelines.events.data_version import CHANGES_ROWS, changes_rows, data_version_at, operation_name
+from lance_pipelines.events.data_version import CHANGES_ROWS, changes_rows, data_version_at
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_operations_have_the_names_of_the_format(uri) -> None:
     lance.dataset(uri, version=2).restore()
     dataset = lance_core.dataset(uri)
     operations = [dataset.read_transaction(version).operation for version in range(1, dataset.version + 1)]
-    assert [(operation_name(operation), changes_rows(operation)) for operation in operations] == [
+    assert [(operation.arm, changes_rows(operation)) for operation in operations] == [
         ("overwrite", True),
         ("append", True),
         ("append", True),

@@ -36,6 +36,11 @@ class PublicOther(BaseOperation):
 
     name: str
 
+    @property
+    def arm(self) -> str:
+        """The name of the operation's field in the transaction message; "unknown" for an unknown operation."""
+        return self.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedOperation(Operation):

@@ -10,9 +10,10 @@ exposes these classes under the names that the reference implementation uses.
 
 from __future__ import annotations
 
+import re
 from abc import ABC
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from lance_core.errors import InternalError, InvalidTypeError, NotSupportedError
 from lance_core.public.fragment_metadata import FragmentMetadata
@@ -37,6 +38,8 @@ __all__ = ["ApplyContext", "BaseOperation", "NewTable", "Operation", "check_frag
 
 
 _T = TypeVar("_T")
+
+_WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +249,11 @@ class BaseOperation(ABC):  # noqa: B024  # a marker for users, as in the referen
 
     needs_read_version: ClassVar[bool] = True
     """Whether the version that the operation was planned on must be specified."""
+
+    @property
+    def arm(self) -> str:
+        """The name of the operation's field in the transaction message, for example ``reserve_fragments``."""
+        return _WORD_START.sub("_", type(self).__name__).lower()
 
     def to_record(self) -> Operation:
         """Return the internal form of the operation, which is committed.
