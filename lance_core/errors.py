@@ -209,13 +209,13 @@ class NotFoundError(LanceError, FileNotFoundError):
 
 
 class DatasetNotFoundError(NotFoundError, ValueError):
-    """There is no dataset at this location. Also a ``ValueError``, as in pylance."""
+    """No dataset exists at this location. Also a ``ValueError``, as in pylance."""
 
     kind = ErrorKind.DATASET_NOT_FOUND
 
 
 class VersionNotFoundError(NotFoundError, ValueError):
-    """The dataset has no such version."""
+    """The version does not exist."""
 
     kind = ErrorKind.VERSION_NOT_FOUND
 

@@ -100,7 +100,7 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
     """Return the job with the operation's and the dataset's tags.
 
     Raises:
-        InvalidInputError: there is no such job, or several datasets are declared and none was specified.
+        InvalidInputError: the job does not exist, or several datasets are declared and none was specified.
     """
     jobs = {
         job.tags[DATASET_TAG]: job

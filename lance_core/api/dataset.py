@@ -100,8 +100,8 @@ class LanceDataset:
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
-        VersionNotFoundError: there is no such version.
-        RefNotFoundError: there is no such tag.
+        VersionNotFoundError: the version does not exist.
+        RefNotFoundError: the tag does not exist.
         UnsupportedFeatureFlagError: the version needs a feature that this library does not support.
         CorruptDataError: the manifest is damaged.
     """
@@ -299,8 +299,8 @@ class LanceDataset:
                 None or "main" as the branch means the main branch; None as the number means the latest version.
 
         Raises:
-            VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no such tag or branch.
+            VersionNotFoundError: the version does not exist.
+            RefNotFoundError: the tag or branch does not exist.
             InvalidTypeError: ``version`` is neither a number, a string, nor such a tuple.
         """
         return self.of(self._view.at(version))
@@ -894,7 +894,7 @@ class LanceDataset:
 
         Raises:
             NotSupportedError: a transaction is not an append.
-            InvalidInputError: there are no transactions, or the fragments are not compatible with the dataset.
+            InvalidInputError: the list of transactions is empty, or the fragments are not compatible with the dataset.
             LanceError: as for :meth:`commit`.
 
         Returns:
@@ -966,7 +966,7 @@ class LanceDataset:
             replace: whether to remove all other entries of these fields.
 
         Raises:
-            SchemaMismatchError: there is no such field.
+            SchemaMismatchError: the field does not exist.
             InvalidSchemaError: a primary or clustering key is already declared, has an invalid value, or contains an
                 unsuitable column.
             RetryableCommitConflictError: since the version of this handle, another writer has changed the schema.
@@ -1227,8 +1227,8 @@ class LanceDataset:
             InvalidRefError: the name is invalid.
             RefAlreadyExistsError: the branch already exists, or a crashed writer left behind an unfinished branch of
                 the same name that starts from a different version.
-            VersionNotFoundError: there is no such version, or a cleanup removed it while the branch was being created.
-            RefNotFoundError: there is no such tag or branch.
+            VersionNotFoundError: the version does not exist, or was removed by a cleanup while the branch was created.
+            RefNotFoundError: the tag or branch does not exist.
             StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
@@ -1257,8 +1257,8 @@ class LanceDataset:
 
         Raises:
             AlreadyExistsError: there is already a dataset at the location.
-            VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no such tag or branch.
+            VersionNotFoundError: the version does not exist.
+            RefNotFoundError: the tag or branch does not exist.
             StorageError: a storage operation failed.
         """
         options = self.storage_options if storage_options is None else storage_options
@@ -1284,8 +1284,8 @@ class LanceDataset:
 
         Raises:
             AlreadyExistsError: there is already a dataset at the location.
-            VersionNotFoundError: there is no such version.
-            RefNotFoundError: there is no such tag or branch.
+            VersionNotFoundError: the version does not exist.
+            RefNotFoundError: the tag or branch does not exist.
             NotSupportedError: files in different base paths have the same name, or values of a blob column refer to
                 files below a base path.
             NotFoundError: a file is missing.

@@ -53,8 +53,8 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
-        VersionNotFoundError: there is no such version, or no version before ``asof``.
-        RefNotFoundError: there is no such tag.
+        VersionNotFoundError: the version does not exist, or no version was committed before ``asof``.
+        RefNotFoundError: the tag does not exist.
     """
     if uri is None:
         raise InvalidInputError("uri must be given")

@@ -271,7 +271,10 @@ def _destination(
     base_store_params: dict[str, dict[str, str]] | None,
     commit_lock: CommitLock | None = None,
 ) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None, Hashable]:
-    """Return the location, version log, manifest (None if there is no dataset), storage options and branch identity."""
+    """Return the location, version log, manifest, storage options, and branch identity.
+
+    The manifest is None if the dataset does not exist.
+    """
     if isinstance(uri, LanceDataset):
         log = locked(uri.log, commit_lock)
         options = inherited_options(uri.storage_options, storage_options, base_store_params)

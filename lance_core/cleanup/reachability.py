@@ -57,8 +57,8 @@ class Survey:
         verified: maps each owner to the last version that refers to it, among the versions to be removed. The files of
             these owners are not part of a write in progress.
         oldest_kept: commit time of the oldest kept version, in seconds since the epoch. In most directories, an
-            unreferenced file is removed only if it is not newer than this version. If a version newer than the oldest
-            kept version is removed, there is no such limit, and the value is None.
+            unreferenced file is removed only if it is not newer than this version. None removes this limit; that is the
+            case if a version newer than the oldest kept version is removed.
         branches: the branches that descend from the line.
         branch_manifests: the manifests of branches that were taken into account.
         referenced_branches: branches created from a version that the policy selects or that no longer exists.
@@ -97,7 +97,7 @@ def survey_versions(
     branches = tuple(read_branches(line, found))
     names = log.newer_than(0)
     if not names:
-        raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root)
+        raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root)
     tags = tagged_versions(line)
     stored = {owner_of(file.path) for file in files}
     reader = _VersionReader(

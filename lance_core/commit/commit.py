@@ -80,7 +80,7 @@ def commit(
         known: the manifest of the read version, if the caller has already read it.
 
     Raises:
-        DatasetNotFoundError: there is no dataset, and the operation does not create one.
+        DatasetNotFoundError: no dataset exists, and the operation does not create one.
         AlreadyExistsError: the dataset already exists, and ``create_only`` is set.
         InvalidInputError: the fragments are incompatible with the dataset (see :mod:`~lance_core.commit.checks`).
         RetryableCommitConflictError: the change conflicts with a later version; plan the change again.
@@ -109,7 +109,7 @@ def commit(
     except VersionNotFoundError as error:
         if log.latest() is None:
             raise DatasetNotFoundError(
-                f"there is no dataset at {log.root}; only an Overwrite without a read version creates one",
+                f"no dataset exists at {log.root}; only an Overwrite without a read version creates one",
                 path=log.root,
             ) from error
         raise
@@ -127,7 +127,7 @@ def commit_outside_lineage(
     Raises:
         NotSupportedError: the transaction has no read version or creates a dataset, or the dataset uses V1 manifest
             names.
-        DatasetNotFoundError: there is no dataset.
+        DatasetNotFoundError: no dataset exists at this location.
         VersionNotFoundError: the read version does not exist.
         InvalidInputError: the fragments are incompatible with the dataset.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
@@ -142,7 +142,7 @@ def commit_outside_lineage(
         attempt = DetachedCommit(log, transaction, known)
     except VersionNotFoundError as error:
         if log.latest() is None:
-            raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root) from error
+            raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root) from error
         raise
     draft = _with_hidden_columns(attempt.build, log, transaction.operation, attempt.current, options)
     check_storage(log, transaction, options, attempt.current)

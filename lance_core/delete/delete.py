@@ -207,7 +207,7 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
 
 
 def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
-    """Return whether the new file is a bitmap; None if there is no old file."""
+    """Return whether the new file is a bitmap; None if the fragment has no deletion file."""
     before = fragment.deletion_file
     if before is None:
         return None

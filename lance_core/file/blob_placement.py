@@ -65,7 +65,7 @@ class BlobPlacement:
         pack_bytes: maximum size of a shared sidecar in bytes; a maximum set in the field's metadata takes precedence.
 
     Raises:
-        NotSupportedError: the field has v2 values, but there is no table.
+        NotSupportedError: the field has v2 values, but the file is standalone.
         InvalidInputError: a threshold in the field's metadata is not a number.
     """
 

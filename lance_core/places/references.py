@@ -61,8 +61,8 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
-        VersionNotFoundError: there is no such version.
-        RefNotFoundError: there is no such tag or branch.
+        VersionNotFoundError: the version does not exist.
+        RefNotFoundError: the tag or branch does not exist.
         InvalidTypeError: the argument is not a valid reference.
     """
     try:
@@ -72,7 +72,7 @@ def open_version(log: VersionLog, reference: Reference, *, branch: str = "") -> 
         if error.errno != errno.ENOTDIR:
             raise
         raise DatasetNotFoundError(
-            f"there is no dataset at {log.root}: part of this path is a file, not a directory", path=log.root
+            f"no dataset exists at {log.root}: part of this path is a file, not a directory", path=log.root
         ) from error
 
 
@@ -83,7 +83,7 @@ def locate(log: VersionLog, reference: Reference, *, branch: str = "") -> tuple[
 
     Raises:
         InvalidTypeError: the argument is not a valid reference.
-        RefNotFoundError: there is no such tag, or the branch name is invalid.
+        RefNotFoundError: the tag does not exist, or the branch name is invalid.
     """
     if reference is None:
         return log, None
@@ -130,8 +130,8 @@ def _find_manifest(log: VersionLog, version: int | None, *, is_other_line: bool)
         if latest is not None:
             return latest
     if is_other_line:
-        raise RefNotFoundError(f"there is no branch at {log.root}", path=log.root)
-    raise DatasetNotFoundError(f"there is no dataset at {log.root}", path=log.root)
+        raise RefNotFoundError(f"no branch exists at {log.root}", path=log.root)
+    raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root)
 
 
 def _tagged(log: VersionLog, tag: str, branch: str) -> tuple[VersionLog, int]:

@@ -198,7 +198,7 @@ class Branches:
 
         Raises:
             InvalidRefError: the name is invalid.
-            RefNotFoundError: there is no such branch, and there are no leftovers of one.
+            RefNotFoundError: the branch does not exist, and there are no leftovers of one.
             RefConflictError: a tag refers to a version of the branch, another branch was created from it, or another
                 writer is creating, changing, or deleting it. If this is found after the record was removed, the record
                 is restored.
@@ -222,7 +222,7 @@ class Branches:
 
         Raises:
             InvalidRefError: the name is invalid.
-            RefNotFoundError: there is no such branch.
+            RefNotFoundError: the branch does not exist.
             RefConflictError: the branch was deleted in the meantime.
             InvalidTypeError: the metadata is not a mapping, or a key or value is not a string.
         """

@@ -107,7 +107,7 @@ class Tags:
 
         Raises:
             InvalidRefError: the name is invalid.
-            RefNotFoundError: there is no such tag.
+            RefNotFoundError: the tag does not exist.
         """
         return self._read(tag).version
 
@@ -123,10 +123,10 @@ class Tags:
         Raises:
             InvalidRefError: the tag name is invalid.
             RefAlreadyExistsError: a tag with this name already exists; use :meth:`update` to move it.
-            VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was set; in the
+            VersionNotFoundError: the version does not exist, or a cleanup removed it before the tag was set; in the
                 latter case, the tag is removed again.
             RefConflictError: the branch of the version is being deleted; the tag is removed again.
-            RefNotFoundError: there is no such tag or branch.
+            RefNotFoundError: the tag or branch does not exist.
             CommitOutcomeUnknownError: it could not be determined whether the tag was created, or whether it is valid.
         """
         check_tag_name(tag)
@@ -144,8 +144,8 @@ class Tags:
 
         Raises:
             InvalidRefError: the tag name is invalid.
-            RefNotFoundError: there is no such tag, or ``reference`` refers to a tag or branch that does not exist.
-            VersionNotFoundError: there is no such version, or a cleanup removed it before the tag was moved; in the
+            RefNotFoundError: the tag does not exist, or ``reference`` refers to a tag or branch that does not exist.
+            VersionNotFoundError: the version does not exist, or a cleanup removed it before the tag was moved; in the
                 latter case, the tag is moved back.
             RefConflictError: the branch of the version is being deleted; the tag is moved back.
         """
@@ -162,7 +162,7 @@ class Tags:
 
         Raises:
             InvalidRefError: the name is invalid.
-            RefNotFoundError: there is no such tag.
+            RefNotFoundError: the tag does not exist.
         """
         check_tag_name(tag)
         path = self._path(tag)
@@ -178,7 +178,7 @@ class Tags:
 
         Raises:
             InvalidRefError: the tag name is invalid.
-            RefNotFoundError: there is no such tag.
+            RefNotFoundError: the tag does not exist.
             InvalidTypeError: the metadata is not a mapping, or a key or value is not a string.
         """
         texts = _texts(metadata)

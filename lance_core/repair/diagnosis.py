@@ -61,7 +61,8 @@ def diagnose(log: VersionLog, *, min_age: timedelta = DEFAULT_MIN_AGE, now: floa
         now: current time, in seconds since the epoch; if None, the system clock is used.
 
     Raises:
-        DatasetNotFoundError: there is no table, because neither a manifest nor a row in a manifest store was found.
+        DatasetNotFoundError: no table exists at this location: neither a manifest nor a row in a manifest store was
+            found.
         StorageError: a storage operation failed.
     """
     files = list_files(log)
@@ -83,7 +84,7 @@ def _require_table(log: VersionLog, files: Sequence[StoredFile]) -> None:
     if isinstance(log.protocol, ExternalCommit) and log.protocol.knows(log):
         return
     raise DatasetNotFoundError(
-        f"there is no dataset at {log.root}: no manifests were found in {VERSIONS_DIRECTORY}/", path=log.root
+        f"no dataset exists at {log.root}: no manifests were found in {VERSIONS_DIRECTORY}/", path=log.root
     )
 
 

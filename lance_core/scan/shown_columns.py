@@ -53,7 +53,7 @@ class BlobHandling(Enum):
         """Return the member with the given name, or the default for None.
 
         Raises:
-            InvalidInputError: there is no member with this name.
+            InvalidInputError: no member has this name.
         """
         text = cls.BLOBS_DESCRIPTIONS.value if name is None else name
         found = next((member for member in cls if member.value == text), None)

@@ -55,7 +55,7 @@ class DraftContent:
 
     @property
     def index_section(self) -> bytes | None:
-        """Serialized ``IndexSection``; None if there is no index."""
+        """Serialized ``IndexSection``; None if the table has no index."""
         return self._index_section
 
     def set_index_section(self, section: bytes | None) -> None:
@@ -127,7 +127,7 @@ class DraftContent:
         """Return the metadata of a field.
 
         Raises:
-            SchemaMismatchError: there is no such field.
+            SchemaMismatchError: the field does not exist.
         """
         return dict(self._field(field_id).metadata)
 

@@ -22,7 +22,7 @@ def index_directories(section: bytes | None) -> dict[str, int | None]:
     """Map the name of each index directory to the id of its base path, or to None for the table's own root.
 
     Args:
-        section: serialized ``IndexSection``; None if there is no index.
+        section: serialized ``IndexSection``; None if the table has no index.
 
     Raises:
         CorruptDataError: the bytes are not an index section, or the id of an index is not a UUID.

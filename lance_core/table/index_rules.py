@@ -17,7 +17,8 @@ rows moved, keeping their ids   the new fragment is added to every index that co
 If all indices with the same name cover no fragments, one of them is kept to preserve its name and parameters. System
 indices are not changed.
 
-The functions ``with_*`` and ``without_*`` take and return a serialized ``IndexSection``, or None if there is no index.
+The functions ``with_*`` and ``without_*`` take and return a serialized ``IndexSection``, or None if the table has no
+index.
 They return their argument if nothing changes.
 
 Source: ``lance.table.IndexSection``; behavior of pylance 14.0.2.
@@ -102,7 +103,7 @@ def without_rewritten_fields(
     """Remove fragments from the indices on fields whose data file changed.
 
     Args:
-        section: the serialized ``IndexSection``; None if there is no index.
+        section: the serialized ``IndexSection``; None if the table has no index.
         pairs: each changed fragment, before and after the change.
         fields: the fields of the schema.
     """
@@ -123,7 +124,7 @@ def with_moved_fragments(
     """Add new fragments, whose rows kept their ids, to the indices that cover all fragments that contained these rows.
 
     Args:
-        section: the serialized ``IndexSection``; None if there is no index.
+        section: the serialized ``IndexSection``; None if the table has no index.
         new_ids: ids of the fragments that contain only moved rows.
         source_ids: ids of all fragments from which rows were moved.
         field_ids: ids of the fields whose values changed in the move.
@@ -147,7 +148,7 @@ def without_dropped_fields(section: bytes | None, field_ids: Collection[int]) ->
     """Remove the indices on fields that are not in the schema.
 
     Args:
-        section: the serialized ``IndexSection``; None if there is no index.
+        section: the serialized ``IndexSection``; None if the table has no index.
         field_ids: ids of all fields in the schema.
     """
     indices = decode_index_section(section)

@@ -45,7 +45,7 @@ def migrate_to_v2_names(log: VersionLog) -> int:
     directory = log.store.join(log.root, VERSIONS_DIRECTORY)
     names = [name for each in log.store.list_names(directory) if (name := parse_manifest_name(each)) is not None]
     if not names:
-        raise NotFoundError(f"there is no dataset at {log.root}", path=log.root)
+        raise NotFoundError(f"no dataset exists at {log.root}", path=log.root)
     old = sorted((name for name in names if name.naming is ManifestNaming.V1), key=lambda name: name.version)
     for name in old:
         _migrate(log, name)

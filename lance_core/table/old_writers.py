@@ -93,7 +93,7 @@ class AsWritten:
 
     Attributes:
         message: the manifest.
-        index_section: serialized ``IndexSection``; None if there is no index.
+        index_section: serialized ``IndexSection``; None if the table has no index.
     """
 
     message: pb_table.Manifest

@@ -39,7 +39,7 @@ def with_rewritten_indices(
     """Replace indices in an index section with the new indices that a rewrite of fragments created.
 
     Args:
-        section: serialized ``IndexSection``; None if there is no index.
+        section: serialized ``IndexSection``; None if the table has no index.
         rewritten: records of the replaced indices and their replacements.
         groups: ids of the old and new fragments of each group; 0 for a new fragment whose id has not been assigned.
 

@@ -153,7 +153,7 @@ class VersionLog:
         """Return the manifest of a version.
 
         Raises:
-            VersionNotFoundError: there is no such manifest.
+            VersionNotFoundError: the manifest does not exist.
             CorruptDataError: the file is not a manifest of this version.
         """
         path = self.path(name)
@@ -189,7 +189,7 @@ class VersionLog:
         """Return the manifest of the version with this number, under either naming scheme, without listing.
 
         Raises:
-            VersionNotFoundError: there is no such version.
+            VersionNotFoundError: the version does not exist.
         """
         if is_detached_version(version):
             return self.read(ManifestName(version, ManifestNaming.V2))
@@ -206,7 +206,7 @@ class VersionLog:
         """Return the size of a version's manifest in bytes, after finishing its commit if needed.
 
         Raises:
-            VersionNotFoundError: there is no such version.
+            VersionNotFoundError: the version does not exist.
         """
         if 0 < version < 2**64:
             for naming in _NAMINGS[:1] if is_detached_version(version) else _NAMINGS:

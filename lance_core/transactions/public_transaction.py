@@ -92,7 +92,7 @@ def read_public_transaction(log: VersionLog, version: int) -> Transaction | None
     """Return the transaction that created a version, or None if the transaction has been removed.
 
     Raises:
-        VersionNotFoundError: there is no such version.
+        VersionNotFoundError: the version does not exist.
         CorruptDataError: the transaction is damaged.
     """
     transaction = read_transaction(log, log.read_version(version))
@@ -137,7 +137,7 @@ def merge_appends(transactions: Sequence[Transaction]) -> Transaction:
         transactions: the appends, in the order of their rows.
 
     Raises:
-        InvalidInputError: there are no transactions.
+        InvalidInputError: the list of transactions is empty.
         InvalidTypeError: an item is not a transaction.
         NotSupportedError: a transaction is not an append.
     """

@@ -40,7 +40,7 @@ def check_restore(log: VersionLog, version: int, storage_options: Mapping[str, s
     """Check that a version to restore can be read.
 
     Raises:
-        VersionNotFoundError: there is no such version.
+        VersionNotFoundError: the version does not exist.
         NotFoundError: a data or deletion file of the version is missing.
     """
     manifest = log.read_version(version)

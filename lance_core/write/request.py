@@ -39,8 +39,8 @@ class WriteRequest:
     Attributes:
         mode: what to do with existing rows.
         files: settings for data files, except their format version.
-        file_version: the format of the data files; None for the table's format, or the default format if there is no
-            table.
+        file_version: the format of the data files; None for the table's format, or the default format if the
+            table does not exist.
         initial_bases: locations outside the root in which a new table may store files.
         target_bases: names or paths of the bases to which data files are written in turn.
         target_all_bases: whether to write data files to the root and all bases in turn.

@@ -56,7 +56,7 @@ class WriteTarget:
     """The requirements for the data files of a write.
 
     Attributes:
-        manifest: the version that the write is planned on; None if there is no table.
+        manifest: the version that the write is planned on; None if the table does not exist.
         appends: whether existing rows are kept.
         table_schema: the schema of the table after the write.
         file_schema: the part of the table schema that the data contains, in table order.
@@ -78,11 +78,11 @@ class WriteTarget:
         """Plan a write.
 
         Args:
-            manifest: the latest version; None if there is no table.
+            manifest: the latest version; None if the table does not exist.
             mode: the mode; an append creates the table if it does not exist.
             data_schema: the schema of the rows.
-            asked: the requested format of the files; None for the table's format, or the default format if there is no
-                table.
+            asked: the requested format of the files; None for the table's format, or the default format if the
+                table does not exist.
 
         Raises:
             SchemaMismatchError: the rows to append are incompatible with the table.
@@ -123,7 +123,7 @@ class WriteTarget:
 
     @property
     def read_version(self) -> int:
-        """The version that the write is planned on; 0 if there is no table."""
+        """The version that the write is planned on; 0 if the table does not exist."""
         return 0 if self.manifest is None else self.manifest.version
 
 

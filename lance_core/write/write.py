@@ -61,7 +61,7 @@ def stage_rows(
 
     Args:
         log: the dataset's versions.
-        manifest: the version that the write is based on; None if there is no dataset.
+        manifest: the version that the write is based on; None if the dataset does not exist.
         data: the rows.
         schema: the schema to which the rows are converted; None to infer it from the rows.
         request: the settings of the write.

@@ -39,7 +39,7 @@ class WritePlan:
 
 
 def open_dataset(uri: str) -> lance_core.LanceDataset | None:
-    """Return the latest version of the dataset at ``uri``, or None if there is no dataset."""
+    """Return the latest version of the dataset at ``uri``, or None if the dataset does not exist."""
     try:
         return lance_core.dataset(uri)
     except DatasetNotFoundError:

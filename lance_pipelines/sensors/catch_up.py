@@ -121,7 +121,7 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
     """
     latest = Latest.find(declaration.uri)
     if latest is None:
-        return Progress(reason="there is no dataset yet")
+        return Progress(reason="the dataset does not exist yet")
     if mark is not None and (mark.version, mark.stamp) == (latest.version, latest.stamp):
         return Progress(reason=f"no versions after version {mark.version}", mark=mark)
     recorded = RecordedVersions.read(instance, declaration.name, declaration.uri)

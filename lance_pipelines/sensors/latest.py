@@ -29,7 +29,7 @@ class Latest:
 
     @classmethod
     def find(cls, uri: str) -> Self | None:
-        """List the versions; return None if there is no dataset.
+        """List the versions; return None if the dataset does not exist.
 
         Raises:
             InvalidInputError: the URI is malformed, or its scheme is not supported.

@@ -147,7 +147,7 @@ def _look(instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, s
     try:
         latest = Latest.find(target.declaration.uri)
         if latest is None:
-            return Finding(reason="there is no dataset yet")
+            return Finding(reason="the dataset does not exist yet")
         return _examine(instance, kind, target, latest, seen)
     except LanceError as error:
         return Finding(reason=f"cannot be examined: {error}", seen=seen)

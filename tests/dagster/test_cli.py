@@ -157,7 +157,7 @@ def test_a_failed_command_prints_one_line_and_exits_with_code_1(module, tmp_path
     nowhere = str(tmp_path / "nowhere.lance")
     done = run("compact", "--uri", nowhere, "-m", module("events"))
     assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr == f"FAILED events: there is no dataset at {nowhere} [DatasetNotFoundError]\n"
+    assert done.stderr == f"FAILED events: no dataset exists at {nowhere} [DatasetNotFoundError]\n"
 
 
 def test_an_unexpected_exception_prints_one_line_and_exits_with_code_1(module, monkeypatch) -> None:

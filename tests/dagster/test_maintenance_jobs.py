@@ -441,7 +441,7 @@ def test_the_last_step_of_a_maintenance_job_can_be_run_again_alone(lake, operati
 def test_a_maintenance_job_of_a_missing_dataset_fails_with_one_message(lake, operation, tmp_path) -> None:
     nowhere = str(tmp_path / "nowhere.lance")
     result = lake.run(operation, uri=nowhere)
-    assert headline(result) == f"events: there is no dataset at {nowhere} [DatasetNotFoundError]"
+    assert headline(result) == f"events: no dataset exists at {nowhere} [DatasetNotFoundError]"
     assert not Path(nowhere).exists()
 
 

@@ -118,7 +118,7 @@ def watched(instance: dg.DagsterInstance, tmp_path: Path) -> Watched:
 
 def test_a_dataset_that_does_not_exist_yet_is_skipped(watched) -> None:
     for op in KINDS:
-        watched.skip("events: there is no dataset yet", op)
+        watched.skip("events: the dataset does not exist yet", op)
 
 
 def test_a_compaction_is_requested_once_there_are_enough_small_fragments(watched) -> None:

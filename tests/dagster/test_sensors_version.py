@@ -124,7 +124,7 @@ def followed(instance: dg.DagsterInstance, tmp_path: Path) -> Followed:
 
 def test_a_dataset_is_reported_once_it_exists(followed) -> None:
     followed.skip()
-    assert followed.reason == "events: there is no dataset yet"
+    assert followed.reason == "events: the dataset does not exist yet"
     followed.append(1)
     assert kinds(followed.tick()) == [("materialization", data_version_at(followed.uri(), 1), "overwrite")]
 
@@ -434,7 +434,7 @@ def test_a_dataset_created_anew_is_reported_from_the_start(followed) -> None:
     assert kinds(followed.tick()) == [("materialization", data_version_at(followed.uri(), 3), "append")]
     shutil.rmtree(followed.uri())
     followed.skip()
-    assert followed.reason == "events: there is no dataset yet"
+    assert followed.reason == "events: the dataset does not exist yet"
 
 
 def test_a_tick_reports_a_bounded_number_of_versions(followed, monkeypatch) -> None:
@@ -465,7 +465,7 @@ def test_broken_datasets_do_not_stop_the_others(followed, tmp_path) -> None:
         "; a_file: cannot be examined: ",
         "; mixed: cannot be examined: ",
         "has manifests of both naming schemes",
-        "; events: tracking starts at version 1; missing: there is no dataset yet",
+        "; events: tracking starts at version 1; missing: the dataset does not exist yet",
     ):
         assert expected in followed.reason
     followed.append(2)

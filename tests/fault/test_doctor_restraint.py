@@ -56,7 +56,7 @@ def test_the_doctor_refuses_a_directory_without_a_manifest(
     with pytest.raises(DatasetNotFoundError):
         diagnose(open_log(str(tmp_path / "p"), None))
     assert cli.main(["doctor", str(tmp_path / "p"), "--apply"]) == 2
-    assert "there is no dataset at" in capsys.readouterr().err
+    assert "no dataset exists at" in capsys.readouterr().err
     assert all(path.exists() for path in files) == is_there
 
 

@@ -86,7 +86,7 @@ class Layers:
         """Check the codes found in a page.
 
         Raises:
-            CorruptDataError: there is no layer, a code is unknown, or the leaf is a list.
+            CorruptDataError: the page has no layers, a code is unknown, or the leaf is a list.
             NotSupportedError: there are more layers than in any schema that this library reads.
         """
         layers = tuple(codes)
@@ -102,6 +102,16 @@ class Layers:
     def max_repetition(self) -> int:
         """The repetition level that starts a row; 0 if there are no lists."""
         return sum(code in LIST_LAYERS for code in self.codes)
+
+    def check_repetition(self, *, is_present: bool) -> None:
+        """Check that a page has repetition levels if, and only if, its column has lists.
+
+        Raises:
+            CorruptDataError: repetition levels are missing or unexpected.
+        """
+        if is_present != (self.max_repetition > 0):
+            problem = "present, but the column has no lists" if is_present else "missing"
+            raise CorruptDataError(f"repetition levels are {problem}: layers {list(self.codes)}")
 
     @property
     def max_definition(self) -> int:

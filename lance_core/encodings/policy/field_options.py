@@ -60,7 +60,7 @@ _MIN_MINICHUNK_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldOptions:
-    """The encoding options of one leaf; an option that is not set is None.
+    """The encoding options of one leaf. None means that an option is not set.
 
     Attributes:
         compression: ``none``, ``zstd``, ``lz4`` or ``fsst``.

@@ -100,9 +100,7 @@ def check_levels(layers: Layers, repetition: NDArray[np.uint16] | None, definiti
         CorruptDataError: a level is too high, repetition levels are missing or unexpected, or the numbers of
             repetition and definition levels differ.
     """
-    if (repetition is None) != (layers.max_repetition == 0):
-        problem = "missing" if repetition is None else "present, but there are no lists"
-        raise CorruptDataError(f"repetition levels are {problem}: layers {list(layers.codes)}")
+    layers.check_repetition(is_present=repetition is not None)
     if repetition is not None and int(repetition.max(initial=0)) > layers.max_repetition:
         raise CorruptDataError(f"a repetition level is greater than {layers.max_repetition}, the number of lists")
     if definition is not None and int(definition.max(initial=0)) > layers.max_definition:

@@ -62,9 +62,7 @@ def open_page(
     if len(sizes) != num_expected:
         raise CorruptDataError(f"a mini-block page has {len(sizes)} buffers, expected {num_expected}")
     has_lists = layers.max_repetition > 0
-    if has_lists != layout.HasField("rep_compression"):
-        problem = "missing" if has_lists else "present, but there are no lists"
-        raise CorruptDataError(f"repetition levels are {problem}: layers {list(layers.codes)}")
+    layers.check_repetition(is_present=layout.HasField("rep_compression"))
     if not has_lists and layout.num_items != num_rows:
         raise CorruptDataError(f"the page has {num_rows} rows but {layout.num_items} items, although it has no lists")
     wanted = [0, *range(2, num_expected)]

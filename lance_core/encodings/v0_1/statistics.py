@@ -9,7 +9,7 @@ float, double          ignoring NaN; a minimum of 0 is -0.0, a maximum of 0 is +
 bool                   minimum and maximum; if all values are null, False and True
 strings, binaries      byte order; values are first truncated to 64 bytes, strings to whole characters. If any value
                        was truncated, the maximum is replaced by a value greater than all values with this prefix;
-                       if there is no such value, or all values are null, the bound is null
+                       if no such value exists, or all values are null, the bound is null
 =====================  ==========================================================================================
 
 Other types have no statistics.
@@ -208,7 +208,7 @@ def _cut(values: pa.LargeBinaryArray, is_text: bool) -> pa.Array:
 
 
 def next_text(value: bytes) -> bytes | None:
-    """Return the smallest string greater than all strings with the prefix ``value``; None if there is none."""
+    """Return the smallest string greater than all strings with the prefix ``value``; None if no such string exists."""
     for index in range(len(value) - 1, -1, -1):
         for byte in range(value[index] + 1, 256):
             raised = value[:index] + bytes([byte]) + value[index + 1 :]

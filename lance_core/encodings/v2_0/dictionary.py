@@ -6,7 +6,7 @@
     column of any other type    index 0 is null; index i > 0 refers to item i - 1 (the writer created the dictionary)
 
 Only the column's type distinguishes the two cases. An Arrow dictionary keeps its order and its unused items. Null
-rows refer to a null item: the first one in the dictionary or, if there is none, an additional one.
+rows refer to the first null item of the dictionary or, if all its items are valid, to an additional null item.
 
 Source: ``lance.encodings.Dictionary``; behavior of pylance 14.0.2.
 """

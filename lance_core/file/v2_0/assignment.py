@@ -43,7 +43,7 @@ def assigned_columns(metadata: MetadataReader, column_indices: Mapping[int, int]
 
     Args:
         metadata: the open file.
-        column_indices: maps field ids to columns, as recorded in a manifest; None if there is no manifest.
+        column_indices: maps field ids to columns, as recorded in a manifest; None for a file that is read without one.
 
     Raises:
         CorruptDataError: the file does not have the columns that the schema requires.

@@ -62,7 +62,7 @@ class ExternalCommit:
         self._manifests = manifests
 
     def latest(self, places: VersionPlaces) -> ManifestName | None:
-        """Return the highest version that has a row, after finishing its commit; None if there is no such version."""
+        """Return the highest version that has a row, after finishing its commit; None if no version has one."""
         row = self._manifests.latest(places.root)
         return None if row is None else self._finished(places, row)
 
