@@ -280,9 +280,9 @@ def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema,
             )
         leaf, here = schema.find(field_id), stored.get(column)
         if leaf is not None and (here is None or here.logical_type != leaf.logical_type):
-            found = "is missing" if here is None else f"has type {here.logical_type!r}"
+            state = "is missing" if here is None else f"has type {here.logical_type!r}"
             raise SchemaMismatchError(
-                f"{what}: the column of field {leaf.name!r} in overlay {file.path} {found}; "
+                f"{what}: the column of field {leaf.name!r} in overlay {file.path} {state}; "
                 f"expected type {leaf.logical_type!r}",
                 path=location.path,
                 field=field_id,
