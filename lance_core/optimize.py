@@ -18,10 +18,10 @@ this library.
 from __future__ import annotations
 
 from lance_core.compaction.commit_rewrites import RewriteCommit, commit_rewrites
-from lance_core.compaction.figures import PlanFigures
 from lance_core.compaction.optimizer import Compaction
 from lance_core.compaction.options import CompactionOptions
 from lance_core.compaction.plan import CompactionPlan, CompactionTask
+from lance_core.compaction.plan_figures import PlanFigures
 from lance_core.compaction.result import CompactionMetrics, RewriteResult
 from lance_core.compaction.rounds import plan_again
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from lance_core.blobs.pieces import blob_pieces
+from lance_core.blobs.batch_splitting import blob_pieces
 from lance_core.commit.legacy_dictionaries import known_dictionaries
 from lance_core.compaction.checks import check_rewritable, output_version
 from lance_core.compaction.output_files import OutputFiles

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.compaction.checks import check_rewritable, output_version
 from lance_core.compaction.execution import execute_task
-from lance_core.compaction.figures import PlanFigures
 from lance_core.compaction.grouping import FragmentFigures, plan_tasks
 from lance_core.compaction.options import CompactionSettings
+from lance_core.compaction.plan_figures import PlanFigures
 from lance_core.compaction.result import VERSION
 from lance_core.errors import NotSupportedError
 from lance_core.public.fragment_conversion import fragment_from_record

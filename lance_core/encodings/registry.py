@@ -26,7 +26,7 @@ from lance_core.encodings.compressive import (
     variable,
     variable_packed_struct,
 )
-from lance_core.encodings.picks import take_values
+from lance_core.encodings.taken_values import take_values
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from lance_core.blobs.pieces import blob_pieces
+from lance_core.blobs.batch_splitting import blob_pieces
 from lance_core.errors import InvalidInputError
 from lance_core.file.read_config import ReadConfig
 from lance_core.file.session import UNCACHED, Session

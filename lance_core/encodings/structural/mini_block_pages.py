@@ -17,9 +17,9 @@ import numpy as np
 
 from lance_core.encodings.api import Chunks, DictionaryBlock, FixedWidthBlock, Picks, VariableWidthBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
+from lance_core.encodings.kernels.ranges import expand_ranges
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import Layers
-from lance_core.encodings.picks import spread
 from lance_core.encodings.structural.chunk_directory import ChunkDirectory, ChunkTable
 from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, pick_levels
 from lance_core.encodings.structural.page_steps import Wanted
@@ -299,7 +299,7 @@ class MiniBlockState:
         stops = np.append(row_starts, len(repetition))[numbers + 1]
         if last is not None:
             stops = np.minimum(stops, level_stops[last])
-        wanted = spread(starts, stops - starts)
+        wanted = expand_ranges(starts, stops - starts)
         level_chunks = np.searchsorted(level_stops, wanted, side="right")
         level_slots = wanted - (level_stops - directory.num_levels)[level_chunks]
         definition = None

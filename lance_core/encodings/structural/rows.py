@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lance_core.encodings.kernels.ranges import expand_ranges
 from lance_core.encodings.levels.build import Levels
-from lance_core.encodings.picks import spread
 from lance_core.errors import CorruptDataError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def pick_rows(levels: Levels, rows: NDArray[np.int64], num_rows: int) -> Levels:
     wanted = rows
     if levels.repetition is not None:
         bounds = np.append(np.flatnonzero(levels.repetition == levels.layers.max_repetition), levels.num_levels)
-        wanted = spread(bounds[rows], bounds[rows + 1] - bounds[rows])
+        wanted = expand_ranges(bounds[rows], bounds[rows + 1] - bounds[rows])
     return Levels(
         levels.layers,
         None if levels.repetition is None else levels.repetition[wanted],

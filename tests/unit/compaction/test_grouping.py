@@ -2,9 +2,9 @@
 
 import pytest
 
-from lance_core.compaction.figures import PlanFigures
 from lance_core.compaction.grouping import FragmentFigures, estimate_outputs, next_file_rows, plan_tasks
 from lance_core.compaction.options import CompactionSettings
+from lance_core.compaction.plan_figures import PlanFigures
 
 
 def table(*rows: int, num_bytes: int = 0, deleted: dict[int, int] | None = None) -> list[FragmentFigures]:

@@ -5,7 +5,7 @@ import pytest
 
 import lance_core
 from lance_core import blob_array, blob_field
-from lance_core.blobs.pieces import blob_pieces
+from lance_core.blobs.batch_splitting import blob_pieces
 from lance_core.scan import scanner
 from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow

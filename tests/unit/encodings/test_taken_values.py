@@ -20,8 +20,8 @@ from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pa
 from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.page_decoder import assemble, decode_leaf
 from lance_core.encodings.page_encoder import encode_pages
-from lance_core.encodings.picks import spread, take_values
 from lance_core.encodings.registry import DECODER, ENCODER
+from lance_core.encodings.taken_values import take_values
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
 from lance_core.schema.convert import schema_from_arrow
@@ -38,11 +38,6 @@ def strings(*values):
 
 def strings_of(block):
     return [block.data[a:b].tobytes() for a, b in zip(block.offsets, block.offsets[1:], strict=False)]
-
-
-def test_spread_lists_the_positions_of_each_range():
-    assert spread(np.array([5, 0, 9]), np.array([2, 0, 3])).tolist() == [5, 6, 9, 10, 11]
-    assert spread(np.array([], np.int64), np.array([], np.int64)).tolist() == []
 
 
 def test_take_values_selects_from_every_kind_of_block():
