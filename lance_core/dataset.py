@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from lance_core.api.dataset import BulkCommitResult, LanceDataset
-    from lance_core.api.delta import DatasetDelta
     from lance_core.api.fragment import LanceFragment
     from lance_core.api.write_dataset import write_dataset
     from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from lance_core.public.version_info import Version
     from lance_core.refs.branches import Branch, Branches
     from lance_core.refs.tags import Tag, Tags
+    from lance_core.scan.delta import DatasetDelta
     from lance_core.scan.scanner import LanceScanner
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
     from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY as LANCE_COMMIT_MESSAGE_KEY
@@ -75,7 +75,7 @@ _HOMES: Final = {
     "CompactionMetrics": "lance_core.compaction.result",
     "DataFile": "lance_core.public.data_file_metadata",
     "DatasetBasePath": "lance_core.public.dataset_base_path",
-    "DatasetDelta": "lance_core.api.delta",
+    "DatasetDelta": "lance_core.scan.delta",
     "DatasetOptimizer": "lance_core.compaction.optimizer",
     "FragmentMetadata": "lance_core.public.fragment_metadata",
     "Index": "lance_core.public.index_records",

@@ -12,39 +12,35 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
-from lance_core.api.delta import DatasetDelta
 from lance_core.api.fragment import LanceFragment
-from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, BlobFile, checked_buffer_size
+from lance_core.blobs.files import DEFAULT_BLOB_BUFFER_SIZE, checked_buffer_size
 from lance_core.cleanup.drop import drop_dataset
 from lance_core.cleanup.file_listings import all_files, tracked_files
 from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
 from lance_core.cleanup.policy import CleanupPolicy
-from lance_core.commit.commit import commit, commit_change, commit_outside_lineage
-from lance_core.commit.operation_completion import with_known_field_ids
+from lance_core.commit.commit import commit_change, commit_requested
 from lance_core.commit.options import DEFAULT_COMMIT_TIMEOUT, CommitOptions
 from lance_core.delete.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
-from lance_core.places.location import locked, open_log, uri_text
-from lance_core.places.uris import line_uri, recorded_root
+from lance_core.places.location import open_log, uri_text
 from lance_core.public.arguments import checked_text, refuse_unsupported, whole_number
 from lance_core.public.dataset_base_path import base_path_from_proto
 from lance_core.public.dataset_base_path import new_bases as new_base_messages
 from lance_core.public.index_records import describe_indices, indices_named
 from lance_core.public.version_info import version_info
-from lance_core.refs.branches import Branches
+from lance_core.refs.branches import Branches, create_branch
 from lance_core.refs.clones import deep_clone, shallow_clone
 from lance_core.refs.tags import Tags
 from lance_core.repair.validation import validate_version
-from lance_core.scan.blob_rows import BlobRows
+from lance_core.scan.blob_rows import BlobRows, read_blob_ranges
+from lance_core.scan.delta import DatasetDelta
 from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.scanner import LanceScanner
-from lance_core.scan.table_view import TableView
+from lance_core.scan.table_view import Destination, TableView
 from lance_core.scan.take import take_rows, take_rows_by_id
-from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.field_ids import highest_field_id
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.index_rules import decode_index_section
-from lance_core.table.lines import main_line
 from lance_core.table.migration import migrate_to_v2_names
 from lance_core.table.paths import ManifestNaming
 from lance_core.table.ref_creation import known_to_exist
@@ -54,11 +50,9 @@ from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.public_transaction import (
-    Transaction,
     merge_appends,
     read_public_transaction,
     requested_transaction,
-    transaction_to_core,
 )
 from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress
 from lance_core.transactions.transaction import checked_properties
@@ -71,6 +65,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyroaring import BitMap
 
+    from lance_core.blobs.files import BlobFile
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.compaction.optimizer import DatasetOptimizer
     from lance_core.places.location import CommitLock
@@ -83,7 +78,7 @@ if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
-    from lance_core.transactions.public_transaction import LanceOperation
+    from lance_core.transactions.public_transaction import LanceOperation, Transaction
 
 __all__ = ["BulkCommitResult", "LanceDataset"]
 
@@ -281,7 +276,7 @@ class LanceDataset:
 
     def versions(self) -> list[Version]:
         """Return a description of every version, oldest first; reads every manifest."""
-        return [version_info(self._view.log.read(name)) for name in self._view.log.newer_than(0)]
+        return self._view.versions()
 
     def version_refs(self) -> list[dict[str, int]]:
         """Return the numbers of all versions, oldest first; reads no manifest."""
@@ -666,8 +661,7 @@ class LanceDataset:
             NotSupportedError: an address refers to a deleted row.
         """
         checked_buffer_size(buffer_size)
-        rows = BlobRows.of(self._view, ids, addresses, indices)
-        return [None if place is None else BlobFile(place, buffer_size) for _, place in rows.places(blob_column)]
+        return BlobRows.of(self._view, ids, addresses, indices).files(blob_column, buffer_size)
 
     def read_blobs(
         self,
@@ -686,11 +680,7 @@ class LanceDataset:
         Returns:
             One pair per row: the address of the row, and its value (None if the value is null).
         """
-        rows = BlobRows.of(self._view, ids, addresses, indices)
-        return [
-            (address, None if place is None else BlobFile(place, 0).read())
-            for address, place in rows.places(blob_column)
-        ]
+        return BlobRows.of(self._view, ids, addresses, indices).values(blob_column)
 
     def read_blob_ranges(
         self,
@@ -720,15 +710,7 @@ class LanceDataset:
             InvalidInputError: the selector is unknown, a range extends past the end of its value, the column is not a
                 blob column, or a row does not exist.
         """
-        if selector not in ("ids", "addresses", "indices"):
-            raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses', or 'indices'")
-        selection: dict[str, Any] = {"ids": None, "addresses": None, "indices": None}
-        selection[selector] = [row for row, _, _ in requests]
-        places = BlobRows.of(self._view, **selection).places(blob_column)
-        return [
-            (index, address, None if place is None else BlobFile(place, 0).read_range(offset, length))
-            for index, ((address, place), (_, offset, length)) in enumerate(zip(places, requests, strict=True))
-        ]
+        return read_blob_ranges(self._view, blob_column, requests, selector)
 
     # ── Changing rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -843,27 +825,17 @@ class LanceDataset:
             namespace_client_managed_versioning=namespace_client_managed_versioning,
         )
         transaction = requested_transaction(operation, read_version, commit_message)
-        known = None
-        if isinstance(base_uri, LanceDataset):
-            uri, log, known = base_uri.uri, locked(base_uri.log, commit_lock), base_uri.manifest
-            storage_options = inherited_options(base_uri.storage_options, storage_options, base_store_params)
-        else:
-            uri = uri_text(base_uri)
-            storage_options = with_base_params(storage_options, base_store_params)
-            log = open_log(uri, storage_options, commit_lock)
+        destination = Destination.of(base_uri, storage_options, base_store_params, commit_lock)
         options = CommitOptions(
             max_retries=max_retries,
             timeout=commit_timeout,
             naming=ManifestNaming.V1 if enable_v2_manifest_paths is False else ManifestNaming.V2,
             stable_row_ids=bool(enable_stable_row_ids),
-            storage_options=storage_options,
-            is_first_try=not isinstance(operation, Transaction),
-            progress=CommitProgress(line=base_uri.line if isinstance(base_uri, LanceDataset) else None),
+            storage_options=destination.storage_options,
+            is_first_try=transaction is not operation,
+            progress=CommitProgress(line=destination.line),
         )
-        transaction = with_known_field_ids(transaction, log, known)
-        make = commit_outside_lineage if detached else commit
-        manifest = make(log, transaction_to_core(transaction), options, known=known)
-        return LanceDataset.from_manifest(uri, log, manifest, storage_options, options.progress.line)
+        return LanceDataset.of(commit_requested(destination, transaction, options, detached=bool(detached)))
 
     @staticmethod
     def commit_batch(
@@ -1231,11 +1203,7 @@ class LanceDataset:
             RefNotFoundError: the tag or branch does not exist.
             StorageError: a storage operation failed.
         """
-        options = self.storage_options if storage_options is None else storage_options
-        main = main_line(self._view.log, self._view.branch)
-        root_uri = recorded_root(self.uri, main)
-        log, manifest, line = self.branches.create(branch, reference, root_uri=root_uri, storage_options=options)
-        return self.from_manifest(line_uri(self.uri, of=self._view.log, to=log), log, manifest, options, line)
+        return self.of(create_branch(self._view, branch, reference, storage_options))
 
     def shallow_clone(
         self,
@@ -1264,7 +1232,7 @@ class LanceDataset:
         options = self.storage_options if storage_options is None else storage_options
         source = self._view if reference is None else self._view.at(reference)
         target = uri_text(target_path)
-        shallow_clone(open_log(target, options), source.manifest, source.recorded_root(), options)
+        shallow_clone(source, open_log(target, options), options)
         return self._opened(target, options, kwargs)
 
     def deep_clone(
@@ -1294,8 +1262,7 @@ class LanceDataset:
         options = self.storage_options if storage_options is None else storage_options
         source = self._view if reference is None else self._view.at(reference)
         target = uri_text(target_path)
-        root = source.recorded_root()
-        deep_clone(open_log(target, options), source.log, source.manifest, root, options, self.storage_options)
+        deep_clone(source, open_log(target, options), options)
         return self._opened(target, options, kwargs)
 
     def add_bases(self, new_bases: list[DatasetBasePath], transaction_properties: dict[str, str] | None = None) -> Self:

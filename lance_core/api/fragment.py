@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from lance_core.delete.delete import write_deletion
-from lance_core.delete.plan import plan_rows
+from lance_core.delete.delete import delete_from_fragment
 from lance_core.errors import InvalidInputError
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import fragment_from_record
@@ -237,14 +236,8 @@ class LanceFragment:
             NotSupportedError: part of the predicate is not supported.
             StorageError: a storage operation failed.
         """
-        view = self._view
-        plan = plan_rows((self._record,), view.schema, view.locator, view.version, predicate)
-        if not plan.deletes:
-            return self.metadata
-        [delete] = plan.deletes
-        if delete.is_dropped:
-            return None
-        return fragment_from_record(write_deletion(view.log, view.version, delete))
+        left = delete_from_fragment(self._view, self._record, predicate)
+        return None if left is None else fragment_from_record(left)
 
     def take(self, indices: Sequence[int] | pa.Array, columns: list[str] | dict[str, str] | None = None) -> pa.Table:
         """Return rows by position; positions count only the rows of this fragment that are not deleted."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.dataset import LanceDataset
-from lance_core.errors import InvalidInputError, VersionNotFoundError
-from lance_core.places.references import to_moment
+from lance_core.errors import InvalidInputError
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.table.base_options import with_base_params
 
@@ -68,10 +67,4 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     )
     options = with_base_params(storage_options, base_store_params)
     opened = LanceDataset(uri, version, storage_options=options, commit_lock=commit_lock)
-    if version is not None or asof is None:
-        return opened
-    moment = to_moment(asof)
-    before = [found["version"] for found in opened.versions() if found["timestamp"] < moment]
-    if not before:
-        raise VersionNotFoundError(f"{opened.uri} has no version committed before {moment}", asof=str(moment))
-    return opened.checkout_version(max(before))
+    return opened if version is not None or asof is None else opened.of(opened.view.as_of(asof))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from lance_core.api.dataset import LanceDataset
 from lance_core.cleanup.automatic import initial_entries
 from lance_core.commit.options import CommitOptions
-from lance_core.errors import InvalidInputError, RetryableCommitConflictError
+from lance_core.errors import InvalidInputError
 from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
-from lance_core.places.location import locked, open_log, uri_text
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import shown_fragments
-from lance_core.table.base_options import inherited_options, with_base_params
-from lance_core.table.lines import planned_line
+from lance_core.scan.table_view import Destination
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.public_transaction import transaction_from_core
 from lance_core.transactions.settings import CommitProgress
@@ -24,7 +22,6 @@ from lance_core.write.request import WriteRequest
 from lance_core.write.write import stage_rows, write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
     from pathlib import Path
 
     import pyarrow as pa
@@ -33,15 +30,10 @@ if TYPE_CHECKING:
     from lance_core.places.location import CommitLock
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
-    from lance_core.table.manifest import Manifest
-    from lance_core.table.version_log import VersionLog
     from lance_core.transactions.public_transaction import Transaction
     from lance_core.write.data_input import ReaderLike
 
 __all__ = ["DEFAULT_MAX_BYTES_PER_FILE", "DEFAULT_MAX_ROWS_PER_FILE", "write_dataset", "write_fragments"]
-
-_MAX_READS: Final = 10
-"""Maximum number of attempts to read the latest version; a cleanup may remove the version before it is read."""
 
 
 def write_dataset(  # noqa: D417  # the reference's signature; arguments without effect are described together
@@ -135,7 +127,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
         session=session,
     )
     properties = checked_properties(transaction_properties, commit_message)
-    text, log, manifest, storage_options, line = _destination(uri, storage_options, base_store_params, commit_lock)
+    destination = Destination.of(uri, storage_options, base_store_params, commit_lock).with_latest()
     request = WriteRequest.of(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
@@ -155,11 +147,11 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     commit_options = CommitOptions(
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
         stable_row_ids=enable_stable_row_ids,
-        storage_options=storage_options,
-        progress=CommitProgress(line=line),
+        storage_options=destination.storage_options,
+        progress=CommitProgress(line=destination.line),
     )
-    made = write_rows(log, manifest, data_obj, schema, request, commit_options, properties)
-    return LanceDataset.from_manifest(text, log, made, storage_options, line)
+    made = write_rows(destination.log, destination.manifest, data_obj, schema, request, commit_options, properties)
+    return LanceDataset.of(destination.showing(made, destination.line))
 
 
 def write_fragments(  # noqa: D417  # the reference's signature; arguments without effect are described together
@@ -235,7 +227,7 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         table_id=table_id,
         session=session,
     )
-    _, log, manifest, storage_options, _ = _destination(dataset_uri, storage_options, base_store_params)
+    destination = Destination.of(dataset_uri, storage_options, base_store_params).with_latest()
     request = WriteRequest.of(
         mode=mode,
         max_rows_per_file=max_rows_per_file,
@@ -251,7 +243,9 @@ def write_fragments(  # noqa: D417  # the reference's signature; arguments witho
         target_bases=target_bases,
         target_all_bases=target_all_bases,
     )
-    transaction = stage_rows(log, manifest, data, schema, request, storage_options=storage_options)
+    transaction = stage_rows(
+        destination.log, destination.manifest, data, schema, request, storage_options=destination.storage_options
+    )
     if return_transaction:
         return transaction_from_core(transaction)
     return shown_fragments(transaction.operation.added_fragments())
@@ -263,33 +257,3 @@ def _storage_version(version: str | None, use_legacy_format: bool | None) -> str
         return version
     warn("use_legacy_format is deprecated; use data_storage_version instead", DeprecationWarning, stacklevel=3)
     return "legacy" if use_legacy_format else "stable"
-
-
-def _destination(
-    uri: str | Path | LanceDataset,
-    storage_options: dict[str, str] | None,
-    base_store_params: dict[str, dict[str, str]] | None,
-    commit_lock: CommitLock | None = None,
-) -> tuple[str, VersionLog, Manifest | None, dict[str, str] | None, Hashable]:
-    """Return the location, version log, manifest, storage options, and branch identity.
-
-    The manifest is None if the dataset does not exist.
-    """
-    if isinstance(uri, LanceDataset):
-        log = locked(uri.log, commit_lock)
-        options = inherited_options(uri.storage_options, storage_options, base_store_params)
-        return uri.uri, log, uri.manifest, options, uri.line
-    text = uri_text(uri)
-    storage_options = with_base_params(storage_options, base_store_params)
-    log = open_log(text, storage_options, commit_lock)
-    for _ in range(_MAX_READS):
-        manifest = log.read_latest()
-        try:
-            return text, log, manifest, storage_options, None if manifest is None else planned_line(log, manifest)
-        except RetryableCommitConflictError:
-            # A cleanup has removed the version after it was listed.
-            continue
-    raise RetryableCommitConflictError(
-        f"{log.root}: cannot read the latest version; a cleanup removed it during each of {_MAX_READS} attempts",
-        path=log.root,
-    )

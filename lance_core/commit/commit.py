@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lance_core.cleanup.automatic import clean_up_after
 from lance_core.commit.bases import declared_bases
 from lance_core.commit.legacy_dictionaries import DictionaryAmendment
-from lance_core.commit.operation_completion import with_index_files
+from lance_core.commit.operation_completion import with_index_files, with_known_field_ids
 from lance_core.commit.options import CommitOptions
 from lance_core.commit.preflight import check_storage
 from lance_core.errors import (
@@ -47,6 +47,7 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
+from lance_core.transactions.public_transaction import transaction_to_core
 from lance_core.transactions.settings import CommitProgress, CommitSettings
 from lance_core.transactions.transaction import Transaction
 
@@ -56,14 +57,15 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from lance_core.scan.table_view import TableView
+    from lance_core.scan.table_view import Destination, TableView
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.row_lineage import ColumnKey, HiddenColumns
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
+    from lance_core.transactions.public_transaction import Transaction as PublicTransaction
 
-__all__ = ["commit", "commit_change", "commit_outside_lineage"]
+__all__ = ["commit", "commit_change", "commit_outside_lineage", "commit_requested"]
 
 
 def commit(
@@ -174,6 +176,26 @@ def commit_change(
         storage_options=view.storage_options, is_first_try=True, progress=CommitProgress(line=view.line)
     )
     return view.showing(commit(view.log, transaction, options, known=view.manifest))
+
+
+def commit_requested(
+    destination: Destination, requested: PublicTransaction, options: CommitOptions, *, detached: bool
+) -> TableView:
+    """Commit the transaction of a user, and return a view of the version that it created, now or earlier.
+
+    Args:
+        destination: the dataset.
+        requested: the transaction, possibly without field ids that the table determines.
+        options: the options of the commit.
+        detached: whether to create a detached version, as :func:`commit_outside_lineage` does.
+
+    Raises:
+        LanceError: the commit failed; see :func:`commit` and :func:`commit_outside_lineage`.
+    """
+    log, known = destination.log, destination.manifest
+    transaction = transaction_to_core(with_known_field_ids(requested, log, known))
+    make = commit_outside_lineage if detached else commit
+    return destination.showing(make(log, transaction, options, known=known), options.progress.line)
 
 
 def _run(

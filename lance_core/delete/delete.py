@@ -65,8 +65,8 @@ __all__ = [
     "DEFAULT_RETRY_TIMEOUT",
     "Deleted",
     "RetryPolicy",
+    "delete_from_fragment",
     "delete_rows",
-    "write_deletion",
 ]
 
 DEFAULT_CONFLICT_RETRIES: Final = 10
@@ -177,7 +177,7 @@ def delete_rows(
     ) from conflict
 
 
-def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:
+def _write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:
     """Write the deletion file of a fragment that keeps some of its rows; return the fragment with its new file.
 
     Args:
@@ -204,6 +204,24 @@ def write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *
         durable=durable,
     )
     return fragment.with_deletion(message)
+
+
+def delete_from_fragment(view: TableView, fragment: Fragment, predicate: object) -> Fragment | None:
+    """Delete the rows of one fragment that match a predicate, without creating a version.
+
+    Returns:
+        The fragment with its new deletion file; the given fragment if no row matches; None if no rows remain.
+
+    Raises:
+        InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
+        NotSupportedError: a part of the predicate is not supported.
+        StorageError: a storage operation failed.
+    """
+    plan = plan_rows((fragment,), view.schema, view.locator, view.version, predicate)
+    if not plan.deletes:
+        return fragment
+    (delete,) = plan.deletes
+    return None if delete.is_dropped else _write_deletion(view.log, view.version, delete)
 
 
 def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
@@ -257,13 +275,13 @@ def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
     changed = [delete for delete in plan.deletes if not delete.is_dropped]
     if len(changed) < 2:
         # Starting a thread would take longer than writing the file.
-        return tuple(write_deletion(log, plan.read_version, delete, durable=False) for delete in changed)
+        return tuple(_write_deletion(log, plan.read_version, delete, durable=False) for delete in changed)
     num_threads = _WRITER_THREADS if len(changed) >= _MANY_FILES else 1
     futures: list[Future[Fragment]] = []
     with ThreadPoolExecutor(max_workers=num_threads) as executor:
         try:
             for delete in changed:
-                written = executor.submit(write_deletion, log, plan.read_version, delete, durable=False)
+                written = executor.submit(_write_deletion, log, plan.read_version, delete, durable=False)
                 futures.append(written)
             return tuple(future.result() for future in futures)
         except BaseException:

@@ -30,7 +30,7 @@ from lance_core.errors import (
 )
 from lance_core.io.object_store import PutOutcome
 from lance_core.places.references import open_version
-from lance_core.places.uris import branch_uri
+from lance_core.places.uris import branch_uri, line_uri, recorded_root
 from lance_core.public.arguments import order_sign
 from lance_core.refs.branch_removal import (
     has_rows,
@@ -42,6 +42,7 @@ from lance_core.refs.branch_removal import (
 )
 from lance_core.refs.branch_uses import refuse_when_used
 from lance_core.refs.cloning import clone_version
+from lance_core.scan.table_view import TableView
 from lance_core.table.branches import (
     BranchRecord,
     Fork,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["Branch", "Branches"]
+__all__ = ["Branch", "Branches", "create_branch"]
 
 
 class Branch(TypedDict):
@@ -313,6 +314,24 @@ def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
         if not isinstance(key, str) or not isinstance(value, str):
             raise InvalidTypeError(f"keys and values of branch metadata must be strings, found {key!r}: {value!r}")
     return dict(metadata)
+
+
+def create_branch(
+    view: TableView, name: str, reference: Reference, storage_options: dict[str, str] | None
+) -> TableView:
+    """Create a branch, and return a view of its first version. For errors, see ``LanceDataset.create_branch``.
+
+    Args:
+        view: a version of the dataset.
+        name: name of the branch.
+        reference: the version to create the branch from; if None, the version of the view.
+        storage_options: credentials and settings of the store; if None, those of the view.
+    """
+    options = view.storage_options if storage_options is None else storage_options
+    root_uri = recorded_root(view.uri, main_line(view.log, view.branch))
+    branches = Branches(view.log, view.manifest)
+    log, manifest, line = branches.create(name, reference, root_uri=root_uri, storage_options=options)
+    return TableView(line_uri(view.uri, of=view.log, to=log), log, manifest, options, line)
 
 
 def _branch(record: BranchRecord) -> Branch:

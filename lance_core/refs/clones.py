@@ -27,7 +27,6 @@ from lance_core.refs.cloning import check_cloneable, clone_version
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.schema.blob_fields import is_blob_v2
 from lance_core.schema.projection import project
-from lance_core.table.base_paths import FileLocator
 from lance_core.table.data_file import DataFile
 from lance_core.table.deletion_file import DeletionFile
 from lance_core.table.index_directories import index_directories
@@ -37,8 +36,9 @@ from lance_core.transactions.operations.clone import Clone
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Field
-    from lance_core.table.base_paths import Location
+    from lance_core.table.base_paths import FileLocator, Location
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
@@ -51,40 +51,27 @@ _CONFIG: Final = ReadConfig(batch_rows=65536)
 _CHUNK_BYTES: Final = 16 * 1024 * 1024
 
 
-def shallow_clone(
-    target: VersionLog, source: Manifest, source_uri: str, storage_options: Mapping[str, str] | None
-) -> Manifest:
+def shallow_clone(source: TableView, target: VersionLog, storage_options: Mapping[str, str] | None) -> Manifest:
     """Create a table that refers to the files of a version.
 
     Args:
-        target: version log of the new table, which must be empty.
         source: the version to clone.
-        source_uri: root of the line that contains this version, in the form that manifests record.
+        target: version log of the new table, which must be empty.
         storage_options: options for the stores of the new table and of base paths.
 
     Raises:
         AlreadyExistsError: a dataset already exists at the target.
     """
-    return clone_version(target, _clone(source, source_uri, is_shallow=True), source, storage_options)
+    return clone_version(target, _clone(source, is_shallow=True), source.manifest, storage_options)
 
 
-def deep_clone(
-    target: VersionLog,
-    log: VersionLog,
-    source: Manifest,
-    source_uri: str,
-    storage_options: Mapping[str, str] | None,
-    source_options: Mapping[str, str] | None,
-) -> Manifest:
+def deep_clone(source: TableView, target: VersionLog, storage_options: Mapping[str, str] | None) -> Manifest:
     """Create a table with copies of all files of a version.
 
     Args:
-        target: version log of the new table, which must be empty.
-        log: the version log of the source.
         source: the version to clone.
-        source_uri: root of the line that contains this version, in the form that manifests record.
+        target: version log of the new table, which must be empty.
         storage_options: options for the store of the new table.
-        source_options: options for the stores of the source's base paths.
 
     Raises:
         AlreadyExistsError: a dataset already exists at the target.
@@ -93,14 +80,14 @@ def deep_clone(
         NotFoundError: a file is missing.
         StorageError: a storage operation failed; a retry replaces the copied files.
     """
-    check_cloneable(source)
+    clone = _clone(source, is_shallow=False)
+    check_cloneable(source.manifest)
     latest = target.latest()
     if latest is not None:
         raise AlreadyExistsError(
             f"a dataset already exists at {target.root}; its latest version is {latest.version}", path=target.root
         )
-    locator = FileLocator(log.store, log.root, source.base_paths, source_options)
-    field = _field_with_references(source, locator) if source.base_paths else None
+    field = _field_with_references(source.manifest, source.locator) if source.manifest.base_paths else None
     if field is not None:
         raise NotSupportedError(
             f"version {source.version} cannot be deep-cloned: values of blob column {field.name!r} refer, or may "
@@ -108,16 +95,16 @@ def deep_clone(
             field=field.name,
         )
     target.require_commits()
-    _copy_files(source, locator, target)
-    return clone_version(target, _clone(source, source_uri, is_shallow=False), source, storage_options)
+    _copy_files(source.manifest, source.locator, target)
+    return clone_version(target, clone, source.manifest, storage_options)
 
 
-def _clone(source: Manifest, source_uri: str, *, is_shallow: bool) -> Clone:
+def _clone(source: TableView, *, is_shallow: bool) -> Clone:
     return Clone(
         is_shallow=is_shallow,
-        ref_name=source.message.branch or None,
+        ref_name=source.branch or None,
         ref_version=source.version,
-        ref_path=source_uri,
+        ref_path=source.recorded_root(),
         is_copied=not is_shallow,
     )
 

@@ -1,11 +1,12 @@
-"""BlobRows: selects rows of a version, and finds the locations of their values in a blob column."""
+"""BlobRows: selects rows of a version, and reads their values in a blob column, or finds their locations."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from lance_core.blobs.files import BlobFile
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_ids, row_positions
 from lance_core.scan.fragment_reader import FragmentReader
@@ -14,6 +15,8 @@ from lance_core.schema.blob_fields import stored_schema
 from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
     import pyarrow as pa
 
@@ -22,10 +25,11 @@ if TYPE_CHECKING:
     from lance_core.scan.scanner import ScanSource
     from lance_core.scan.table_view import TableView
 
-__all__ = ["BlobRows"]
+__all__ = ["BlobRows", "read_blob_ranges"]
 
 _FRAGMENT_SHIFT = 32
 _OFFSET_MASK = (1 << _FRAGMENT_SHIFT) - 1
+_SELECTORS: Final = ("ids", "addresses", "indices")
 
 
 class BlobRows:
@@ -103,6 +107,16 @@ class BlobRows:
             owners[here] = index
         return cls(source, readers, owners, positions)
 
+    def files(self, column: str, buffer_size: int) -> list[BlobFile | None]:
+        """Return a file object for each row, or None if the value is null; for ``buffer_size``, see ``BlobFile``."""
+        return [None if place is None else BlobFile(place, buffer_size) for _, place in self.places(column)]
+
+    def values(self, column: str) -> list[tuple[int, bytes | None]]:
+        """Return a pair for each row: its address, and its value, or None if the value is null."""
+        return [
+            (address, None if place is None else BlobFile(place, 0).read()) for address, place in self.places(column)
+        ]
+
     def places(self, column: str) -> list[tuple[int, BlobPlace | None]]:
         """Return a pair for each row: its address, and the location of its value or, if the value is null, None."""
         schema = stored_schema(self._source.schema)
@@ -120,6 +134,19 @@ class BlobRows:
             for row, place in zip(rows.tolist(), places, strict=True):
                 found[row] = (reader.fragment_id << _FRAGMENT_SHIFT | int(self._positions[row]), place)
         return found
+
+
+def read_blob_ranges(
+    view: TableView, column: str, requests: Sequence[tuple[int, int, int]], selector: str
+) -> list[tuple[int, int, bytes | None]]:
+    """Return byte ranges of blob values. The arguments, result, and errors are those of the method of the dataset."""
+    if selector not in _SELECTORS:
+        raise InvalidInputError(f"unknown selector {selector!r}; expected 'ids', 'addresses', or 'indices'")
+    rows = BlobRows.of(view, **{selector: [row for row, _, _ in requests]})
+    return [
+        (index, address, None if place is None else BlobFile(place, 0).read_range(offset, length))
+        for index, ((address, place), (_, offset, length)) in enumerate(zip(rows.places(column), requests, strict=True))
+    ]
 
 
 def _member(array: pa.Array, path: str, top: str) -> pa.Array:

@@ -7,16 +7,25 @@ use.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self, runtime_checkable
 
-from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError
-from lance_core.places.location import open_log, uri_text
-from lance_core.places.references import open_version, read_manifest
+from lance_core.errors import (
+    DatasetNotFoundError,
+    InvalidInputError,
+    InvalidTypeError,
+    RetryableCommitConflictError,
+    VersionNotFoundError,
+)
+from lance_core.places.location import locked, open_log, uri_text
+from lance_core.places.references import open_version, read_manifest, to_moment
 from lance_core.places.uris import line_uri, recorded_root
+from lance_core.public.version_info import version_info
 from lance_core.scan.early_fragments import with_row_counts
 from lance_core.scan.row_id_lookup import RowIdLookup
 from lance_core.scan.scanner import ScanSource
+from lance_core.table.base_options import inherited_options, with_base_params
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.fragment import Fragments
 from lance_core.table.fragment_totals import FragmentTotals
@@ -24,17 +33,22 @@ from lance_core.table.lines import planned_line
 from lance_core.table.paths import is_detached_version
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from lance_core.places.location import CommitLock
     from lance_core.places.references import Reference
+    from lance_core.public.version_info import Version
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["Handle", "TableView"]
+__all__ = ["Destination", "Handle", "TableView"]
+
+_MAX_READS: Final = 10
+"""Maximum number of attempts to read the latest version; a cleanup may remove the version before it is read."""
 
 _NOT_ASKED: Final = object()
 """Placeholder for the value of ``TableView.line`` before it is first requested."""
@@ -108,6 +122,23 @@ class TableView:
         line = self.known_line if log.root == self.log.root else None
         return type(self)(line_uri(self.uri, of=self.log, to=log), log, manifest, self.storage_options, line)
 
+    def as_of(self, time: datetime | str) -> Self:
+        """Return a view of the latest version of this branch that was committed before a time.
+
+        Args:
+            time: a ``datetime``, or an ISO 8601 date or time; without a time zone, local time.
+
+        Raises:
+            VersionNotFoundError: no version was committed before this time.
+            InvalidInputError: the string is not an ISO 8601 date or time.
+            InvalidTypeError: ``time`` is neither a string nor a ``datetime``.
+        """
+        moment = to_moment(time)
+        before = [found["version"] for found in self.versions() if found["timestamp"] < moment]
+        if not before:
+            raise VersionNotFoundError(f"{self.uri} has no version committed before {moment}", asof=str(moment))
+        return self.at(max(before))
+
     def latest(self) -> Self:
         """Return a view of the latest version of this branch, even if the branch was deleted and recreated."""
         return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options)
@@ -175,6 +206,10 @@ class TableView:
         """The records of all fragments, with row counts; raises the errors of :attr:`counted_manifest`."""
         return Fragments(self.counted_manifest.message.fragments)
 
+    def versions(self) -> list[Version]:
+        """Return a description of every version of this branch, oldest first; reads every manifest."""
+        return [version_info(self.log.read(name)) for name in self.log.newer_than(0)]
+
     def lineage(self, num_versions: int) -> list[int]:
         """Return the numbers of this version and of earlier versions, newest first.
 
@@ -223,6 +258,7 @@ class TableView:
         return recorded_root(self.uri, self.log)
 
 
+@runtime_checkable
 class Handle(Protocol):
     """A user's handle for a dataset. After each change made through the handle, it refers to the new version."""
 
@@ -232,3 +268,81 @@ class Handle(Protocol):
 
     def show(self, view: TableView) -> None:
         """Move the handle to a different version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """A dataset to write to, given by a location or a handle. At a location, no dataset needs to exist.
+
+    Attributes:
+        uri: location of the dataset.
+        log: version log of the dataset.
+        manifest: the version to which the handle refers; None for a location, or if there is no dataset.
+        storage_options: the storage options for the write.
+        line: the value of :attr:`TableView.line`; None if it is unknown.
+    """
+
+    uri: str
+    log: VersionLog
+    manifest: Manifest | None = None
+    storage_options: dict[str, str] | None = field(default=None, repr=False)
+    line: Hashable = None
+
+    @classmethod
+    def of(
+        cls,
+        base: str | Path | Handle,
+        storage_options: dict[str, str] | None = None,
+        base_store_params: Mapping[str, Mapping[str, str]] | None = None,
+        commit_lock: CommitLock | None = None,
+    ) -> Self:
+        """Return the destination for the arguments of ``write_dataset`` and ``LanceDataset.commit``; reads no version.
+
+        Args:
+            base: the location, or a handle.
+            storage_options: credentials and settings of the store; if None, those of the handle.
+            base_store_params: maps base paths to the options of their stores; if None, those of the handle.
+            commit_lock: a lock that each commit holds while it creates its version.
+
+        Raises:
+            InvalidTypeError: ``base`` is neither a location nor a handle, or another argument has a wrong type.
+            InvalidInputError: the URI is malformed, or a lock cannot be used with it.
+        """
+        if isinstance(base, Handle):
+            view = base.view
+            return cls(
+                uri=view.uri,
+                log=locked(view.log, commit_lock),
+                manifest=view.manifest,
+                storage_options=inherited_options(view.storage_options, storage_options, base_store_params),
+                line=view.line,
+            )
+        uri = uri_text(base)
+        options = with_base_params(storage_options, base_store_params)
+        return cls(uri=uri, log=open_log(uri, options, commit_lock), storage_options=options)
+
+    def with_latest(self) -> Self:
+        """Return the destination with its manifest: that of the handle, or else the latest, if there is a dataset.
+
+        Raises:
+            RetryableCommitConflictError: cleanups removed the latest version every time before it could be read.
+        """
+        if self.manifest is not None:
+            return self
+        for _ in range(_MAX_READS):
+            manifest = self.log.read_latest()
+            try:
+                line = None if manifest is None else planned_line(self.log, manifest)
+            except RetryableCommitConflictError:
+                # A cleanup has removed the version after it was listed.
+                continue
+            return replace(self, manifest=manifest, line=line)
+        raise RetryableCommitConflictError(
+            f"{self.log.root}: cannot read the latest version; a cleanup removed it during each of {_MAX_READS} "
+            "attempts",
+            path=self.log.root,
+        )
+
+    def showing(self, manifest: Manifest, line: Hashable = None) -> TableView:
+        """Return a view of the version that a write created; ``line`` as for :class:`TableView`."""
+        return TableView(self.uri, self.log, manifest, self.storage_options, line)
