@@ -29,7 +29,6 @@ from lance_core.cleanup.plan import CleanupPlan, plan_cleanup
 from lance_core.cleanup.policy import CleanupPolicy
 from lance_core.cleanup.records import CleanupStats, FileKind
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.delete import delete
 from lance_core.delete.plan import DeletePlan, plan_delete
 from lance_core.io.object_store import ObjectInfo, ObjectStore
@@ -47,6 +46,7 @@ from lance_core.table.tags import list_tags
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.parts import RewriteGroup
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.public_transaction import transaction_to_core
 from lance_core.transactions.registry import EXECUTABLE
 from lance_core.transactions.transaction import Transaction as TransactionRecord

@@ -19,7 +19,6 @@ from lance_core.cleanup.file_listings import all_files, tracked_files
 from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
 from lance_core.cleanup.policy import CleanupPolicy
 from lance_core.commit.commit import commit_change, commit_requested
-from lance_core.commit.options import DEFAULT_COMMIT_TIMEOUT, CommitOptions
 from lance_core.delete.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 from lance_core.places.location import open_log, uri_text
@@ -49,12 +48,12 @@ from lance_core.transactions.operations.map_update import map_update
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.operations.update_config import UpdateConfig
+from lance_core.transactions.options import DEFAULT_COMMIT_TIMEOUT, DEFAULT_MAX_RETRIES, CommitOptions, CommitProgress
 from lance_core.transactions.public_transaction import (
     merge_appends,
     read_public_transaction,
     requested_transaction,
 )
-from lance_core.transactions.settings import DEFAULT_MAX_RETRIES, CommitProgress
 from lance_core.transactions.transaction import checked_properties
 
 if TYPE_CHECKING:

@@ -7,15 +7,14 @@ from warnings import warn
 
 from lance_core.api.dataset import LanceDataset
 from lance_core.cleanup.automatic import initial_entries
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError
 from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE, DEFAULT_MAX_ROWS_PER_FILE
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.public.fragment_conversion import shown_fragments
 from lance_core.scan.table_view import Destination
 from lance_core.table.paths import ManifestNaming
+from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.public_transaction import transaction_from_core
-from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import checked_properties
 from lance_core.write.external_blobs import REFERENCE
 from lance_core.write.request import WriteRequest

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lance_core.cleanup.automatic import clean_up_after
 from lance_core.commit.bases import declared_bases
 from lance_core.commit.legacy_dictionaries import DictionaryAmendment
 from lance_core.commit.operation_completion import with_index_files, with_known_field_ids
-from lance_core.commit.options import CommitOptions
 from lance_core.commit.preflight import check_storage
 from lance_core.errors import (
     AlreadyExistsError,
@@ -17,38 +15,35 @@ from lance_core.errors import (
     CommitOvertakenError,
     DatasetNotFoundError,
     IncompatibleTransactionError,
-    InvalidInputError,
-    InvalidTypeError,
     NotSupportedError,
     RetryableCommitConflictError,
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
 from lance_core.places.location import open_log
-from lance_core.public.arguments import whole_number
 from lance_core.scan.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
 from lance_core.scan.hidden_columns import fetch_hidden_columns
 from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.paths import is_detached_version
 from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded, column_key
-from lance_core.transactions.commit_steps import Commit
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.detached import DetachedCommit
 from lance_core.transactions.operations.operation import NewTable
+from lance_core.transactions.optimistic_commit import OptimisticCommit
+from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
     Committed,
     Conflicted,
     Contended,
-    NotLanded,
+    NotCreated,
     Overtaken,
     TableExists,
     Unknown,
 )
 from lance_core.transactions.public_transaction import transaction_to_core
-from lance_core.transactions.settings import CommitProgress, CommitSettings
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -105,9 +100,9 @@ def commit(
     if known is not None and not transaction.operation.is_first_of_its_root:
         # If the row counts of fragments were never recorded, those of the operation are compared with the data files.
         known = with_row_counts(known, FileLocator(log.store, log.root, known.base_paths, options.storage_options))
-    settings = _commit_settings(transaction, options, known=known)
+    template = _template(transaction, options, known)
     try:
-        outcome = _run(log, transaction, settings, options, known)
+        outcome = _run(log, transaction, options, template, known)
     except VersionNotFoundError as error:
         if log.latest() is None:
             raise DatasetNotFoundError(
@@ -139,7 +134,6 @@ def commit_outside_lineage(
         raise NotSupportedError(
             f"{log.root}: a detached version must be based on an existing version; specify a read version"
         )
-    _commit_settings(transaction, options, known=known)
     try:
         attempt = DetachedCommit(log, transaction, known)
     except VersionNotFoundError as error:
@@ -149,7 +143,7 @@ def commit_outside_lineage(
     draft = _with_hidden_columns(attempt.build, log, transaction.operation, attempt.current, options)
     check_storage(log, transaction, options, attempt.current)
     _DraftCompletion(log, transaction.operation, options).complete(draft)
-    return _manifest_of(attempt.land(draft), log.root)
+    return _manifest_of(attempt.create(draft), log.root)
 
 
 def commit_change(
@@ -199,19 +193,19 @@ def commit_requested(
 
 
 def _run(
-    log: VersionLog, transaction: Transaction, settings: CommitSettings, options: CommitOptions, known: Manifest | None
+    log: VersionLog, transaction: Transaction, options: CommitOptions, template: Manifest, known: Manifest | None
 ) -> CommitOutcome:
     """Run the steps of a commit; data files are read here, between the steps."""
     completion = _DraftCompletion(log, transaction.operation, options)
     is_checked = False
-    with Commit(log, transaction, settings, known) as attempts:
+    with OptimisticCommit(log, transaction, options, template, known) as attempts:
         while (current := attempts.advance()) is not None:
             draft = _with_hidden_columns(attempts.build, log, transaction.operation, current, options)
             if not is_checked:
                 check_storage(log, transaction, options, current)
                 is_checked = True
             completion.complete(draft)
-            attempts.land(draft)
+            attempts.create(draft)
     return attempts.outcome
 
 
@@ -297,33 +291,8 @@ class _DraftCompletion:
             draft.set_row_counts(rows_in_files(uncounted, locator))
 
 
-def _commit_settings(
-    transaction: Transaction, options: CommitOptions, *, known: Manifest | None = None
-) -> CommitSettings:
-    """Return the settings for committing a transaction. The arguments are those of :func:`commit`.
-
-    Raises:
-        InvalidInputError: a limit is out of range.
-    """
-    if whole_number("max_retries", options.max_retries) < 0:
-        raise InvalidInputError(f"max_retries must be at least 0, found {options.max_retries}")
-    if options.timeout is not None and not isinstance(options.timeout, timedelta):
-        raise InvalidTypeError(f"commit_timeout must be a timedelta, found {options.timeout!r}")
-    if options.timeout is not None and options.timeout <= timedelta(0):
-        raise InvalidInputError(f"commit_timeout must be positive, found {options.timeout.total_seconds():g} seconds")
-    return CommitSettings(
-        max_retries=options.max_retries,
-        timeout_seconds=None if options.timeout is None else options.timeout.total_seconds(),
-        create_only=options.create_only,
-        is_first_try=options.is_first_try,
-        template=_template(transaction, options, known),
-        affected_rows=options.affected_rows,
-        storage_options=options.storage_options,
-        progress=options.progress,
-    )
-
-
 def _template(transaction: Transaction, options: CommitOptions, known: Manifest | None) -> Manifest:
+    """Return the empty manifest from which the operation would start a new table."""
     operation, source = transaction.operation, None
     if operation.cloned_version is not None:
         root, version = operation.cloned_version
@@ -367,7 +336,7 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             raise AlreadyExistsError(
                 f"a dataset already exists at {root} (version {version})", path=root, version=version
             )
-        case NotLanded(cause):
+        case NotCreated(cause):
             raise cause
         case Overtaken(version, latest):
             raise CommitOvertakenError(

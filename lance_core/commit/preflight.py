@@ -24,11 +24,11 @@ from lance_core.transactions.restoring import check_restore
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lance_core.commit.options import CommitOptions
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.options import CommitOptions
     from lance_core.transactions.transaction import Transaction
 
 __all__ = ["check_storage"]

@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.commit.checks import check_data_files, check_not_part_of
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.compaction.lost_groups import sort_lost
 from lance_core.compaction.result import CompactionMetrics, RewriteCommit, RewriteResult, content_key
 from lance_core.errors import (
@@ -59,7 +58,7 @@ from lance_core.table.fragment import Fragment
 from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.operations.reserve_fragments import ReserveFragments
 from lance_core.transactions.operations.rewrite import Rewrite
-from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction
 from lance_core.write.new_data_file import check_data_names, remove_data_files
 
@@ -150,7 +149,7 @@ class _RewritesCommit:
 
     def remove_files(self) -> None:
         """After a failure, remove the new files to which no version refers or can refer in the future."""
-        if any(each.may_land for each in self._tries):
+        if any(each.may_be_committed for each in self._tries):
             # Lost groups are not part of the last attempt, the only one that may still be committed.
             self._sort_lost(may_fail=False)
         else:

@@ -24,7 +24,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.delete.plan import plan_rows
 from lance_core.errors import (
     DatasetNotFoundError,
@@ -45,7 +44,7 @@ from lance_core.table.deletion_file import (
 from lance_core.table.feature_flags import require_writable
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -266,7 +265,7 @@ def _attempt(
     finally:
         # If the delete was merged with another one, the merge wrote new files.
         made = options.progress.made
-        if made is not None or not options.progress.may_land:
+        if made is not None or not options.progress.may_be_committed:
             remove_all([partial(_remove, log, updated, kept=made)])
 
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
@@ -24,6 +23,7 @@ from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import ManifestName, is_detached_version
 from lance_core.table.ref_creation import known_to_exist
 from lance_core.transactions.history import read_transaction, withdraw_version
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:

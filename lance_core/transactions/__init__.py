@@ -1,6 +1,6 @@
 """Transactions: describes changes to a table, and commits them.
 
-Start with ``commit_steps``, which performs the steps of a commit. ``transaction`` defines the record of a change;
+Start with ``optimistic_commit``, which performs the steps of a commit. ``transaction`` defines the record of a change;
 ``operations/`` has a module for each kind of change, listed in ``registry``; ``public_transaction`` defines the public
 classes. ``basis`` reads the versions committed since the change was planned, and checks the change for conflicts with
 them: ``conflicts`` contains the matrix, and ``clashes`` contains the rules that depend on the content of the

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
-    from lance_core.transactions.settings import CommitSettings
+    from lance_core.transactions.options import CommitOptions
     from lance_core.transactions.transaction import Transaction
 
 __all__ = ["Basis", "Refusal", "ReusedFields"]
@@ -57,22 +57,28 @@ class Basis:
     Args:
         log: the table's versions.
         transaction: the change.
-        settings: the settings of the commit.
+        options: the options of the commit.
+        template: the empty manifest from which a new table starts.
         known: the manifest of the read version, if the caller has already read it.
     """
 
     def __init__(
-        self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None
+        self,
+        log: VersionLog,
+        transaction: Transaction,
+        options: CommitOptions,
+        template: Manifest,
+        known: Manifest | None,
     ) -> None:
         """Initialize without reading anything."""
         self._log = log
         self._transaction = transaction
-        self._settings = settings
+        self._options = options
         self._known = known if known is not None and known.version == transaction.read_version else None
         self._started = False
         self._judged_version = 0
         self._num_new = 0
-        self._manifest = settings.template
+        self._manifest = template
         self._shared: set[int] = set()
         self._last: Manifest | None = None
         self._before_last: Manifest | None = None
@@ -80,9 +86,7 @@ class Basis:
         self._needs_proof = False
         self._reused = ReusedFields(transaction.operation)
         self._rebase = (
-            None
-            if settings.affected_rows is None
-            else DeleteRebase(log, settings.affected_rows, settings.storage_options)
+            None if options.affected_rows is None else DeleteRebase(log, options.affected_rows, options.storage_options)
         )
 
     @property
@@ -150,7 +154,7 @@ class Basis:
 
     def _start(self) -> list[ManifestName] | Refusal:
         """Choose where to start, and return the versions that remain to be checked."""
-        starts_table = self._settings.create_only or self._transaction.operation.is_first_of_its_root
+        starts_table = self._options.create_only or self._transaction.operation.is_first_of_its_root
         if starts_table or self._transaction.read_version == 0:
             return self._start_without_read_version()
         return self._start_from_read_version()
@@ -168,10 +172,10 @@ class Basis:
             self._judged_version = self._manifest.version
             return []
         if self._has_left_its_file():
-            landed = self._find_own(self._log.newer_than(self._transaction.read_version))
-            if landed is not None:
-                return landed
-        if self._settings.create_only or self._transaction.operation.is_first_of_its_root:
+            own = self._find_own(self._log.newer_than(self._transaction.read_version))
+            if own is not None:
+                return own
+        if self._options.create_only or self._transaction.operation.is_first_of_its_root:
             return TableExists(latest.version)
         earlier = self._find_earlier_try()
         if earlier is not None:
@@ -197,9 +201,9 @@ class Basis:
                 version=read_version,
             )
         if self._transaction.operation.holds_values and not self._read_version_names:
-            landed = self._find_own(newer)
-            if landed is not None:
-                return landed
+            own = self._find_own(newer)
+            if own is not None:
+                return own
             raise VersionNotFoundError(
                 f"{self._log.root} no longer has version {read_version}, from which the index was built; the values "
                 "that have changed since then cannot be determined",
@@ -244,7 +248,7 @@ class Basis:
             manifest = winner if winner is not None and winner.version == name.version else self._log.read(name)
         except VersionNotFoundError:
             # If an earlier try committed this change there, planning it again would apply it twice.
-            verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
+            verdict = Verdict.RETRYABLE if self._options.is_first_try else Verdict.INCOMPATIBLE
             reason = f"version {name.version} was removed, so its changes are unknown"
             return self._find_own(remaining) or Conflicted(verdict, name.version, reason, is_removed=True)
         if is_made_by(manifest, self._transaction):
@@ -254,9 +258,9 @@ class Basis:
                 f"version {name.version - 1} was removed, so its changes are unknown; a late writer then created "
                 f"another version {name.version - 1}"
             )
-            verdict = Verdict.RETRYABLE if self._settings.is_first_try else Verdict.INCOMPATIBLE
+            verdict = Verdict.RETRYABLE if self._options.is_first_try else Verdict.INCOMPATIBLE
             return self._find_own(remaining) or Conflicted(verdict, name.version - 1, reason, is_removed=True)
-        if self._settings.create_only:
+        if self._options.create_only:
             return TableExists(name.version)
         refusal = self._judge(manifest)
         if refusal is None:
@@ -287,7 +291,7 @@ class Basis:
         if verdict is Verdict.MERGEABLE and self._rebase is not None:
             self._shared |= (ours.touched_fragments() or set()) & (theirs.operation.touched_fragments() or set())
             return None
-        strict = self._settings.max_retries == 0 and ours.makes_tables
+        strict = self._options.max_retries == 0 and ours.makes_tables
         if verdict is Verdict.COMPATIBLE and not strict:
             return None
         if verdict is not Verdict.INCOMPATIBLE:
@@ -315,7 +319,7 @@ class Basis:
 
         Later versions, which the cleanup kept, may still refer to the data files of that version.
         """
-        if self._settings.is_first_try:
+        if self._options.is_first_try:
             return None
         added = self._transaction.operation.added_fragments()
         paths = {file.path for fragment in added for file in fragment.message.files}

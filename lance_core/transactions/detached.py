@@ -21,7 +21,7 @@ from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
 from lance_core.table.row_lineage import no_hidden_columns
 from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
-from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
+from lance_core.transactions.outcomes import CommitOutcome, Committed, NotCreated, Unknown
 
 if TYPE_CHECKING:
     from lance_core.table.manifest_draft import ManifestDraft
@@ -33,7 +33,7 @@ __all__ = ["DetachedCommit"]
 
 
 class DetachedCommit:
-    """One detached commit in progress, in the steps of :class:`~lance_core.transactions.commit_steps.Commit`.
+    """One detached commit in progress, in the steps of an :mod:`~lance_core.transactions.optimistic_commit`.
 
     Args:
         log: the table's versions.
@@ -77,7 +77,7 @@ class DetachedCommit:
         _check_schema(self.current.message, draft.message)
         return draft
 
-    def land(self, draft: ManifestDraft) -> CommitOutcome:
+    def create(self, draft: ManifestDraft) -> CommitOutcome:
         """Create the version.
 
         Raises:
@@ -107,7 +107,7 @@ class DetachedCommit:
         except VersionNotFoundError:
             if cause is not None and not cause.in_flight:
                 remove_objects(log.store, [record])
-                return NotLanded(cause)
+                return NotCreated(cause)
         except LanceError as error:
             return Unknown(version, cause or error)
         return Unknown(

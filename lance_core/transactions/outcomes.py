@@ -21,7 +21,7 @@ __all__ = [
     "Conflicted",
     "Contended",
     "LostRace",
-    "NotLanded",
+    "NotCreated",
     "Overtaken",
     "TableExists",
     "Unknown",
@@ -63,7 +63,7 @@ class LostRace:
 
 
 @dataclass(frozen=True, slots=True)
-class NotLanded:
+class NotCreated:
     """The write failed, and the version does not exist.
 
     Attributes:
@@ -141,7 +141,7 @@ class TableExists:
     version: int
 
 
-AttemptOutcome: TypeAlias = Committed | LostRace | NotLanded | Overtaken | Unknown
+AttemptOutcome: TypeAlias = Committed | LostRace | NotCreated | Overtaken | Unknown
 CommitOutcome: TypeAlias = (
-    Committed | AlreadyCommitted | Conflicted | Contended | TableExists | NotLanded | Overtaken | Unknown
+    Committed | AlreadyCommitted | Conflicted | Contended | TableExists | NotCreated | Overtaken | Unknown
 )

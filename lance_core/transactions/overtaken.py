@@ -26,8 +26,9 @@ version was itself too late. Therefore, the versions up to the latest one are ch
 opposite. A cleanup never removes the latest version, so the listing after the create shows reliably whether a newer
 version exists; if not, the version is the latest.
 
-The step CONFIRM of :mod:`~lance_core.transactions.commit_steps` checks this after every commit; it removes a version
-that is not part of the lineage (``Commit._withdraw``), and the caller gets a ``CommitOvertakenError``.
+The step CONFIRM of :mod:`~lance_core.transactions.optimistic_commit` checks this after every commit; it removes a
+version that is not part of the lineage (``OptimisticCommit._withdraw``), and the caller gets a
+``CommitOvertakenError``.
 :mod:`~lance_core.transactions.basis` checks the versions of other writers in the same way, so that no change is built
 on such a version.
 

@@ -22,7 +22,7 @@ from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
-from lance_core.transactions.settings import CommitProgress
+from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction
 from lance_core.write.data_input import to_reader
 from lance_core.write.external_blobs import ExternalReferences
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.commit.options import CommitOptions
     from lance_core.schema.field import Schema
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
@@ -149,7 +148,7 @@ def write_rows(
         )
         return _commit_rows(log, transaction, here, manifest, mode)
     except BaseException:
-        if transaction is not None and progress.made is None and not progress.may_land:
+        if transaction is not None and progress.made is None and not progress.may_be_committed:
             _remove(log, manifest, transaction, commit_options)
         raise
 
@@ -169,7 +168,7 @@ def _commit_rows(
             if mode is not Mode.APPEND:
                 raise
         except RetryableCommitConflictError as error:
-            is_unmade = not transaction.operation.makes_tables and not options.progress.may_land
+            is_unmade = not transaction.operation.makes_tables and not options.progress.may_be_committed
             if not is_unmade or not error.context.get("is_removed"):
                 raise
         transaction, known = _planned_on_latest(log, transaction, written)

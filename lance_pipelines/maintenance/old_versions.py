@@ -70,13 +70,13 @@ class OldVersions:
         old = [name.version for name in beyond[:num_old]]
         named = named_versions(log) if old else frozenset()
         removable = tuple(version for version in old if version not in named)
-        young = beyond[num_old:]
+        recent = beyond[num_old:]
         return cls(
             versions=len(names),
             removable=removable,
             named=len(old) - len(removable),
-            too_recent=len(young),
-            next_at=_modified_at(log, young[0]) + age if young else None,
+            too_recent=len(recent),
+            next_at=_modified_at(log, recent[0]) + age if recent else None,
         )
 
 

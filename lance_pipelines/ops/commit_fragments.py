@@ -13,7 +13,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
-from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import say
 from lance_pipelines.runs.dead_runs import stop_watching

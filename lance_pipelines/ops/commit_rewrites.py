@@ -10,7 +10,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.rewrite_commit import commit_staged_rewrite
 from lance_pipelines.maintenance.rewrite_report import report_rewrite
 from lance_pipelines.maintenance.staged_rewrite import StagedRewrite
-from lance_pipelines.ops.commit_steps import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import say
 from lance_pipelines.ops.rewrite_fragments import rewrite_with

@@ -16,7 +16,6 @@ from pyroaring import BitMap
 import lance_core
 from lance_core import LanceOperation
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import CommitOutcomeUnknownError, DatasetNotFoundError, LanceError
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
@@ -25,6 +24,7 @@ from lance_core.io.uri import register_store, unregister_store
 from lance_core.public.fragment_conversion import fragment_to_record
 from lance_core.table.paths import HOLD_PREFIX
 from lance_core.transactions.operations.update import Update
+from lance_core.transactions.options import CommitOptions
 from tests.support.deletes import planned_delete
 from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at, no_fault
 

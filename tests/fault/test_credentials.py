@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, LanceError
+from lance_core.transactions.options import CommitOptions
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 
 CANARY = "canary-Passw0rd"

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
+from lance_core.transactions.options import CommitOptions
 from tests.support.deletes import planned_delete
 
 NUM_WRITERS = 3

@@ -14,11 +14,11 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import CommitOutcomeUnknownError, LanceError
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.uri import register_store, unregister_store
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.transaction import Transaction
 from tests.support.deletes import planned_delete
 from tests.support.faulty_store import Call, Fault, FaultyStore, When, fault_at, no_fault

@@ -31,7 +31,7 @@ from lance_core.errors import (
 )
 from lance_core.io.local_store import LocalStore
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.settings import CommitSettings
+from lance_core.transactions.options import CommitOptions
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 
 NO_AGE = timedelta(0)
@@ -477,7 +477,7 @@ def test_a_version_about_to_be_removed_is_not_restored(
         cleanup.join()
 
     monkeypatch.setattr(LocalStore, "delete", delete_when_told)
-    monkeypatch.setattr(api_commit, "CommitSettings", partial(CommitSettings, wait=wait))
+    monkeypatch.setattr(api_commit, "CommitOptions", partial(CommitOptions, wait=wait))
     old = lance_core.dataset(uri, version=2)
     cleanup.start()
     assert is_removing.wait(60)

@@ -13,9 +13,9 @@ from pyroaring import BitMap
 import lance_core
 from lance_core import LanceOperation as Ours
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import InvalidInputError, NotFoundError, RetryableCommitConflictError
 from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.transaction import Transaction
 from tests.support.deletes import deleted_rows, planned_delete
 

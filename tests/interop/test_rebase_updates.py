@@ -10,8 +10,8 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import RetryableCommitConflictError
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.public_transaction import transaction_to_core
 from tests.support.matrix_operations import to_ours
 from tests.support.twin_operations import rows

@@ -13,10 +13,10 @@ from pyroaring import BitMap
 from lance_core.io.memory_store import MemoryStore
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.conflicts import Verdict
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import Committed, Conflicted
-from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
-from tests.support.commit_steps import commit_transaction
+from tests.support.commits import commit_transaction
 from tests.support.deletes import deleted_rows, planned_delete
 from tests.support.records import fragment, overwrite
 
@@ -38,7 +38,7 @@ DELETES: st.SearchStrategy[list[Rows]] = st.lists(
 
 def _commit(log: VersionLog, transaction: Transaction, rows: dict[int, BitMap] | None) -> bool:
     """Whether it landed; the only other outcome is a retryable conflict."""
-    settings = CommitSettings(affected_rows=rows, rng=random.Random(1), wait=lambda seconds: None)
+    settings = CommitOptions(affected_rows=rows, rng=random.Random(1), wait=lambda seconds: None)
     outcome = commit_transaction(log, transaction, settings)
     if isinstance(outcome, Committed):
         return True

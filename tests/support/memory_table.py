@@ -8,10 +8,10 @@ from lance_core.table.branches import BranchRecord, branch_path, branch_root
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestNaming
 from lance_core.table.version_log import VersionLog
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import CommitOutcome
-from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
-from tests.support.commit_steps import commit_transaction
+from tests.support.commits import commit_transaction
 from tests.support.faulty_store import FaultyStore, When
 from tests.support.records import fragment, overwrite
 
@@ -39,13 +39,20 @@ class MemoryTable:
         """Remove the record of the branch; its files stay."""
         self.store.inner.delete(branch_path(self.store, "table", self.branch))
 
-    def commit(self, transaction: Transaction, *, known: Manifest | None = None, **settings: object) -> CommitOutcome:
+    def commit(
+        self,
+        transaction: Transaction,
+        *,
+        template: Manifest | None = None,
+        known: Manifest | None = None,
+        **options: object,
+    ) -> CommitOutcome:
         """Commit without waiting; files of new fragments are there."""
         for each in getattr(transaction.operation, "fragments", ()):
             for file in each.files:
                 self.store.inner.put(f"{self.root}/data/{file.path}", b"rows")
-        settings = {"wait": lambda seconds: None, "rng": random.Random(1), "is_first_try": True, **settings}
-        return commit_transaction(self.log, transaction, CommitSettings(**settings), known=known)
+        options = {"wait": lambda seconds: None, "rng": random.Random(1), "is_first_try": True, **options}
+        return commit_transaction(self.log, transaction, CommitOptions(**options), template=template, known=known)
 
     def latest(self) -> Manifest:
         """The latest version."""

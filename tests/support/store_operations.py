@@ -14,13 +14,13 @@ import pyarrow as pa
 import lance_core
 from lance_core import LanceOperation
 from lance_core.commit.commit import commit
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import DatasetNotFoundError
 from lance_core.proto import pb_table, pb_transaction
 from lance_core.public.fragment_conversion import fragment_to_record
 from lance_core.table.index_metadata import MEM_WAL_INDEX
 from lance_core.table.index_rules import decode_index_section
 from lance_core.table.paths import is_detached_manifest_name
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.registry import EXECUTABLE
 from lance_core.transactions.transaction import Transaction
 

@@ -7,14 +7,13 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_core.commit.options import CommitOptions
 from lance_core.errors import CorruptDataError, NotFoundError, StorageError
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.object_store import PutOutcome
 from lance_core.io.s3_store import S3Store, open_s3_store
 from lance_core.io.s3_upload import PART_BYTES
 from lance_core.io.uri import resolve
-from lance_core.transactions.settings import CommitSettings
+from lance_core.transactions.options import CommitOptions
 from tests.support.s3_servers import S3Server, moto_server
 
 SECRETS = {"aws_access_key_id": "AKIAVERYHIDDEN", "aws_secret_access_key": "nobody-may-see-this"}
@@ -167,7 +166,7 @@ def test_s3_credentials_are_never_shown_or_logged(server: S3Server, caplog: pyte
     caplog.set_level(logging.DEBUG, logger="lance_core")
     dataset = lance_core.write_dataset({"a": [1]}, uri, storage_options=options)
     shown = [repr(dataset), repr(dataset.log.store), str(dataset.log), repr(dataset.locator), caplog.text]
-    shown += [repr(CommitOptions(storage_options=options)), repr(CommitSettings(storage_options=options))]
+    shown += [repr(CommitOptions(storage_options=options))]
     with pytest.raises(StorageError) as raised:
         lance_core.dataset("s3://no-such-bucket-anywhere/t", storage_options=options)
     error: BaseException | None = raised.value

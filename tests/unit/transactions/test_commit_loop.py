@@ -18,16 +18,16 @@ from lance_core.transactions.operations.create_index import CreateIndex
 from lance_core.transactions.operations.map_update import MapUpdate
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.update_config import UpdateConfig
+from lance_core.transactions.options import CommitProgress
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     Committed,
     Conflicted,
-    NotLanded,
+    NotCreated,
     Overtaken,
     TableExists,
     Unknown,
 )
-from lance_core.transactions.settings import CommitProgress
 from lance_core.transactions.transaction import Transaction
 from tests.support.faulty_store import Call, When, no_fault
 from tests.support.manifests import index
@@ -203,7 +203,7 @@ def test_interrupt_of_the_create_keeps_what_the_version_may_need(table: MemoryTa
     table.store.inner.put_if_absent = interrupt
     with pytest.raises(KeyboardInterrupt):
         table.commit(ours, progress=progress)
-    assert progress.may_land
+    assert progress.may_be_committed
     assert ours.file_name in table.transaction_files()
 
 
@@ -250,7 +250,7 @@ def test_version_of_another_writer_does_not_settle_a_possibly_earlier_create(tab
 
 
 def test_lost_request_of_an_earlier_attempt_leaves_the_outcome_unknown(table: MemoryTable) -> None:
-    ours, progress = appended(table), CommitProgress(may_land=True)
+    ours, progress = appended(table), CommitProgress(may_be_committed=True)
     commit_some(table, 3)
     table.clean_up()
     outcome = table.commit(ours, progress=progress)
@@ -260,7 +260,7 @@ def test_lost_request_of_an_earlier_attempt_leaves_the_outcome_unknown(table: Me
 
 def test_create_that_certainly_failed_is_reported_as_failed(table: MemoryTable) -> None:
     table.store.fault = lambda call: When.BEFORE if call.method == "put_if_absent" else None
-    assert isinstance(table.commit(appended(table)), NotLanded)
+    assert isinstance(table.commit(appended(table)), NotCreated)
 
 
 def test_transaction_that_changes_between_attempts_keeps_its_file(table: MemoryTable) -> None:

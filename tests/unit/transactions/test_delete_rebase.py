@@ -18,10 +18,10 @@ from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.operations.rewrite import Rewrite
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Contended, Unknown
-from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction, new_uuid
-from tests.support.commit_steps import commit_transaction
+from tests.support.commits import commit_transaction
 from tests.support.deletes import deleted_rows, planned_delete
 from tests.support.faulty_store import Call, FaultyStore, When
 from tests.support.records import append, fragment, overwrite
@@ -37,17 +37,17 @@ class Table:
         self.log = VersionLog(self.store, "table")
         self.commit(overwrite(fragment(), fragment(), fragment()))
 
-    def commit(self, transaction: Transaction, rows: Rows | None = None, **settings: object) -> CommitOutcome:
-        settings = {"wait": lambda seconds: None, "rng": random.Random(1), "affected_rows": rows, **settings}
-        return commit_transaction(self.log, transaction, CommitSettings(**settings))
+    def commit(self, transaction: Transaction, rows: Rows | None = None, **options: object) -> CommitOutcome:
+        options = {"wait": lambda seconds: None, "rng": random.Random(1), "affected_rows": rows, **options}
+        return commit_transaction(self.log, transaction, CommitOptions(**options))
 
-    def made(self, transaction: Transaction, rows: Rows | None = None, **settings: object) -> int:
-        outcome = self.commit(transaction, rows, **settings)
+    def made(self, transaction: Transaction, rows: Rows | None = None, **options: object) -> int:
+        outcome = self.commit(transaction, rows, **options)
         assert isinstance(outcome, Committed), outcome
         return outcome.manifest.version
 
-    def delete(self, rows: Rows, *, version: int = 1, known: bool = True, **settings: object) -> CommitOutcome:
-        return self.commit(planned_delete(self.log, version, rows), rows if known else None, **settings)
+    def delete(self, rows: Rows, *, version: int = 1, known: bool = True, **options: object) -> CommitOutcome:
+        return self.commit(planned_delete(self.log, version, rows), rows if known else None, **options)
 
     def hidden(self) -> dict[int, list[int]]:
         """The rows that the latest version hides."""

@@ -11,10 +11,10 @@ from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, Manifes
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.detached import DetachedCommit
 from lance_core.transactions.operations.project import Project
-from lance_core.transactions.outcomes import CommitOutcome, Committed, NotLanded, Unknown
-from lance_core.transactions.settings import CommitSettings
+from lance_core.transactions.options import CommitOptions
+from lance_core.transactions.outcomes import CommitOutcome, Committed, NotCreated, Unknown
 from lance_core.transactions.transaction import Transaction
-from tests.support.commit_steps import commit_transaction
+from tests.support.commits import commit_transaction
 from tests.support.faulty_store import Call, FaultyStore, When, no_fault
 from tests.support.manifests import table
 from tests.support.records import SCHEMA, append, fragment, overwrite
@@ -28,11 +28,11 @@ class Table:
     def __init__(self, naming: ManifestNaming = ManifestNaming.V2) -> None:
         self.store = FaultyStore(MemoryStore())
         self.log = VersionLog(self.store, "table")
-        commit_transaction(self.log, overwrite(fragment()), CommitSettings(template=Manifest.empty(naming=naming)))
+        commit_transaction(self.log, overwrite(fragment()), CommitOptions(), template=Manifest.empty(naming=naming))
 
     def detach(self, transaction: Transaction, *, known: Manifest | None = None) -> CommitOutcome:
         attempt = DetachedCommit(self.log, transaction, known)
-        return attempt.land(attempt.build())
+        return attempt.create(attempt.build())
 
     def transaction_files(self) -> list[str]:
         return sorted(info.path.rpartition("/")[2] for info in self.store.inner.list("table/_transactions"))
@@ -110,7 +110,7 @@ def test_detached_commit_with_a_lost_response_succeeds(made: Table) -> None:
 def test_lost_detached_commit_request_leaves_no_files(made: Table) -> None:
     before = made.transaction_files()
     made.store.fault = failing("put_if_absent", "", When.BEFORE)
-    assert isinstance(made.detach(append(fragment(), read_version=1)), NotLanded)
+    assert isinstance(made.detach(append(fragment(), read_version=1)), NotCreated)
     made.store.fault = no_fault
     assert made.transaction_files() == before
 

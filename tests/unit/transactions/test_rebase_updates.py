@@ -9,10 +9,10 @@ from lance_core.table.version_log import VersionLog
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.operations.create_index import CreateIndex
 from lance_core.transactions.operations.update import Update, UpdateMode
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import CommitOutcome, Committed, Conflicted
-from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
-from tests.support.commit_steps import commit_transaction
+from tests.support.commits import commit_transaction
 from tests.support.deletes import deleted_rows, planned_delete
 from tests.support.manifests import column_file, coverage, index, section, with_files
 from tests.support.records import fragment, overwrite
@@ -29,7 +29,7 @@ def log() -> VersionLog:
 
 
 def _commit(log: VersionLog, transaction: Transaction, rows: Rows | None = None) -> CommitOutcome:
-    return commit_transaction(log, transaction, CommitSettings(wait=lambda seconds: None, affected_rows=rows))
+    return commit_transaction(log, transaction, CommitOptions(wait=lambda seconds: None, affected_rows=rows))
 
 
 def _planned(log: VersionLog, rows: Rows, *, num_new: int = 1) -> Transaction:
@@ -114,7 +114,7 @@ def test_new_index_loses_fragments_that_changed_since_its_build(log: VersionLog,
     _commit(log, Transaction(read_version=1, operation=columns))
     operation = CreateIndex(new_indices=(index("a", (0,), {0, 1, 2}), index("b", (1,), {0, 1, 2})))
     transaction = Transaction(read_version=1, operation=operation)
-    outcome = commit_transaction(log, transaction, CommitSettings(), known=known)
+    outcome = commit_transaction(log, transaction, CommitOptions(), known=known)
     assert isinstance(outcome, Committed)
     assert coverage(outcome.manifest.index_section) == {"a": [0, 1, 2], "b": [1, 2]}
     # The recorded transaction says the same.

@@ -11,11 +11,11 @@ from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.history import transaction_path, withdraw_version
 from lance_core.transactions.operations.delete import Delete
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import Committed
 from lance_core.transactions.restoring import check_restore, has_lost_files, held
-from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
-from tests.support.commit_steps import commit_transaction
+from tests.support.commits import commit_transaction
 from tests.support.manifests import deletion
 from tests.support.records import append, fragment, overwrite
 
@@ -23,7 +23,7 @@ FIRST = ManifestName(1, ManifestNaming.V2)
 
 
 def commit(log: VersionLog, transaction: Transaction) -> None:
-    assert isinstance(commit_transaction(log, transaction, CommitSettings()), Committed)
+    assert isinstance(commit_transaction(log, transaction, CommitOptions()), Committed)
 
 
 @pytest.fixture

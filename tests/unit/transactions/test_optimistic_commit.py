@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -15,22 +16,22 @@ from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.commit_steps import Commit
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.history import read_transaction
+from lance_core.transactions.optimistic_commit import OptimisticCommit
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
     Committed,
     Conflicted,
     Contended,
-    NotLanded,
+    NotCreated,
     TableExists,
     Unknown,
 )
-from lance_core.transactions.settings import CommitSettings
 from lance_core.transactions.transaction import Transaction
-from tests.support.commit_steps import commit_transaction
+from tests.support.commits import commit_transaction
 from tests.support.faulty_store import Call, FaultyStore, When, no_fault
 from tests.support.records import append, fragment, overwrite
 
@@ -43,12 +44,19 @@ class Table:
         self.log = VersionLog(self.store, "table")
         self.waits: list[float] = []
 
-    def commit(self, transaction: Transaction, *, known: Manifest | None = None, **settings: object) -> CommitOutcome:
-        settings = {"wait": self.waits.append, "rng": random.Random(1), **settings}
-        return commit_transaction(self.log, transaction, CommitSettings(**settings), known=known)
+    def commit(
+        self,
+        transaction: Transaction,
+        *,
+        template: Manifest | None = None,
+        known: Manifest | None = None,
+        **options: object,
+    ) -> CommitOutcome:
+        options = {"wait": self.waits.append, "rng": random.Random(1), **options}
+        return commit_transaction(self.log, transaction, CommitOptions(**options), template=template, known=known)
 
-    def made(self, transaction: Transaction, **settings: object) -> int:
-        outcome = self.commit(transaction, **settings)
+    def made(self, transaction: Transaction, **options: object) -> int:
+        outcome = self.commit(transaction, **options)
         assert isinstance(outcome, Committed), outcome
         return outcome.manifest.version
 
@@ -264,7 +272,7 @@ def test_commit_that_loses_every_race_ends_in_contention(table: Table) -> None:
 
 def test_commit_timeout_ends_the_retries(table: Table) -> None:
     _before_create(table, lambda: table.made(append(fragment(), read_version=0)), times=100)
-    outcome = table.commit(append(fragment(), read_version=1), timeout_seconds=0.0)
+    outcome = table.commit(append(fragment(), read_version=1), timeout=timedelta(microseconds=1))
     assert outcome == Contended(1)
 
 
@@ -319,8 +327,8 @@ def test_lost_retryable_commit_request_is_repeated(table: Table) -> None:
 def test_lost_retryable_commit_request_at_the_time_limit_reports_the_failure_of_the_store(table: Table) -> None:
     table.store.retryable = True
     table.store.fault = _failing(("put_if_absent", "", When.BEFORE))
-    outcome = table.commit(append(fragment(), read_version=1), timeout_seconds=0.0)
-    assert isinstance(outcome, NotLanded)
+    outcome = table.commit(append(fragment(), read_version=1), timeout=timedelta(microseconds=1))
+    assert isinstance(outcome, NotCreated)
     assert "injected" in str(outcome.cause)
     assert table.versions() == [1]
 
@@ -329,7 +337,7 @@ def test_lost_commit_request_that_is_not_retryable_is_reported(table: Table) -> 
     table.store.fault = _failing(("put_if_absent", "", When.BEFORE))
     transaction = append(fragment(), read_version=1)
     outcome = table.commit(transaction)
-    assert isinstance(outcome, NotLanded)
+    assert isinstance(outcome, NotCreated)
     assert "injected" in str(outcome.cause)
     assert table.versions() == [1]
     assert transaction.file_name not in table.transaction_files()
@@ -399,13 +407,13 @@ def test_failed_version_hint_write_does_not_fail_the_commit(table: Table) -> Non
 # ── What is checked ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_error_between_commit_steps_leaves_no_files(table: Table) -> None:
+def test_error_between_the_steps_of_a_commit_leaves_no_files(table: Table) -> None:
     before = table.transaction_files()
-    settings = CommitSettings(wait=table.waits.append)
+    options = CommitOptions(wait=table.waits.append)
     files_at_draft = []
 
     def refuse_draft() -> None:
-        with Commit(table.log, append(fragment(), read_version=1), settings) as attempts:
+        with OptimisticCommit(table.log, append(fragment(), read_version=1), options, Manifest.empty()) as attempts:
             assert attempts.advance() == table.log.read_version(1)
             attempts.build()
             files_at_draft.extend(table.transaction_files())
@@ -419,7 +427,7 @@ def test_error_between_commit_steps_leaves_no_files(table: Table) -> None:
 
 
 def test_commit_that_ends_early_has_no_outcome(table: Table) -> None:
-    with Commit(table.log, append(fragment(), read_version=1), CommitSettings()) as attempts:
+    with OptimisticCommit(table.log, append(fragment(), read_version=1), CommitOptions(), Manifest.empty()) as attempts:
         attempts.advance()
     with pytest.raises(InternalError, match="before the commit was finished"):
         _ = attempts.outcome

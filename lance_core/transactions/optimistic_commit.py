@@ -20,7 +20,7 @@
         |  exists, or the store failed: read that version back
         |     ours                 -> CONFIRM (the response was lost)
         |     cannot be read       -> Unknown (nothing is removed)
-        |     absent, store failed -> wait and retry if that can help, else NotLanded; but Unknown if the store may
+        |     absent, store failed -> wait and retry if that can help, else NotCreated; but Unknown if the store may
         |                             still execute the unanswered request
         |     another writer's     -> wait, then LOAD again; out of attempts -> Contended
         v
@@ -33,7 +33,7 @@
         v
       HINT    write the version hint; failures are ignored
 
-Callers run the steps in a loop (:class:`Commit`), and read data files between the steps if needed.
+Callers run the steps in a loop (:class:`OptimisticCommit`), and read data files between the steps if needed.
 :class:`~lance_core.transactions.basis.Basis` performs LOAD and JUDGE. Only CREATE makes a change visible, and it
 succeeds for exactly one of several concurrent writers. CONFIRM determines whether that writer was too late, because a
 cleanup had removed another version with the same number (:mod:`~lance_core.transactions.overtaken`).
@@ -80,7 +80,7 @@ from lance_core.transactions.outcomes import (
     Conflicted,
     Contended,
     LostRace,
-    NotLanded,
+    NotCreated,
     Overtaken,
     Unknown,
 )
@@ -97,9 +97,9 @@ if TYPE_CHECKING:
     from lance_core.table.row_lineage import HiddenColumns
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.basis import Refusal
-    from lance_core.transactions.settings import CommitSettings
+    from lance_core.transactions.options import CommitOptions
 
-__all__ = ["Commit"]
+__all__ = ["OptimisticCommit"]
 
 _READ_BACK_WAITS_SECONDS: Final = (0.05, 0.2, 1.0)
 _MAX_CONFIRMATIONS: Final = 10
@@ -109,42 +109,48 @@ _MAX_CONFIRMATIONS: Final = 10
 _logger: Final = logging.getLogger(__name__)
 
 
-class Commit:
+class OptimisticCommit:
     """One commit in progress: a context manager that removes leftover files after a failure.
 
     ::
 
-        with Commit(log, transaction, settings, known) as commit:
+        with OptimisticCommit(log, transaction, options, template, known) as commit:
             while (current := commit.advance()) is not None:
-                commit.land(commit.build())
+                commit.create(commit.build())
         commit.outcome
 
     Args:
         log: the table's versions.
         transaction: the transaction to commit; its operation must be executable.
-        settings: the settings of the commit.
+        options: the options of the commit.
+        template: the empty manifest from which a new table starts.
         known: the manifest of ``transaction.read_version``, if the caller has already read it.
 
     """
 
     def __init__(
-        self, log: VersionLog, transaction: Transaction, settings: CommitSettings, known: Manifest | None = None
+        self,
+        log: VersionLog,
+        transaction: Transaction,
+        options: CommitOptions,
+        template: Manifest,
+        known: Manifest | None = None,
     ) -> None:
         """Initialize without reading anything."""
         self._outcome: CommitOutcome | None = None
         self._log = log
         self._transaction = transaction
-        self._settings = settings
+        self._options = options
         self._serialized = transaction.serialize()
-        self._basis = Basis(log, transaction, settings, known)
+        self._basis = Basis(log, transaction, options, template, known)
         self._recorded: list[str] = []
-        self._progress = settings.progress
+        self._progress = options.progress
         self._in_flight: Unknown | None = None
         self._holds = ExitStack()
         self._is_held = False
         self._winner: Manifest | None = None
         self._num_attempts = 0
-        self._backoff = SlotBackoff(settings.rng)
+        self._backoff = SlotBackoff(options.rng)
         self._started = self._attempt_started = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -162,7 +168,7 @@ class Commit:
             elif isinstance(error, LanceError) and self._in_flight is not None:
                 self._outcome = self._in_flight
                 return True
-            elif isinstance(error, LanceError) or not self._progress.may_land:
+            elif isinstance(error, LanceError) or not self._progress.may_be_committed:
                 # The interrupt came before anything could be committed; later, the outcome would be unknown.
                 self._give_up()
         return False
@@ -205,11 +211,11 @@ class Commit:
         draft = transaction.apply(self._basis.manifest, self._log, hidden)
         restored = transaction.operation.restored_version
         if restored is not None and not self._is_held:
-            self._holds.enter_context(held(self._log, restored, self._settings.wait))
+            self._holds.enter_context(held(self._log, restored, self._options.wait))
             self._is_held = True
         return draft
 
-    def land(self, draft: ManifestDraft) -> None:
+    def create(self, draft: ManifestDraft) -> None:
         """RECORD, CREATE and CONFIRM: set the outcome, or wait for the next attempt.
 
         Args:
@@ -222,11 +228,11 @@ class Commit:
         if isinstance(outcome, (Committed, Overtaken, Unknown)):
             self._outcome = outcome
             return
-        self._progress.may_land = isinstance(outcome, NotLanded) or outcome.manifest is None
+        self._progress.may_be_committed = isinstance(outcome, NotCreated) or outcome.manifest is None
         self._note_in_flight(outcome)
         self._num_attempts += 1
-        gives_up = self._num_attempts > self._settings.max_retries
-        if isinstance(outcome, NotLanded):
+        gives_up = self._num_attempts > self._options.max_retries
+        if isinstance(outcome, NotCreated):
             if gives_up or not _is_retryable(outcome.cause):
                 self._outcome = outcome
                 return
@@ -234,11 +240,11 @@ class Commit:
             self._winner = outcome.manifest
         wait_seconds = self._backoff.next_seconds(time.monotonic() - self._attempt_started)
         if gives_up or not self._wait(wait_seconds):
-            self._outcome = outcome if isinstance(outcome, NotLanded) else Contended(self._num_attempts)
+            self._outcome = outcome if isinstance(outcome, NotCreated) else Contended(self._num_attempts)
 
     def _finish(self) -> None:
         outcome = self._outcome
-        if self._in_flight is not None and isinstance(outcome, (NotLanded, Contended)):
+        if self._in_flight is not None and isinstance(outcome, (NotCreated, Contended)):
             outcome = self._outcome = self._in_flight
         if isinstance(outcome, (Committed, AlreadyCommitted)):
             self._progress.made = outcome.manifest
@@ -286,7 +292,7 @@ class Commit:
             # The transaction is damaged or was written by a later release, which does not matter for our change.
             return None
         restored = None if theirs is None else theirs.operation.restored_version
-        if restored is None or not has_lost_files(self._log, basis, self._settings.storage_options):
+        if restored is None or not has_lost_files(self._log, basis, self._options.storage_options):
             return None
         reason = f"it restores version {restored}, whose files are missing"
         return Conflicted(Verdict.RETRYABLE, basis.version, reason)
@@ -297,16 +303,16 @@ class Commit:
             # The removed version may be ours, if the store did not respond to the create, or only to a retry.
             if self._in_flight is not None:
                 return self._in_flight
-            if self._progress.may_land:
+            if self._progress.may_be_committed:
                 return Unknown(refusal.version, VersionNotFoundError(refusal.reason, version=refusal.version))
         if not isinstance(refusal, AlreadyCommitted):
             return refusal
         confirmed = self._confirm(refusal.manifest, None)
         return refusal if isinstance(confirmed, Committed) else confirmed
 
-    def _note_in_flight(self, outcome: LostRace | NotLanded) -> None:
+    def _note_in_flight(self, outcome: LostRace | NotCreated) -> None:
         """Record that our version may still appear, until another writer's version has the same number."""
-        if isinstance(outcome, NotLanded):
+        if isinstance(outcome, NotCreated):
             if isinstance(outcome.cause, StorageError) and outcome.cause.in_flight:
                 self._in_flight = Unknown(self._basis.manifest.version + 1, outcome.cause)
         elif outcome.manifest is not None:
@@ -318,10 +324,10 @@ class Commit:
 
     def _wait(self, seconds: float) -> bool:
         """Wait; return False if that would exceed the time limit."""
-        limit = self._settings.timeout_seconds
-        if limit is not None and time.monotonic() - self._started + seconds >= limit:
+        limit = self._options.timeout
+        if limit is not None and time.monotonic() - self._started + seconds >= limit.total_seconds():
             return False
-        self._settings.wait(seconds)
+        self._options.wait(seconds)
         return True
 
     def _attempt(self, draft: ManifestDraft) -> AttemptOutcome:
@@ -332,7 +338,7 @@ class Commit:
             transaction=self._serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns()
         )
         target = ManifestName(sealed.manifest.version, sealed.manifest.naming)
-        self._progress.may_land = True
+        self._progress.may_be_committed = True
         try:
             put = self._log.create(target, sealed.data, self._basis.unsynced_files())
         except StorageError as error:
@@ -352,12 +358,12 @@ class Commit:
                 if cause is None:
                     return LostRace(None)
                 # The failed create may have created the version anyway, and a cleanup may have removed it.
-                return NotLanded(cause) if not self._newer_than(target) else Unknown(target.version, cause)
+                return NotCreated(cause) if not self._newer_than(target) else Unknown(target.version, cause)
             except LanceError as error:
                 wait_seconds = next(waits, None)
                 if wait_seconds is None or not _is_retryable(error):
                     return Unknown(target.version, cause or error)
-                self._settings.wait(wait_seconds)
+                self._options.wait(wait_seconds)
             else:
                 if ours:
                     return self._confirm(found, self._basis.manifest)
@@ -383,7 +389,7 @@ class Commit:
         if self._transaction.operation.is_first_of_its_root:
             # This is the first version of a root; if several writers create one, the record of the root decides.
             return Committed(made)
-        self._progress.may_land = True
+        self._progress.may_be_committed = True
         waits = iter(_READ_BACK_WAITS_SECONDS)
         cause: LanceError | None = None
         for _ in range(_MAX_CONFIRMATIONS):
@@ -403,7 +409,7 @@ class Commit:
                     return Committed(made) if lost is None else Unknown(made.version, lost)
                 if presence is Presence.ABSENT and before is not None:
                     self._withdraw(ManifestName(made.version, made.naming))
-                    self._progress.may_land = False
+                    self._progress.may_be_committed = False
                     return Overtaken(made.version, newer[-1].version)
                 break
             except VersionNotFoundError as error:
@@ -412,13 +418,13 @@ class Commit:
                 cause = error
                 if before is not None and self._is_beside_another(made):
                     self._withdraw(ManifestName(made.version, made.naming))
-                    self._progress.may_land = False
+                    self._progress.may_be_committed = False
                     return Overtaken(made.version, made.version)
                 # The version exists, so a retry may help regardless of the kind of storage failure.
                 wait_seconds = next(waits, None)
                 if wait_seconds is None or not isinstance(error, StorageError):
                     break
-                self._settings.wait(wait_seconds)
+                self._options.wait(wait_seconds)
         reason = f"it is unknown whether the newer versions were built on version {made.version}"
         return Unknown(made.version, cause or VersionNotFoundError(reason, version=made.version))
 
@@ -443,7 +449,7 @@ class Commit:
         if newer or before not in {name.version for name in self._log.newer_than(before - 1)}:
             return Unknown(made.version, cause)
         try:
-            with held(self._log, before, self._settings.wait):
+            with held(self._log, before, self._options.wait):
                 undoing = self._restored(made, before)
         except LanceError as error:
             _logger.warning("%s: could not revert version %d: %s", self._log.root, made.version, error)
@@ -453,14 +459,14 @@ class Commit:
         if self._transaction.operation.restored_version is not None:
             # No one can read this version. Any other version may have been tagged or branched while it was the latest.
             self._withdraw(ManifestName(made.version, made.naming))
-            self._progress.may_land = False
+            self._progress.may_be_committed = False
         return Overtaken(made.version, undoing)
 
     def _restored(self, made: Manifest, version: int) -> int | None:
         """Restore a held version on top of ours; return the new version, or None if another writer was first."""
         transaction = Transaction(read_version=made.version, operation=Restore(version=version))
         serialized = transaction.serialize()
-        check_restore(self._log, version, self._settings.storage_options)
+        check_restore(self._log, version, self._options.storage_options)
         draft = transaction.apply(made, self._log)
         sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
         record_transaction(self._log, transaction.file_name, serialized)
@@ -477,7 +483,7 @@ class Commit:
         restored = self._transaction.operation.restored_version
         if restored is None:
             return None
-        if not has_lost_files(self._log, made, self._settings.storage_options):
+        if not has_lost_files(self._log, made, self._options.storage_options):
             return None
         reason = f"the restored version {restored} was cleaned up in the meantime, together with its files"
         return VersionNotFoundError(reason, version=restored)
@@ -507,7 +513,7 @@ class Commit:
         try:
             self._forget(self._recorded)
         finally:
-            if not self._progress.may_land:
+            if not self._progress.may_be_committed:
                 self._basis.discard()
 
     def _forget(self, file_names: Iterable[str]) -> None:
