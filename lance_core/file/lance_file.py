@@ -37,7 +37,6 @@ from lance_core.file.reader import FileReader
 from lance_core.file.row_numbers import row_number, row_positions
 from lance_core.io.uri import resolve
 from lance_core.schema.convert import schema_to_arrow
-from lance_core.schema.projection import project
 from lance_core.versions import DEFAULT_VERSION
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ class LanceFileReader:
         store, location = _place or resolve(checked_path(path), checked_storage_options(storage_options))
         self._reader = FileReader.open(store, location)
         whole = self._reader.schema
-        self._schema = whole if names is None else project(whole, names, orders_members=True)
+        self._schema = whole if names is None else whole.project(names, orders_members=True)
         self._arrow = schema_to_arrow(self._schema)
 
     def read_all(self, *, batch_size: int = 1024, batch_readahead: int = 16) -> ReaderResults:

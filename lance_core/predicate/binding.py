@@ -62,7 +62,6 @@ from lance_core.predicate.syntax import (
 from lance_core.schema.convert import RESERVED_NAMES
 from lance_core.schema.extension_types import storage_type
 from lance_core.schema.logical_types import arrow_type
-from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -328,7 +327,7 @@ def _find_column(schema: Schema, name: Name) -> tuple[tuple[str, ...], pa.DataTy
         struct = storage_type(dtype)
         members = _member_names(struct)
         if member not in members:
-            project(schema, [".".join(path[: depth + 1])])
+            schema.project([".".join(path[: depth + 1])])
             raise InvalidInputError(
                 f"predicate: {'.'.join(path[:depth])!r} of type {dtype} has no member {member!r}",
                 column=name.text,
@@ -350,7 +349,7 @@ def _top_level(schema: Schema, name: Name) -> str:
         return matches[0]
     if head in RESERVED_NAMES:
         raise NotSupportedError(f"predicate: system column {head!r} cannot be used in predicates", column=head)
-    project(schema, [head])
+    schema.project([head])
     raise InvalidInputError(f"predicate: unknown column {head!r}", column=head)
 
 

@@ -20,7 +20,6 @@ from lance_core.predicate.coercion import evaluated_type
 from lance_core.predicate.column_bounds import condition_of
 from lance_core.predicate.expressions import Constant, Expression
 from lance_core.schema.extension_types import storage_array
-from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -83,7 +82,7 @@ class Predicate:
             raise InvalidInputError(f"the predicate {_shown(text)} cannot be evaluated: {error}") from error
         if not pa.types.is_boolean(expression.dtype):
             raise InvalidInputError(f"predicate {_shown(text)}: expected a condition, found type {expression.dtype}")
-        wanted, paths = project(schema, _outermost(binder.paths)), tuple(binder.paths)
+        wanted, paths = schema.project(_outermost(binder.paths)), tuple(binder.paths)
         return cls(text, wanted, tuple(_named(wanted, path).id for path in paths), paths, expression)
 
     @property

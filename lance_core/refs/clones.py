@@ -26,7 +26,6 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.refs.cloning import check_cloneable, clone_version
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.schema.blob_fields import is_blob_v2
-from lance_core.schema.projection import project
 from lance_core.table.data_file import DataFile
 from lance_core.table.deletion_file import DeletionFile
 from lance_core.table.index_directories import index_directories
@@ -127,7 +126,7 @@ def _field_with_references(manifest: Manifest, locator: FileLocator) -> Field | 
     inside = next((field for field in schema.walk() if is_blob_v2(field) and field not in columns), None)
     if inside is not None or not columns:
         return inside
-    wanted = project(schema, [top.name for top in columns])
+    wanted = schema.project([top.name for top in columns])
     for fragment in manifest.fragments:
         reader = FragmentReader(fragment, locator)
         for batch in reader.batches(wanted, 0, reader.num_live_rows, _CONFIG):

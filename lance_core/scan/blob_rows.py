@@ -12,7 +12,6 @@ from lance_core.file.row_numbers import row_ids, row_positions
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.take import find_rows_at
 from lance_core.schema.blob_fields import stored_schema
-from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +119,7 @@ class BlobRows:
     def places(self, column: str) -> list[tuple[int, BlobPlace | None]]:
         """Return a pair for each row: its address, and the location of its value or, if the value is null, None."""
         schema = stored_schema(self._source.schema)
-        wanted = project(schema, [column])
+        wanted = schema.project([column])
         leaf = schema.find(column)
         if leaf is None or not leaf.is_blob:
             raise InvalidInputError(f"column {column!r} is not a blob column", column=column)

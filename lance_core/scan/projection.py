@@ -16,7 +16,6 @@ import pyarrow as pa
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
 from lance_core.scan.output_schema import OutputSchema, batch_without_columns
 from lance_core.schema.field import trail_of
-from lance_core.schema.projection import project
 
 if TYPE_CHECKING:
     from lance_core.schema.field import Schema
@@ -68,7 +67,7 @@ class Projection:
 
     @classmethod
     def _of(cls, schema: Schema, names: list[str] | None) -> Projection:
-        wanted = schema if names is None else project(schema, names)
+        wanted = schema if names is None else schema.project(names)
         return cls(wanted, OutputSchema(wanted).schema)
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:

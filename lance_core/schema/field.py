@@ -13,6 +13,7 @@ item type is part of their logical type.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +33,7 @@ __all__ = [
     "Field",
     "Schema",
     "is_true",
+    "suggestion",
     "trail_of",
 ]
 
@@ -236,6 +238,40 @@ class Schema:
             raise InvalidInputError(f"the schema has no field {key!r}; top-level fields: {self.names}", field=key)
         return found
 
+    def project(self, columns: Sequence[str], *, orders_members: bool = False) -> Schema:
+        """Return the schema of the given columns, in this order. Fields keep their ids.
+
+        Args:
+            columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name", "s.`a.b`"). For
+                two paths into the same top-level field, the field is returned once, with both members in schema order.
+            orders_members: whether members are returned in the requested order instead, as pylance does for files but
+                not for datasets.
+
+        Raises:
+            InvalidInputError: a name is repeated or unknown; for an unknown name, the message suggests close matches.
+        """
+        # For each top-level field, the nodes to keep, in the order in which they were first requested.
+        wanted: dict[str, dict[int, None]] = {}
+        seen: set[str] = set()
+        for column in columns:
+            if column in seen:
+                raise InvalidInputError(f"column {column!r} is requested more than once", column=column)
+            seen.add(column)
+            trail = trail_of(self.fields, column)
+            if trail is None:
+                raise _unknown_column(self, column)
+            # Keep all descendants of the last node, and its ancestors.
+            keep = wanted.setdefault(trail[0].name, {})
+            keep.update(dict.fromkeys(id(node) for node in trail[:-1]))
+            keep.update(dict.fromkeys(id(node) for node in trail[-1].walk()))
+        by_name = {top.name: top for top in self.fields}
+        tops = []
+        for name, keep in wanted.items():
+            top = by_name[name]
+            order = keep if orders_members else [id(node) for node in top.walk() if id(node) in keep]
+            tops.append(_pruned(top, {node: rank for rank, node in enumerate(order)}))
+        return replace(self, fields=tuple(tops))
+
     def with_ids(self, first_id: int = 0) -> Schema:
         """Return a copy with ids assigned depth first from ``first_id``."""
         numbered = []
@@ -271,6 +307,36 @@ def trail_of(siblings: Sequence[Field], path: str) -> list[Field] | None:
                 if below is not None:
                     return [node, *below]
     return None
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """Return the end of a message about an unknown name: similar names, or else the first of the known names."""
+    close = get_close_matches(name, known, n=3)
+    if close:
+        return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
+    return f"; known columns: {list(known[:20])}"
+
+
+def _pruned(node: Field, ranks: Mapping[int, int]) -> Field:
+    # A packed struct or a blob is one column: its members cannot be read separately.
+    if node.is_leaf or node.is_map:
+        return node
+    kept = sorted((child for child in node.children if id(child) in ranks), key=lambda child: ranks[id(child)])
+    return node.with_children([_pruned(child, ranks) for child in kept])
+
+
+def _unknown_column(schema: Schema, column: str) -> InvalidInputError:
+    return InvalidInputError(f"column {column!r} does not exist{suggestion(column, _paths(schema))}", column=column)
+
+
+def _paths(schema: Schema) -> list[str]:
+    paths: list[str] = []
+    stack = [(top, top.name) for top in reversed(schema.fields)]
+    while stack:
+        node, path = stack.pop()
+        paths.append(path)
+        stack.extend((child, f"{path}.{child.name}") for child in reversed(node.children))
+    return paths
 
 
 def _plain_values(record: Field | Schema) -> dict[str, Any]:

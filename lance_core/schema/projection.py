@@ -1,59 +1,22 @@
-"""Selects columns by name, and compares a schema with incoming data.
+"""Selects fields by id, and compares a schema with incoming data; ``Schema.project`` selects fields by name.
 
 A projection keeps the field ids, so that the selected fields still refer to the same columns of a data file.
 """
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lance_core.errors import InvalidInputError, SchemaMismatchError
-from lance_core.schema.field import Field, Schema, trail_of
+from lance_core.errors import SchemaMismatchError
+from lance_core.schema.field import Field, Schema, suggestion
 from lance_core.schema.logical_types import arrow_type, plain_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
-__all__ = ["check_compatible", "fits_type", "has_same_columns", "project", "project_by_ids", "same_type"]
-
-
-def project(schema: Schema, columns: Sequence[str], *, orders_members: bool = False) -> Schema:
-    """Select columns, in the requested order.
-
-    Args:
-        schema: the schema to select from.
-        columns: names of top-level fields, or dotted paths into structs ("s.x", "people.item.name", "s.`a.b`"). For two
-            paths into the same top-level field, the field is returned once, with both members in schema order.
-        orders_members: whether members are returned in the requested order instead, as pylance does for files but not
-            for datasets.
-
-    Raises:
-        InvalidInputError: a name is repeated or unknown; for an unknown name, the message suggests close matches.
-    """
-    # For each top-level field, the nodes to keep, in the order in which they were first requested.
-    wanted: dict[str, dict[int, None]] = {}
-    seen: set[str] = set()
-    for column in columns:
-        if column in seen:
-            raise InvalidInputError(f"column {column!r} is requested more than once", column=column)
-        seen.add(column)
-        trail = trail_of(schema.fields, column)
-        if trail is None:
-            raise _unknown_column(schema, column)
-        # Keep all descendants of the last node, and its ancestors.
-        keep = wanted.setdefault(trail[0].name, {})
-        keep.update(dict.fromkeys(id(node) for node in trail[:-1]))
-        keep.update(dict.fromkeys(id(node) for node in trail[-1].walk()))
-    by_name = {top.name: top for top in schema.fields}
-    tops = []
-    for name, keep in wanted.items():
-        top = by_name[name]
-        order = keep if orders_members else [id(node) for node in top.walk() if id(node) in keep]
-        tops.append(_pruned(top, {node: rank for rank, node in enumerate(order)}))
-    return Schema(fields=tuple(tops), metadata=schema.metadata)
+__all__ = ["check_compatible", "fits_type", "has_same_columns", "project_by_ids", "same_type"]
 
 
 def project_by_ids(schema: Schema, field_ids: set[int] | frozenset[int]) -> Schema:
@@ -85,7 +48,7 @@ def check_compatible(expected: Schema, found: pa.Schema) -> None:
     unknown = next((name for name in names if name not in known), None)
     if unknown is not None:
         raise SchemaMismatchError(
-            f"column {unknown!r} is not in the schema{_suggestion(unknown, expected.names)}", column=unknown
+            f"column {unknown!r} is not in the schema{suggestion(unknown, expected.names)}", column=unknown
         )
     for top in expected.fields:
         if top.name not in names:
@@ -176,37 +139,8 @@ def _is_same_column(table: Field, written: Field) -> bool:
     )
 
 
-def _pruned(node: Field, ranks: Mapping[int, int]) -> Field:
-    # A packed struct or a blob is one column: its members cannot be read separately.
-    if node.is_leaf or node.is_map:
-        return node
-    kept = sorted((child for child in node.children if id(child) in ranks), key=lambda child: ranks[id(child)])
-    return node.with_children([_pruned(child, ranks) for child in kept])
-
-
 def _kept_by_ids(node: Field, field_ids: set[int] | frozenset[int]) -> Field | None:
     if node.is_leaf:
         return node if node.id in field_ids else None
     children = [kept for child in node.children if (kept := _kept_by_ids(child, field_ids)) is not None]
     return node.with_children(children) if children else None
-
-
-def _unknown_column(schema: Schema, column: str) -> InvalidInputError:
-    return InvalidInputError(f"column {column!r} does not exist{_suggestion(column, _paths(schema))}", column=column)
-
-
-def _paths(schema: Schema) -> list[str]:
-    paths: list[str] = []
-    stack = [(top, top.name) for top in reversed(schema.fields)]
-    while stack:
-        node, path = stack.pop()
-        paths.append(path)
-        stack.extend((child, f"{path}.{child.name}") for child in reversed(node.children))
-    return paths
-
-
-def _suggestion(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=3)
-    if close:
-        return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
-    return f"; known columns: {list(known[:20])}"

@@ -23,7 +23,6 @@ from lance_core.errors import (
     IncompatibleTransactionError,
     SchemaMismatchError,
 )
-from lance_core.schema.projection import project
 from lance_core.table.version_log import VersionLog
 
 REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransactionError, SchemaMismatchError)
@@ -52,7 +51,7 @@ def _drop_b(module: ModuleType, uri: str) -> None:
     if module is lance:
         dataset.drop_columns(["b"])
     else:
-        operation = lance_core.LanceOperation.Project(project(dataset.lance_schema, ["a"]))
+        operation = lance_core.LanceOperation.Project(dataset.lance_schema.project(["a"]))
         lance_core.LanceDataset.commit(uri, operation, read_version=dataset.version)
 
 

@@ -20,7 +20,6 @@ from lance_core.file.v2_0.assignment import column_owners
 from lance_core.file.v2_0.fields import v2_0_sources
 from lance_core.proto import pb20, pb_file2
 from lance_core.schema.convert import schema_from_arrow
-from lance_core.schema.projection import project
 from tests.support.tables_v2_0 import (
     compact,
     open_ours,
@@ -247,7 +246,7 @@ def test_single_members_of_structs_are_read(tmp_path: Path) -> None:
     table = pa.table([pa.array(rows, struct_type), pa.array([PACKED_ROW] * 5, PACKED.type)], schema=schema)
     path = write_theirs(tmp_path / "theirs.lance", [table])
     stored = open_ours(path).schema
-    [chosen] = project(stored, ["s.b"]).fields
+    [chosen] = stored.project(["s.b"]).fields
     packed = stored.field("p").with_children([stored.field("p.v")])
     assert read_ours(path, fields=[chosen, packed]).to_pylist() == [
         {"s": {"b": f"{row}"}, "p": {"v": [1.0, 2.0]}} for row in range(5)

@@ -13,7 +13,6 @@ from lance_core import LanceOperation
 from lance_core.errors import InvalidInputError
 from lance_core.proto import pb_file, pb_table, pb_transaction
 from lance_core.schema.convert import fields_to_proto, schema_from_arrow
-from lance_core.schema.projection import project
 from lance_core.table.manifest_file import parse_manifest_file
 from lance_core.transactions.conflicts import Verdict, judge
 from lance_core.transactions.operations.append import Append
@@ -178,7 +177,7 @@ def test_t33_t34_the_mark_of_mixed_versions_stays_in_both_words(uri: str) -> Non
     assert [flag & 256 for flag in _flags(uri)] == [256, 256]
     schema = lance_core.dataset(uri).lance_schema
     version = lance_core.dataset(uri).version
-    lance_core.LanceDataset.commit(uri, LanceOperation.Project(project(schema, ["a"])), read_version=version)
+    lance_core.LanceDataset.commit(uri, LanceOperation.Project(schema.project(["a"])), read_version=version)
     lance_core.LanceDataset.commit(uri, LanceOperation.Restore(1))
     lance_core.write_dataset(rows(0, 10), uri, mode="overwrite", data_storage_version="2.1")
     assert [flag & 256 for flag in _flags(uri)] == [256, 256]
@@ -238,7 +237,7 @@ def test_t46_the_id_of_a_vanished_column_comes_back(uri: str) -> None:
     lance.dataset(uri).add_columns({"z": "a + 1"})
     dataset = lance_core.dataset(uri)
     assert dataset.max_field_id == 2
-    schema = project(dataset.lance_schema, ["a", "s"])
+    schema = dataset.lance_schema.project(["a", "s"])
     lance_core.LanceDataset.commit(uri, LanceOperation.Project(schema, True), read_version=dataset.version)
     assert lance_core.dataset(uri).max_field_id == 1
     lance.dataset(uri).add_columns({"y": "a + 2"})

@@ -21,7 +21,6 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.schema.field import Field, Schema
-from lance_core.schema.projection import project
 from lance_core.table.version_log import VersionLog
 from tests.support.counting_store import CountingStore
 
@@ -226,7 +225,7 @@ def test_overwrite_whose_field_ids_belong_to_other_columns_is_refused(table: str
     swapped = pa.schema([ROWS.schema.field("b"), ROWS.schema.field("a")])
     with pytest.raises(SchemaMismatchError, match="field 0 is 'a'"):
         LanceDataset.commit(table, LanceOperation.Overwrite(swapped, [fragment]), read_version=1)
-    with_ids = project(lance_core.dataset(table).lance_schema, ["b", "a"])
+    with_ids = lance_core.dataset(table).lance_schema.project(["b", "a"])
     made = LanceDataset.commit(table, LanceOperation.Overwrite(with_ids, [fragment]), read_version=1)
     assert made.to_table().equals(ROWS.select(["b", "a"]))
 

@@ -17,7 +17,6 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.field import Field
-from lance_core.schema.projection import project
 
 NUM_ROWS = 1000
 TABLE = pa.table(
@@ -97,7 +96,7 @@ def test_batch_rows_of_zero_raises_invalid_input(reader: FileReader) -> None:
 
 
 def test_file_reader_reads_pruned_structs(reader: FileReader) -> None:
-    fields = project(reader.schema, ["v", "s.b"]).fields
+    fields = reader.schema.project(["v", "s.b"]).fields
     found = reader.read_table(fields)
     assert found.column_names == ["v", "s"]
     assert found["s"].to_pylist() == [{"b": row["b"]} for row in TABLE["s"].to_pylist()]
@@ -162,7 +161,7 @@ def test_only_the_wanted_columns_and_pages_are_fetched() -> None:
     store = _store(table, batch_rows=10_000)
     reader = FileReader.open(store, "f")
     before = len(store.requests)
-    found = reader.read_table(project(reader.schema, ["b"]).fields, row_range=(10_000, 20_000))
+    found = reader.read_table(reader.schema.project(["b"]).fields, row_range=(10_000, 20_000))
     assert found["b"].equals(table["b"].slice(10_000, 10_000))
     page = reader.metadata.columns([1])[0].pages[1]
     assert [sorted(request) for request in store.requests[before:]] == [sorted(page.buffers)]

@@ -11,7 +11,6 @@ from lance_core.file.reader import FileReader
 from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
-from lance_core.schema.projection import project
 from tests.support.counting_store import CountingStore
 
 NUM_ROWS = 200_000
@@ -52,7 +51,7 @@ def test_taking_a_row_reads_two_extents_per_column_with_cached_metadata(
     store: CountingStore, reader: FileReader
 ) -> None:
     for name in TABLE.column_names:
-        fields = project(reader.schema, [name]).fields
+        fields = reader.schema.project([name]).fields
         expected = TABLE.select([name]).take(ROWS)
         assert reader.take(fields, ROWS).equals(expected.combine_chunks())
         store.reset()
@@ -74,7 +73,7 @@ def test_columns_of_one_take_share_their_requests(store: CountingStore, reader: 
 
 
 def test_rows_near_each_other_share_an_extent(store: CountingStore, reader: FileReader) -> None:
-    fields = project(reader.schema, ["vector"]).fields
+    fields = reader.schema.project(["vector"]).fields
     rows = [1000, 1002, 1005, 1090, 40_000]
     assert reader.take(fields, rows).equals(TABLE.select(["vector"]).take(rows).combine_chunks())
     assert [len(ranges) for ranges in store.reads] == [2]
@@ -82,7 +81,7 @@ def test_rows_near_each_other_share_an_extent(store: CountingStore, reader: File
 
 def test_row_range_of_structural_pages_reads_only_the_bytes_it_needs(store: CountingStore, reader: FileReader) -> None:
     for name, least in (("word", 8), ("vector", 160), ("list", 1), ("text", 300), ("two", 12)):
-        fields = project(reader.schema, [name]).fields
+        fields = reader.schema.project([name]).fields
         store.reset()
         found = reader.read_table(fields, row_range=(60_000, 60_100))
         assert found.equals(TABLE.select([name]).slice(60_000, 100))
@@ -92,13 +91,13 @@ def test_row_range_of_structural_pages_reads_only_the_bytes_it_needs(store: Coun
 
 
 def test_a_small_scan_takes_one_request(store: CountingStore, reader: FileReader) -> None:
-    fields = project(reader.schema, ["list"]).fields
+    fields = reader.schema.project(["list"]).fields
     assert reader.read_table(fields).equals(TABLE.select(["list"]))
     assert len(store.reads) == 1
 
 
 def test_page_metadata_is_read_once(store: CountingStore, reader: FileReader) -> None:
-    fields = project(reader.schema, ["word"]).fields
+    fields = reader.schema.project(["word"]).fields
     for start in range(0, 40_000, 10_000):
         reader.read_table(fields, row_range=(start, start + 10))
     # The first one also reads the chunk words.

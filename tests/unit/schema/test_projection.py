@@ -7,7 +7,7 @@ import pytest
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
-from lance_core.schema.projection import check_compatible, project, project_by_ids
+from lance_core.schema.projection import check_compatible, project_by_ids
 
 ARROW = pa.schema(
     [
@@ -22,14 +22,14 @@ SCHEMA = schema_from_arrow(ARROW)
 
 
 def test_projection_keeps_ids_order_and_metadata() -> None:
-    chosen = project(SCHEMA, ["scores", "id"])
+    chosen = SCHEMA.project(["scores", "id"])
     assert chosen.names == ["scores", "id"]
     assert chosen.fields == (SCHEMA.field("scores"), SCHEMA.field("id"))
     assert chosen.metadata == {"k": b"v"}
 
 
 def test_projection_paths_prune_structs_and_lists_of_structs() -> None:
-    chosen = project(SCHEMA, ["person.age", "orders.item.sku", "person.name"])
+    chosen = SCHEMA.project(["person.age", "orders.item.sku", "person.name"])
     assert schema_to_arrow(chosen) == pa.schema(
         [
             ("person", pa.struct([("name", pa.string()), ("age", pa.int32())])),
@@ -44,18 +44,18 @@ def test_projection_paths_prune_structs_and_lists_of_structs() -> None:
 
 
 def test_projection_never_prunes_a_map() -> None:
-    assert project(SCHEMA, ["scores.entries.key"]).fields == (SCHEMA.field("scores"),)
+    assert SCHEMA.project(["scores.entries.key"]).fields == (SCHEMA.field("scores"),)
 
 
 def test_projection_refuses_unknown_names_with_suggestions() -> None:
     with pytest.raises(InvalidInputError, match=r"'persn' does not exist; did you mean 'person'"):
-        project(SCHEMA, ["persn"])
+        SCHEMA.project(["persn"])
     with pytest.raises(InvalidInputError, match=r"person\.nam.*did you mean 'person\.name'"):
-        project(SCHEMA, ["person.nam"])
+        SCHEMA.project(["person.nam"])
     with pytest.raises(InvalidInputError, match="known columns: "):
-        project(SCHEMA, ["qqqqqq"])
+        SCHEMA.project(["qqqqqq"])
     with pytest.raises(InvalidInputError, match="requested more than once"):
-        project(SCHEMA, ["id", "id"])
+        SCHEMA.project(["id", "id"])
 
 
 def test_projection_by_ids_keeps_ancestors() -> None:

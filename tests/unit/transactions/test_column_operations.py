@@ -9,7 +9,6 @@ from pyroaring import BitMap
 from lance_core.errors import InvalidInputError, LanceError, SchemaMismatchError, UnsupportedFeatureFlagError
 from lance_core.proto import pb_rowids, pb_table, pb_transaction
 from lance_core.schema.field import Field, Schema
-from lance_core.schema.projection import project
 from lance_core.table.data_file import DataFile
 from lance_core.table.feature_flags import FeatureFlag
 from lance_core.table.fragment import Fragment
@@ -80,7 +79,7 @@ OVERLAY = pb_table.DataOverlayFile(data_file=column_file("o", 1), shared_offset_
     "operation",
     [
         Merge(fragments=(part(0), part(1)), schema=SCHEMA.with_metadata({"k": b"v"}), preserves_nullability=True),
-        Project(schema=project(SCHEMA, ["b"])),
+        Project(schema=SCHEMA.project(["b"])),
         _columns(updated_offsets={0: BitMap([1]).serialize()}),
         Update(
             removed_fragment_ids=(4,),
@@ -275,7 +274,7 @@ def test_t46_counted_field_ids_are_not_reused() -> None:
 def test_a_projection_drops_files_and_indices_of_dropped_fields() -> None:
     split = with_files(part(0), column_file("one", 0), column_file("two", 1))
     current = table(split, part(1), indices=INDICES, schema_metadata={"k": b"v"})
-    result = made(Project(schema=project(SCHEMA, ["b"])).apply(on(current)))
+    result = made(Project(schema=SCHEMA.project(["b"])).apply(on(current)))
     assert [[file.path for file in each.files] for each in result.message.fragments] == [["two"], ["f1.lance"]]
     assert coverage(result.index_section) == {"b": [0, 1]}
     assert result.schema.names == ["b"]
@@ -283,7 +282,7 @@ def test_a_projection_drops_files_and_indices_of_dropped_fields() -> None:
 
 def test_projection_keeps_the_last_file_of_a_fragment() -> None:
     only = with_files(part(0), column_file("one", 0))
-    result = made(Project(schema=project(SCHEMA, ["b"])).apply(on(table(only))))
+    result = made(Project(schema=SCHEMA.project(["b"])).apply(on(table(only))))
     assert len(result.message.fragments[0].files) == 1
 
 
@@ -559,5 +558,5 @@ def test_rewritten_column_leaves_its_overlays() -> None:
     old = _overlaid(part(0), _overlay(1, version=2), _overlay(2, field_ids=(0, 1), version=3))
     [found] = made(_columns().apply(on(table(old)))).message.fragments
     assert [list(each.data_file.fields) for each in found.overlays] == [[0, -2]]
-    projected = Project(schema=project(SCHEMA, ["b"])).apply(on(table(_overlaid(part(0), _overlay(1, field_ids=(0,))))))
+    projected = Project(schema=SCHEMA.project(["b"])).apply(on(table(_overlaid(part(0), _overlay(1, field_ids=(0,))))))
     assert not made(projected).message.fragments[0].overlays

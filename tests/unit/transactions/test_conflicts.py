@@ -5,7 +5,6 @@ from pyroaring import BitMap
 
 from lance_core.errors import CorruptDataError, InternalError
 from lance_core.proto import pb_table, pb_transaction
-from lance_core.schema.projection import project
 from lance_core.table.fragment import Fragment
 from lance_core.transactions.clashes import CLASHES, may_share_keys
 from lance_core.transactions.conflicts import MATRIX, TABLE, Verdict, judge, lines_of
@@ -106,7 +105,7 @@ def _merge(*, promise: bool) -> Merge:
 
 
 def _project(*names: str, promise: bool) -> Project:
-    return Project(schema=project(SCHEMA, names or ("a",)), preserves_nullability=promise)
+    return Project(schema=SCHEMA.project(names or ("a",)), preserves_nullability=promise)
 
 
 def _replacement(fragment_id: int, field_id: int = 1) -> DataReplacement:

@@ -9,7 +9,6 @@ from lance_core.errors import StorageError, VersionNotFoundError
 from lance_core.io.memory_store import MemoryStore
 from lance_core.proto import pb_table
 from lance_core.schema.field import Field
-from lance_core.schema.projection import project
 from lance_core.table.deletion_file import deletion_file_path, write_deletion_file
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest import Manifest
@@ -193,7 +192,7 @@ def test_projection_may_keep_metadata_that_it_does_not_repeat(lineage: Lineage) 
         UpdateConfig(schema_metadata=MapUpdate(entries={"key": "value"}), config=MapUpdate(entries={"key": "value"})),
         lineage.start,
     )
-    _, following = lineage.make(Project(schema=project(SCHEMA, ["b"])), made)
+    _, following = lineage.make(Project(schema=SCHEMA.project(["b"])), made)
     following.message.schema_metadata["key"] = b"value"
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
     following.message.config.clear()
@@ -202,7 +201,7 @@ def test_projection_may_keep_metadata_that_it_does_not_repeat(lineage: Lineage) 
 
 def test_metadata_dropped_by_the_next_version_leaves_presence_uncertain(lineage: Lineage) -> None:
     ours, made = lineage.make(UpdateConfig(schema_metadata=MapUpdate(entries={"key": "value"})), lineage.start)
-    _, following = lineage.make(Project(schema=project(SCHEMA, ["b"])), made)
+    _, following = lineage.make(Project(schema=SCHEMA.project(["b"])), made)
     assert is_built_on(lineage.log, ours, made, lineage.start, following) is Presence.UNCERTAIN
 
 
