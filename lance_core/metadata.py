@@ -12,6 +12,7 @@
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
 * *Fragments and schemas*: :func:`check_storable` and :func:`stored_field_ids` help to write data files for a table.
 * *Stores*: :func:`open_store` gives access to the files below a URI.
+* *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
 
 Use :class:`~lance_core.LanceDataset` for rows and :mod:`lance_core.optimize` for compaction. For the extent of the
@@ -20,6 +21,7 @@ public API, see :mod:`lance_core`.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -35,14 +37,15 @@ from lance_core.io.object_store import ObjectInfo, ObjectStore
 from lance_core.io.uri import resolve
 from lance_core.places.location import open_log, uri_text
 from lance_core.proto import pb_table
+from lance_core.refs.leases import VersionLease, lease_version
 from lance_core.schema import storable
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.projection import check_compatible
 from lance_core.table.branches import list_branches
 from lance_core.table.data_file import stored_fields
+from lance_core.table.leases import TagsInForce
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestName
-from lance_core.table.tags import list_tags
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.parts import RewriteGroup
@@ -79,11 +82,13 @@ __all__ = [
     "PathState",
     "RewriteGroup",
     "TransactionRecord",
+    "VersionLease",
     "VersionLog",
     "check_compatible",
     "check_storable",
     "commit_transaction",
     "delete_rows",
+    "lease_version",
     "named_versions",
     "open_store",
     "open_version_log",
@@ -135,13 +140,13 @@ def open_store(uri: str | Path, storage_options: Mapping[str, str] | None = None
 
 
 def named_versions(log: VersionLog) -> frozenset[int]:
-    """Return the versions of the main branch to which tags or branches refer. Cleanup must not remove these versions.
+    """Return the versions of the main branch to which tags, leases, or branches refer. Cleanup must not remove them.
 
     Raises:
         CorruptDataError: the file of a tag or a branch is damaged.
         StorageError: a storage operation failed.
     """
-    tags = list_tags(log.store, log.root).values()
+    tags = TagsInForce.read(log.store, log.root, time.time_ns()).all.values()
     branches = list_branches(log.store, log.root).values()
     tagged = {tag.version for tag in tags if tag.is_on_main_line}
     return frozenset(tagged | {branch.forked_from for branch in branches if branch.forked_from is not None})

@@ -126,6 +126,8 @@ class Classifier:
             return self._manifest(file, rest)
         if directory == BRANCH_ROOTS_DIRECTORY:
             return _settle(file, self._of_branch(file.path))
+        if file.path in self._survey.expired_leases:
+            return _classified(file, PathState.REMOVABLE, "expired lease", FileKind.RESIDUE)
         if file.path in self._abandoned:
             return _classified(file, PathState.REMOVABLE, "staged manifest of a crashed writer", FileKind.RESIDUE)
         verdict = rule_for(directory, rest)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from lance_core.cleanup.branches import manifests_of_others, read_branches
 from lance_core.cleanup.ownership import owner_of, owners_of
-from lance_core.cleanup.reachability import detached_owners, tagged_versions
+from lance_core.cleanup.reachability import detached_owners, versions_on
 from lance_core.errors import VersionNotFoundError
+from lance_core.table.leases import TagsInForce, lease_path
 from lance_core.table.paths import is_detached_version
 
 if TYPE_CHECKING:
@@ -89,10 +90,14 @@ class Guard:
             CorruptDataError: a new manifest, a tag, or a branch cannot be read. Nothing more may be removed.
             StorageError: a storage operation failed.
         """
-        for tag, version in tagged_versions(self._line).items():
+        now = max(self._planned_at, time.time())
+        in_force = TagsInForce.read(self._line.main.store, self._line.main.root, int(now * 1e9))
+        # A lease that had expired when the cleanup was planned may have been renewed.
+        self.spared_owners.update(map(lease_path, in_force.leases))
+        for tag, version in versions_on(self._line, in_force.all).items():
             self._ask_for(version, f"tag {tag!r}")
             self._look_at_detached(version, f"tag {tag!r}")
-        for version in self._log.held_versions(max(self._planned_at, time.time())):
+        for version in self._log.held_versions(now):
             self._look_at_held(version)
         self._look_at_branches()
         # Last: the new manifest lists the files of a restored version, regardless of what was kept or removed before.

@@ -10,7 +10,7 @@ location                       what may be removed
 ``_blobs/``                    ``*.blob``
 ``_indices/``, ``_fri/``       everything
 ``_deletions/``                ``*.arrow``, ``*.bin``; *residue*: ``.tmp…``
-``_refs/*/``                   *residue*: ``.tmp…``, ``{name}.json#{n}``
+``_refs/*/``                   *residue*: ``.tmp…``, ``{name}.json#{n}``, expired leases
 =============================  ===========================================================================
 
 Residue consists of leftovers of crashed writers: files whose names are used only during one call, and never by readers.

@@ -23,8 +23,8 @@ from lance_core.cleanup.branches import (
 from lance_core.cleanup.ownership import held_directories, owner_of, owners_of
 from lance_core.errors import DatasetNotFoundError, InvalidCleanupError, VersionNotFoundError
 from lance_core.table.feature_flags import require_writable
+from lance_core.table.leases import TagsInForce
 from lance_core.table.paths import is_detached_version
-from lance_core.table.tags import list_tags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from lance_core.cleanup.inventory import StoredFile
     from lance_core.cleanup.policy import CleanupPolicy, VersionRule
     from lance_core.table.paths import ManifestName
+    from lance_core.table.tags import TagRecord
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "tagged_versions"]
+__all__ = ["KeepReason", "Survey", "detached_owners", "survey_versions", "versions_on"]
 
 
 class KeepReason(StrEnum):
@@ -42,6 +43,7 @@ class KeepReason(StrEnum):
 
     CURRENT = "the dataset's current version, or a newer one"
     TAGGED = "tagged"
+    LEASED = "leased by a reader"
     BRANCH = "a branch still uses its files"
     POLICY = "does not match the cleanup policy"
 
@@ -62,6 +64,7 @@ class Survey:
         branches: the branches that descend from the line.
         branch_manifests: the manifests of branches that were taken into account.
         referenced_branches: branches created from a version that the policy selects or that no longer exists.
+        expired_leases: paths of leases that no longer protect anything.
     """
 
     kept: Mapping[int, KeepReason]
@@ -72,6 +75,7 @@ class Survey:
     branches: tuple[BranchRoot, ...]
     branch_manifests: frozenset[BranchManifest]
     referenced_branches: tuple[BranchRoot, ...]
+    expired_leases: frozenset[str] = frozenset()
 
 
 def survey_versions(
@@ -98,30 +102,27 @@ def survey_versions(
     names = log.newer_than(0)
     if not names:
         raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root)
-    tags = tagged_versions(line)
+    in_force = TagsInForce.read(line.main.store, line.main.root, now_ns)
+    tags, leases = versions_on(line, in_force.tags), versions_on(line, in_force.leases)
     stored = {owner_of(file.path) for file in files}
     reader = _VersionReader(
         rule=policy.rule([name.version for name in names], now_ns),
         read_version=read_version,
         tagged=frozenset(tags.values()),
+        leased=frozenset(leases.values()),
         forked_from=frozenset(branch.forked_from for branch in branches if not branch.held.isdisjoint(stored)),
     )
     for name in names:
         reader.read(log, name)
-    for version in tags.values():
+    for version in {*tags.values(), *leases.values()}:
         reader.hold(detached_owners(log, version))
     if policy.error_if_tagged_old_versions:
         reader.refuse_tagged(tags)
-    return reader.survey(branches, frozenset(found))
+    return reader.survey(branches, frozenset(found), in_force.expired)
 
 
-def tagged_versions(line: Line) -> dict[str, int]:
-    """Return the version number of each tag of a line, keyed by tag name.
-
-    Raises:
-        CorruptDataError: a tag cannot be read.
-    """
-    tags = list_tags(line.main.store, line.main.root)
+def versions_on(line: Line, tags: Mapping[str, TagRecord]) -> dict[str, int]:
+    """Return the version numbers of those tags that are on a line, keyed by tag name."""
     return {
         name: tag.version for name, tag in tags.items() if ("" if tag.is_on_main_line else tag.branch) == line.branch
     }
@@ -143,11 +144,18 @@ class _VersionReader:
     """Reads the manifests and collects their references."""
 
     def __init__(
-        self, *, rule: VersionRule, read_version: int, tagged: frozenset[int], forked_from: frozenset[int]
+        self,
+        *,
+        rule: VersionRule,
+        read_version: int,
+        tagged: frozenset[int],
+        leased: frozenset[int],
+        forked_from: frozenset[int],
     ) -> None:
         self._rule = rule
         self._read_version = read_version
         self._tagged = tagged
+        self._leased = leased
         self._forked_from = forked_from
         self._kept: dict[int, KeepReason] = {}
         self._removed: list[ManifestName] = []
@@ -195,7 +203,9 @@ class _VersionReader:
                 tags=in_the_way,
             )
 
-    def survey(self, branches: tuple[BranchRoot, ...], manifests: frozenset[BranchManifest]) -> Survey:
+    def survey(
+        self, branches: tuple[BranchRoot, ...], manifests: frozenset[BranchManifest], expired_leases: frozenset[str]
+    ) -> Survey:
         for branch in branches:
             self._referenced |= branch.held
         bounded = self._oldest_kept_ns is not None and self._newest_removed_ns <= self._oldest_kept_ns
@@ -213,6 +223,7 @@ class _VersionReader:
                 for branch in branches
                 if branch.is_recorded and (branch.forked_from in self._selected or branch.forked_from not in listed)
             ),
+            expired_leases=expired_leases,
         )
 
     def _reason(self, version: int, timestamp_ns: int) -> KeepReason | None:
@@ -226,4 +237,6 @@ class _VersionReader:
             return KeepReason.POLICY
         if version in self._tagged:
             return KeepReason.TAGGED
+        if version in self._leased:
+            return KeepReason.LEASED
         return KeepReason.BRANCH if version in self._forked_from else None

@@ -9,14 +9,15 @@ Source: ``RefConflictError`` of pylance 14.0.2; reading the manifests is specifi
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lance_core.cleanup.branches import Line, manifests_of_others
 from lance_core.errors import RefConflictError, VersionNotFoundError
 from lance_core.table.branches import branch_root
+from lance_core.table.leases import TagsInForce
 from lance_core.table.paths import BRANCH_ROOTS_DIRECTORY
-from lance_core.table.tags import list_tags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +40,8 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
         RefConflictError: the branch is needed.
         CorruptDataError: a manifest of another branch, which may use this branch, is damaged.
     """
-    tags = [name for name, tag in list_tags(main.store, main.root).items() if tag.branch == branch]
+    in_force = TagsInForce.read(main.store, main.root, time.time_ns()).all
+    tags = [name for name, tag in in_force.items() if tag.branch == branch]
     own = records[branch].forks if branch in records else ()
     children = {
         name

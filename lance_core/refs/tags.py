@@ -129,11 +129,17 @@ class Tags:
             RefNotFoundError: the tag or branch does not exist.
             CommitOutcomeUnknownError: it could not be determined whether the tag was created, or whether it is valid.
         """
+        self._create(tag, reference, {})
+
+    def _create(self, tag: str, reference: Reference, metadata: Mapping[str, str]) -> None:
+        """Create a tag with metadata; see :meth:`create`."""
         check_tag_name(tag)
         now = time.time_ns()
         branch, version, size = self._target(reference)
         source = self._source(branch)
-        record = TagRecord(branch=branch, version=version, manifest_size=size, created_at_ns=now, updated_at_ns=now)
+        record = TagRecord(
+            branch=branch, version=version, manifest_size=size, created_at_ns=now, updated_at_ns=now, metadata=metadata
+        )
         if create_ref(self._log.store, self._path(tag), record.to_json(), self._log.create_file) is PutOutcome.EXISTS:
             raise RefAlreadyExistsError(f"tag {tag!r} already exists", tag=tag)
         with known_to_exist(f"tag {tag!r}"):

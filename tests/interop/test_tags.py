@@ -1,6 +1,7 @@
 """Tags of the reference and ours: each reads, moves and deletes what the other made."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import lance
@@ -16,6 +17,7 @@ from lance_core.errors import (
     RefNotFoundError,
     VersionNotFoundError,
 )
+from lance_core.metadata import lease_version
 
 ROWS = pa.table({"a": [1, 2]})
 
@@ -226,3 +228,19 @@ def test_a_tag_of_a_branch_keeps_its_branch(uri: str) -> None:
     assert _same(uri)["of-branch"]["branch"] == "b"
     tags.update("of-branch", 1)
     assert _same(uri)["of-branch"]["branch"] is None
+
+
+def test_leased_version_is_kept_by_the_cleanup_of_pylance(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    for number in range(3):
+        lance_core.write_dataset(pa.table({"a": [number]}), uri, mode="overwrite")
+    lease = lease_version(lance_core.dataset(uri, version=1), holder="a test", duration=timedelta(hours=1))
+    reference = lance.dataset(uri)
+    assert reference.tags.list()[lease.name]["version"] == 1
+    reference.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+    assert [each["version"] for each in lance.dataset(uri).versions()] == [1, 3]
+    assert lance.dataset(uri, version=1).to_table().to_pydict() == {"a": [0]}
+    lease.renew()
+    lease.release()
+    reference.cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+    assert [each["version"] for each in lance.dataset(uri).versions()] == [3]
