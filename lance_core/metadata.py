@@ -31,6 +31,7 @@ from lance_core.cleanup.plan import CleanupPlan, plan_cleanup
 from lance_core.cleanup.policy import CleanupPolicy
 from lance_core.cleanup.records import CleanupStats, FileKind
 from lance_core.commit.commit import commit
+from lance_core.commit.replanning import RetryPolicy
 from lance_core.delete import delete
 from lance_core.delete.plan import DeletePlan, plan_delete
 from lance_core.io.object_store import ObjectInfo, ObjectStore
@@ -236,5 +237,5 @@ def delete_rows(
         StorageError: a storage operation failed.
     """
     return delete.delete_rows(
-        dataset.view, predicate, delete.RetryPolicy(), properties=properties, only_if_found=only_if_found
+        dataset.view, predicate, RetryPolicy(), properties=properties, only_if_found=only_if_found
     )

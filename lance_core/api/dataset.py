@@ -18,8 +18,10 @@ from lance_core.cleanup.drop import drop_dataset
 from lance_core.cleanup.file_listings import all_files, tracked_files
 from lance_core.cleanup.plan import DEFAULT_MAX_FILES, plan_for
 from lance_core.cleanup.policy import CleanupPolicy
+from lance_core.columns.add import add_null_columns, null_columns
 from lance_core.commit.commit import commit_change, commit_requested
-from lance_core.delete.delete import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy, delete_rows
+from lance_core.commit.replanning import DEFAULT_CONFLICT_RETRIES, DEFAULT_RETRY_TIMEOUT, RetryPolicy
+from lance_core.delete.delete import delete_rows
 from lance_core.errors import InvalidInputError, InvalidTypeError, SchemaMismatchError
 from lance_core.places.location import open_log, uri_text
 from lance_core.public.arguments import checked_text, refuse_unsupported, whole_number
@@ -754,6 +756,39 @@ class LanceDataset:
         )
         self.show(deleted.view)
         return {"num_deleted_rows": deleted.plan.rows_deleted}
+
+    def add_columns(
+        self,
+        transforms: Any,
+        read_columns: list[str] | None = None,
+        reader_schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        """Add columns of nulls. Creates a new version and moves this handle to it; no data file is read or written.
+
+        If other writers have changed the table since the version of this handle, the columns are added to the latest
+        version.
+
+        Args:
+            transforms: the new columns: a ``pa.Field``, a list of ``pa.Field``, or a ``pa.Schema``, whose metadata is
+                added to that of the table. All columns must be nullable. A struct with the name of a struct of the
+                table adds its members to that struct. Values are not supported yet: neither SQL expressions, nor
+                functions, nor readers.
+            read_columns: has no effect, because no function reads columns.
+            reader_schema: has no effect, because there is no reader.
+            batch_size: has no effect, because nothing is read.
+
+        Raises:
+            InvalidInputError: a column is not nullable, or has an invalid name.
+            SchemaMismatchError: the table already has one of the columns.
+            NotSupportedError: ``transforms`` describes values, the table cannot store a type, or the table has format
+                0.1.
+            TooMuchWriteContentionError: every attempt had a conflict.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed.
+        """
+        del read_columns, reader_schema, batch_size
+        self.show(add_null_columns(self._view, null_columns(transforms)))
 
     def truncate_table(self) -> None:
         """Create a new version without rows. No data file is read."""

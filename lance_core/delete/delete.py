@@ -15,26 +15,16 @@ Source: behavior of pylance 14.0.2.
 
 from __future__ import annotations
 
-import random
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lance_core.commit.commit import commit
+from lance_core.commit.replanning import plan_until_committed
 from lance_core.delete.plan import plan_rows
-from lance_core.errors import (
-    DatasetNotFoundError,
-    InvalidInputError,
-    InvalidTypeError,
-    NotFoundError,
-    RetryableCommitConflictError,
-    TooMuchWriteContentionError,
-)
+from lance_core.errors import InvalidInputError
 from lance_core.io.removal import remove_all, remove_objects
-from lance_core.public.arguments import whole_number
 from lance_core.table.deletion_file import (
     BITMAP_THRESHOLD_ROWS,
     DeletionFileType,
@@ -42,67 +32,29 @@ from lance_core.table.deletion_file import (
     write_deletion_file,
 )
 from lance_core.table.feature_flags import require_writable
-from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.options import CommitOptions, CommitProgress
-from lance_core.transactions.transaction import Transaction
+from lance_core.transactions.transaction import Transaction, new_uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
 
     from pyroaring import BitMap
 
+    from lance_core.commit.replanning import RetryPolicy
     from lance_core.delete.plan import DeletePlan, FragmentDelete
     from lance_core.scan.table_view import TableView
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
 
-__all__ = [
-    "DEFAULT_CONFLICT_RETRIES",
-    "DEFAULT_RETRY_TIMEOUT",
-    "Deleted",
-    "RetryPolicy",
-    "delete_from_fragment",
-    "delete_rows",
-]
-
-DEFAULT_CONFLICT_RETRIES: Final = 10
-DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
+__all__ = ["Deleted", "commit_plan", "delete_from_fragment", "delete_rows"]
 
 _WRITER_THREADS: Final = 16
 _MANY_FILES: Final = 8
 """Minimum number of deletion files for which several threads are used; each write waits for a sync or a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """Limits how often, and for how long, a delete is planned again after conflicts.
-
-    Attributes:
-        retries: the maximum number of times that the delete is planned again.
-        timeout: the delete is not planned again once this much time has passed.
-    """
-
-    retries: int = DEFAULT_CONFLICT_RETRIES
-    timeout: timedelta = DEFAULT_RETRY_TIMEOUT
-
-    def check(self) -> None:
-        """Check the values.
-
-        Raises:
-            InvalidInputError: ``retries`` or ``timeout`` is negative.
-            InvalidTypeError: ``retries`` is not a whole number, or ``timeout`` is not a timedelta.
-        """
-        if whole_number("conflict_retries", self.retries) < 0:
-            raise InvalidInputError(f"conflict_retries must be at least 0, found {self.retries}")
-        if not isinstance(self.timeout, timedelta):
-            raise InvalidTypeError(f"retry_timeout must be a timedelta, found {type(self.timeout).__name__}")
-        if self.timeout < timedelta(0):
-            raise InvalidInputError(
-                f"retry_timeout must not be negative, found {self.timeout.total_seconds():g} seconds"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,33 +99,67 @@ def delete_rows(
         StorageError: a storage operation failed.
     """
     policy.check()
-    log, line = view.log, view.line
-    started = time.monotonic()
-    backoff = SlotBackoff(random.Random())
-    for attempt in range(policy.retries + 1):
-        attempt_started = time.monotonic()
-        try:
-            deleted = _attempt(view, line, predicate, properties, only_if_found=only_if_found)
-            return replace(deleted, attempts=attempt + 1)
-        except RetryableCommitConflictError as error:
-            conflict: RetryableCommitConflictError | NotFoundError = error
-        except NotFoundError as error:
-            # A cleanup may have removed the files of the version on which the delete was planned.
-            if not _is_outdated(view):
-                raise
-            conflict = error
-        failed = time.monotonic()
-        wait_seconds = backoff.next_seconds(failed - attempt_started)
-        if attempt == policy.retries or failed - started + wait_seconds >= policy.timeout.total_seconds():
-            break
-        time.sleep(wait_seconds)
-        view = view.showing(_latest(log))
-    raise TooMuchWriteContentionError(
-        f"{log.root}: the delete failed: every attempt had a conflict (number of attempts: {attempt + 1}); the last "
-        f"conflict was: {conflict}",
-        path=log.root,
-        attempts=attempt + 1,
-    ) from conflict
+
+    def attempt(view: TableView) -> Deleted:
+        require_writable(view.manifest.message)
+        plan = plan_rows(view.fragments, view.schema, view.locator, view.version, predicate)
+        if only_if_found and not plan.rows_deleted:
+            return Deleted(view, plan)
+        options = CommitOptions(checks_files=False, is_first_try=True)
+        return Deleted(commit_plan(view, plan, partial(_delete, plan), options, properties), plan)
+
+    deleted, attempts = plan_until_committed(view, "delete", policy, attempt)
+    return replace(deleted, attempts=attempts)
+
+
+def commit_plan(
+    view: TableView,
+    plan: DeletePlan,
+    operation: Callable[[tuple[Fragment, ...], tuple[int, ...]], Operation],
+    options: CommitOptions,
+    properties: Mapping[str, str] | None = None,
+    transaction_uuid: str | None = None,
+) -> TableView:
+    """Write the deletion files of a plan, and commit an operation that refers to them; return the new version.
+
+    After a failure, the deletion files are removed, unless a version may refer to them.
+
+    Args:
+        view: the version that the plan is based on.
+        plan: the rows to delete.
+        operation: makes the operation of the fragments that keep rows, in their new form, and of the ids of those that
+            keep none.
+        options: the options of the commit; those that follow from the view and the plan are completed.
+        properties: the properties of the transaction.
+        transaction_uuid: the UUID of the transaction; a new one if None.
+
+    Raises:
+        RetryableCommitConflictError: the change must be planned again.
+        LanceError: as for :func:`~lance_core.commit.commit.commit`.
+    """
+    log = view.log
+    options = replace(
+        options,
+        storage_options=view.storage_options,
+        affected_rows={delete.fragment.id: delete.found for delete in plan.deletes if delete.found is not None},
+        progress=CommitProgress(line=view.line),
+    )
+    updated: tuple[Fragment, ...] = ()
+    try:
+        updated = _written(log, plan)
+        dropped = tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped)
+        transaction = Transaction(
+            read_version=view.version,
+            operation=operation(updated, dropped),
+            uuid=transaction_uuid or new_uuid(),
+            properties=dict(properties or {}),
+        )
+        return view.showing(commit(log, transaction, options, known=view.counted_manifest))
+    finally:
+        # If the change was merged with another one, the merge wrote new files.
+        made = options.progress.made
+        if made is not None or not options.progress.may_be_committed:
+            remove_all([partial(_remove, log, updated, kept=made)])
 
 
 def _write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:
@@ -231,42 +217,8 @@ def _stays_bitmap(fragment: Fragment, deleted: BitMap) -> bool | None:
     return before.file_type is DeletionFileType.BITMAP or len(deleted) > BITMAP_THRESHOLD_ROWS
 
 
-def _attempt(
-    view: TableView,
-    line: Hashable,
-    predicate: object,
-    properties: Mapping[str, str] | None,
-    *,
-    only_if_found: bool,
-) -> Deleted:
-    """Plan, write and commit once."""
-    require_writable(view.manifest.message)
-    log = view.log
-    plan = plan_rows(view.fragments, view.schema, view.locator, view.version, predicate)
-    if only_if_found and not plan.rows_deleted:
-        return Deleted(view, plan)
-    options = CommitOptions(
-        storage_options=view.storage_options,
-        affected_rows=_affected_rows(plan),
-        checks_files=False,
-        is_first_try=True,
-        progress=CommitProgress(line=line),
-    )
-    updated: tuple[Fragment, ...] = ()
-    try:
-        updated = _written(log, plan)
-        operation = Delete(
-            updated_fragments=updated,
-            deleted_fragment_ids=tuple(delete.fragment.id for delete in plan.deletes if delete.is_dropped),
-            predicate=plan.predicate,
-        )
-        transaction = Transaction(read_version=view.version, operation=operation, properties=dict(properties or {}))
-        return Deleted(view.showing(commit(log, transaction, options, known=view.counted_manifest)), plan)
-    finally:
-        # If the delete was merged with another one, the merge wrote new files.
-        made = options.progress.made
-        if made is not None or not options.progress.may_be_committed:
-            remove_all([partial(_remove, log, updated, kept=made)])
+def _delete(plan: DeletePlan, updated: tuple[Fragment, ...], dropped: tuple[int, ...]) -> Delete:
+    return Delete(updated_fragments=updated, deleted_fragment_ids=dropped, predicate=plan.predicate)
 
 
 def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
@@ -289,10 +241,6 @@ def _written(log: VersionLog, plan: DeletePlan) -> tuple[Fragment, ...]:
             raise
 
 
-def _affected_rows(plan: DeletePlan) -> dict[int, BitMap]:
-    return {delete.fragment.id: delete.found for delete in plan.deletes if delete.found is not None}
-
-
 def _remove(log: VersionLog, fragments: Iterable[Fragment], kept: Manifest | None = None) -> None:
     """Remove the deletion files of fragments, except those to which a version refers. Best effort."""
     needed = set() if kept is None else {_path(log, fragment) for fragment in kept.fragments}
@@ -305,15 +253,3 @@ def _path(log: VersionLog, fragment: Fragment) -> str | None:
     if deletion is None or deletion.base_id is not None:
         return None
     return deletion_file_path(log.store, log.root, fragment.id, deletion)
-
-
-def _is_outdated(view: TableView) -> bool:
-    latest = view.log.latest()
-    return latest is not None and latest.version > view.version
-
-
-def _latest(log: VersionLog) -> Manifest:
-    latest = log.read_latest()
-    if latest is None:
-        raise DatasetNotFoundError(f"dataset '{log.root}' no longer exists", path=log.root)
-    return latest

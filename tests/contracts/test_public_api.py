@@ -95,6 +95,7 @@ NAMES = {
 DATASET_MEMBERS = {
     # As the reference has them.
     "add_bases",
+    "add_columns",
     "all_files",
     "base_paths",
     "branches",
@@ -198,7 +199,6 @@ DATASET_ABSENT = {
     "sql",
     "to_pandas",
     # Verbs that compute values; their operations can be committed.
-    "add_columns",
     "alter_columns",
     "drop_columns",
     "insert",

@@ -1,0 +1,1 @@
+"""Changes the columns of a table: adds columns."""

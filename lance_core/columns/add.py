@@ -1,0 +1,140 @@
+"""Adds columns of nulls to a table, by a commit of metadata only.
+
+::
+
+    fragments    unchanged: a file without a nullable column stands for nulls
+    schema       the new fields after the others, with ids that no field or file has used
+    operation    Merge, which lists all fragments
+
+If rows or columns are added concurrently, the columns are planned again on the latest version: the list of fragments
+must be complete. A column with the name of a struct of the table adds members to that struct.
+
+Source: ``add_columns`` of pylance 14.0.2, which reports the conflict instead of planning again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lance_core.commit.commit import commit_change
+from lance_core.commit.replanning import RetryPolicy, plan_until_committed
+from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
+from lance_core.schema.blob_fields import declared_schema
+from lance_core.schema.convert import schema_from_arrow
+from lance_core.schema.field import Schema
+from lance_core.schema.storable import check_storable
+from lance_core.table.feature_flags import require_writable
+from lance_core.table.field_ids import next_field_id
+from lance_core.transactions.operations.merge import Merge
+from lance_core.versions import LanceFileVersion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lance_core.scan.table_view import TableView
+    from lance_core.schema.field import Field
+    from lance_core.table.manifest import Manifest
+
+__all__ = ["add_null_columns", "null_columns"]
+
+
+def null_columns(transforms: object) -> pa.Schema:
+    """Return the columns of nulls that the first argument of ``add_columns`` describes.
+
+    Raises:
+        NotSupportedError: the argument describes values.
+    """
+    if isinstance(transforms, pa.Schema):
+        return transforms
+    fields = [transforms] if isinstance(transforms, pa.Field) else transforms
+    if isinstance(fields, list) and fields and all(isinstance(field, pa.Field) for field in fields):
+        return pa.schema(fields)
+    raise NotSupportedError(
+        f"add_columns supports columns of nulls only, given as pa.Field, list of pa.Field, or pa.Schema; values from "
+        f"expressions, functions, and readers are not supported yet, found {type(transforms).__name__}",
+        argument="transforms",
+    )
+
+
+def add_null_columns(view: TableView, columns: pa.Schema) -> TableView:
+    """Add nullable columns without values, and return a view of the new version.
+
+    Args:
+        view: the version on which the first attempt is based.
+        columns: the columns; metadata of the schema is added to that of the table.
+
+    Raises:
+        InvalidInputError: a column is not nullable.
+        InvalidSchemaError: a name is repeated, reserved, or not valid.
+        SchemaMismatchError: the table already has one of the columns.
+        UnsupportedVersionError: files of the table's version cannot store one of the columns.
+        NotSupportedError: the table has format 0.1, or an earlier format than 2.2 and one of the columns adds members
+            to a struct.
+        TooMuchWriteContentionError: every attempt conflicted with another writer.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
+    """
+    added = declared_schema(schema_from_arrow(columns))
+
+    def attempt(view: TableView) -> TableView:
+        return commit_change(view, _plan(view.counted_manifest, added))
+
+    return plan_until_committed(view, "addition of columns", RetryPolicy(), attempt)[0]
+
+
+def _plan(manifest: Manifest, added: Schema) -> Merge:
+    require_writable(manifest.message)
+    if manifest.file_version.is_legacy:
+        raise NotSupportedError("a column of nulls cannot be added to a table of format 0.1")
+    check_storable(added, manifest.file_version)
+    before = manifest.schema
+    if manifest.file_version < LanceFileVersion.V2_2 and not set(added.names).isdisjoint(
+        top.name for top in before.fields if top.is_struct
+    ):
+        raise NotSupportedError(
+            f"members cannot be added to structs of a table of format {manifest.file_version.value}; format 2.2 or "
+            "later is required"
+        )
+    fields = _with_added(before.fields, added.fields, count(next_field_id(manifest.message)))
+    known = set(before.field_ids())
+    schema = Schema(fields=fields, metadata={**before.metadata, **added.metadata})
+    return Merge(
+        fragments=tuple(manifest.fragments),
+        schema=schema,
+        preserves_nullability=all(field.nullable for field in schema.walk() if field.id not in known),
+    )
+
+
+def _with_added(
+    before: Sequence[Field], added: Sequence[Field], new_ids: Iterator[int], path: tuple[str, ...] = ()
+) -> tuple[Field, ...]:
+    """Return the fields, extended by new members of structs, and followed by the new fields; ids are depth first."""
+    new = {field.name: field for field in added}
+    kept = [_with_members(field, new.pop(field.name, None), new_ids, (*path, field.name)) for field in before]
+    return (*kept, *(_numbered(field, new_ids, (*path, field.name)) for field in new.values()))
+
+
+def _with_members(field: Field, added: Field | None, new_ids: Iterator[int], path: tuple[str, ...]) -> Field:
+    if added is None:
+        return field
+    if not (field.is_struct and added.is_struct) or field.is_leaf:
+        raise SchemaMismatchError(f"column {'.'.join(path)!r} already exists", column=".".join(path))
+    return field.with_children(_with_added(field.children, added.children, new_ids, path))
+
+
+def _numbered(field: Field, new_ids: Iterator[int], path: tuple[str, ...]) -> Field:
+    if not field.nullable:
+        raise InvalidInputError(
+            f"column {'.'.join(path)!r} must be nullable, because existing rows have no value for it",
+            column=".".join(path),
+        )
+    return _with_ids(field, new_ids)
+
+
+def _with_ids(field: Field, new_ids: Iterator[int]) -> Field:
+    field_id = next(new_ids)
+    return replace(field, id=field_id, children=tuple(_with_ids(child, new_ids) for child in field.children))

@@ -1,0 +1,134 @@
+"""Columns of nulls: fields, ids, files, conflicts; everything in memory."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core.errors import (
+    InvalidInputError,
+    InvalidSchemaError,
+    LanceError,
+    NotSupportedError,
+    SchemaMismatchError,
+    TooMuchWriteContentionError,
+)
+from tests.support.counting_store import CountingStore
+
+ROWS = pa.table({"a": [1, 2, 3, 4], "s": [{"x": 1}] * 4})
+
+
+@pytest.fixture
+def dataset(uri: str) -> lance_core.LanceDataset:
+    """Four rows in two fragments."""
+    return lance_core.write_dataset(ROWS, uri, max_rows_per_file=2)
+
+
+def test_add_columns_adds_nulls_to_every_row_and_writes_no_data_file(
+    dataset: lance_core.LanceDataset, store: CountingStore
+) -> None:
+    files = {info.path for info in store.inner.list("table/data")}
+    before = dataset.get_fragments()
+    dataset.add_columns(pa.field("b", pa.string()))
+    assert dataset.version == 2
+    assert dataset.to_table()["b"].to_pylist() == [None] * 4
+    assert {info.path for info in store.inner.list("table/data")} == files
+    assert [each.metadata for each in dataset.get_fragments()] == [each.metadata for each in before]
+    assert isinstance(dataset.read_transaction(2).operation, lance_core.LanceOperation.Merge)
+    dataset.validate()
+
+
+def test_add_columns_after_which_rows_are_appended_with_and_without_the_column(
+    dataset: lance_core.LanceDataset, uri: str
+) -> None:
+    dataset.add_columns([pa.field("b", pa.int64()), pa.field("c", pa.list_(pa.int8()))])
+    lance_core.write_dataset(pa.table({"a": [5], "s": [{"x": 1}], "b": [9]}), uri, mode="append")
+    latest = lance_core.dataset(uri)
+    assert latest.to_table(columns=["a", "b"]).to_pydict() == {"a": [1, 2, 3, 4, 5], "b": [None] * 4 + [9]}
+    assert latest.count_rows("b is null") == 4
+    assert latest.to_table(columns=["c"])["c"].null_count == 5
+
+
+def test_added_columns_never_get_the_id_of_a_dropped_column(dataset: lance_core.LanceDataset, uri: str) -> None:
+    kept = dataset.lance_schema.__class__(fields=dataset.lance_schema.fields[1:])
+    lance_core.LanceDataset.commit(uri, lance_core.LanceOperation.Project(kept), read_version=1)
+    latest = lance_core.dataset(uri)
+    latest.add_columns(pa.field("a", pa.int64()))
+    assert latest.to_table()["a"].null_count == 4
+    assert latest.lance_schema.fields[-1].id == 3
+
+
+def test_a_struct_with_the_name_of_a_struct_adds_its_members(dataset: lance_core.LanceDataset) -> None:
+    dataset.add_columns(pa.schema([pa.field("s", pa.struct([pa.field("y", pa.int8())]))], metadata={"k": "v"}))
+    assert dataset.to_table()["s"].to_pylist() == [{"x": 1, "y": None}] * 4
+    assert dataset.schema_metadata == {"k": "v"}
+
+
+@pytest.mark.parametrize(
+    ("transforms", "error", "text"),
+    [
+        (pa.field("b", pa.int64(), nullable=False), InvalidInputError, "column 'b' must be nullable"),
+        (pa.field("a", pa.int64()), SchemaMismatchError, "column 'a' already exists"),
+        (pa.field("s", pa.struct([pa.field("x", pa.int8())])), SchemaMismatchError, "column 's.x' already exists"),
+        (
+            pa.field("s", pa.struct([pa.field("z", pa.int8(), nullable=False)])),
+            InvalidInputError,
+            "column 's.z' must be nullable",
+        ),
+        ([pa.field("b", pa.int8()), pa.field("b", pa.int8())], InvalidSchemaError, "occurs more than once"),
+        (pa.field("b.c", pa.int8()), InvalidSchemaError, "must not contain '.'"),
+        ({"b": "a + 1"}, NotSupportedError, "columns of nulls only.* found dict"),
+        ([], NotSupportedError, "found list"),
+        ([1], NotSupportedError, "found list"),
+    ],
+    ids=lambda each: each.__name__ if isinstance(each, type) else None,
+)
+def test_columns_that_cannot_be_added_are_refused_and_change_nothing(
+    dataset: lance_core.LanceDataset, transforms: Any, error: type[LanceError], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        dataset.add_columns(transforms)
+    assert dataset.latest_version == 1
+
+
+@pytest.mark.parametrize(("version", "column"), [("0.1", "b"), ("2.1", "s")])
+def test_tables_of_formats_that_cannot_lack_the_values_are_refused(uri: str, version: str, column: str) -> None:
+    dataset = lance_core.write_dataset(ROWS, uri, data_storage_version=version)
+    with pytest.raises(NotSupportedError, match="format"):
+        dataset.add_columns(pa.field(column, pa.struct([pa.field("y", pa.int8())])))
+
+
+def test_columns_are_added_on_top_of_rows_that_another_writer_appended(
+    dataset: lance_core.LanceDataset, uri: str
+) -> None:
+    lance_core.write_dataset(ROWS, uri, mode="append")
+    dataset.add_columns(pa.field("b", pa.int64()))
+    assert dataset.version == 3
+    assert dataset.count_rows("b is null") == 8
+
+
+def test_a_column_that_another_writer_added_first_is_refused(dataset: lance_core.LanceDataset, uri: str) -> None:
+    lance_core.dataset(uri).add_columns(pa.field("b", pa.int64()))
+    with pytest.raises(SchemaMismatchError, match="column 'b' already exists"):
+        dataset.add_columns(pa.field("b", pa.string()))
+    assert dataset.latest_version == 2
+
+
+def test_add_columns_gives_up_after_too_many_conflicts(
+    dataset: lance_core.LanceDataset, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lance_core.columns import add
+    from lance_core.commit import replanning
+
+    planned = add._plan
+
+    def overtaken(*arguments: Any) -> Any:
+        operation = planned(*arguments)
+        lance_core.write_dataset(ROWS, uri, mode="append")
+        return operation
+
+    monkeypatch.setattr(add, "_plan", overtaken)
+    monkeypatch.setattr(replanning.time, "sleep", lambda seconds: None)
+    with pytest.raises(TooMuchWriteContentionError, match=r"addition of columns failed.*number of attempts: 11"):
+        dataset.add_columns(pa.field("b", pa.int64()))
