@@ -35,13 +35,14 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 
-from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
+from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_core.metadata import check_storable
+from lance_pipelines.ingest.fitting import fit_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["arrow_schema", "is_lossless", "plan_target_schema"]
+__all__ = ["arrow_schema", "plan_target_schema"]
 
 _SIMPLE_TYPES: Final[Mapping[type[spark_types.DataType], pa.DataType]] = MappingProxyType(
     {
@@ -65,8 +66,7 @@ _SIMPLE_TYPES: Final[Mapping[type[spark_types.DataType], pa.DataType]] = Mapping
         **({spark_types.TimeType: pa.time64("ns")} if hasattr(spark_types, "TimeType") else {}),
     }
 )
-_INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_VECTOR_ITEMS: Final = frozenset({*_INTEGERS, pa.float32(), pa.float64()})
+_VECTOR_ITEMS: Final = frozenset({pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()})
 
 
 def plan_target_schema(
@@ -93,17 +93,7 @@ def plan_target_schema(
         # Rejects types that a dataset cannot store, before any row is read.
         check_storable(found)
         return found
-    _check_names(found, existing)
-    for field in existing:
-        column = found.field(field.name)
-        if not is_lossless(column.type, field.type):
-            raise SchemaMismatchError(
-                f"column {field.name!r}: the dataset has {field.type}, the source has {column.type}",
-                column=field.name,
-                expected=str(field.type),
-                found=str(column.type),
-            )
-    return existing
+    return fit_schema(found, existing)
 
 
 def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
@@ -127,74 +117,6 @@ def arrow_schema(struct_type: spark_types.StructType) -> pa.Schema:
             column=quoted[0],
         )
     return pa.schema([_arrow_field(field, field.name) for field in struct_type.fields])
-
-
-def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
-    """Return whether every value of one type can be stored in another unchanged; names of list items do not matter.
-
-    A list type counts as storable in a fixed-size list type; the length of each list is checked when it is written.
-    """
-    if found.equals(expected):
-        return True
-    if pa.types.is_struct(expected):
-        return bool(
-            pa.types.is_struct(found)
-            and sorted(child.name for child in found) == sorted(child.name for child in expected)
-            and all(is_lossless(found.field(child.name).type, child.type) for child in expected)
-        )
-    if pa.types.is_map(expected):
-        return bool(
-            pa.types.is_map(found)
-            and is_lossless(found.key_type, expected.key_type)
-            and is_lossless(found.item_type, expected.item_type)
-        )
-    if _is_list(expected):
-        if not _is_list(found) or not is_lossless(found.value_type, expected.value_type):
-            return False
-        if not pa.types.is_fixed_size_list(found):
-            return True
-        return bool(pa.types.is_fixed_size_list(expected) and found.list_size == expected.list_size)
-    return _is_wider(found, expected)
-
-
-def _is_wider(found: pa.DataType, expected: pa.DataType) -> bool:
-    if found in _INTEGERS and expected in _INTEGERS:
-        return _INTEGERS.index(found) <= _INTEGERS.index(expected)
-    if pa.types.is_decimal128(found) and pa.types.is_decimal128(expected):
-        return bool(found.scale == expected.scale and found.precision <= expected.precision)
-    if pa.types.is_timestamp(found) and pa.types.is_timestamp(expected):
-        # An instant is the same in every zone; a wall clock reading is not an instant.
-        return bool(found.unit == expected.unit and (found.tz is None) == (expected.tz is None))
-    return (found, expected) in {
-        (pa.float32(), pa.float64()),
-        (pa.string(), pa.large_string()),
-        (pa.binary(), pa.large_binary()),
-    }
-
-
-def _is_list(data_type: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_fixed_size_list(data_type)
-    )
-
-
-def _check_names(found: pa.Schema, existing: pa.Schema) -> None:
-    missing = [name for name in existing.names if name not in found.names]
-    extra = [name for name in found.names if name not in existing.names]
-    if missing:
-        raise SchemaMismatchError(
-            f"column {missing[0]!r} of the dataset is not in the source, which has {', '.join(found.names)}",
-            column=missing[0],
-            missing=tuple(missing),
-            extra=tuple(extra),
-        )
-    if extra:
-        raise SchemaMismatchError(
-            f"column {extra[0]!r} of the source is not in the dataset, which has {', '.join(existing.names)}",
-            column=extra[0],
-            missing=(),
-            extra=tuple(extra),
-        )
 
 
 def _with_vectors(schema: pa.Schema, vector_columns: Mapping[str, int]) -> pa.Schema:

@@ -7,7 +7,8 @@ import pytest
 from pyspark.sql import types as T  # noqa: N812
 
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
-from lance_pipelines.spark.schema import is_lossless, plan_target_schema
+from lance_pipelines.ingest.fitting import is_lossless
+from lance_pipelines.spark.schema import plan_target_schema
 
 
 def struct(**columns: T.DataType) -> T.StructType:
@@ -158,6 +159,7 @@ def test_a_column_that_does_not_fit_the_dataset_is_named(
         (pa.decimal128(10, 2), pa.decimal128(12, 2), True),
         (pa.decimal128(10, 2), pa.decimal128(12, 3), False),
         (pa.string(), pa.large_string(), True),
+        (pa.large_string(), pa.string(), True),
         (pa.string(), pa.binary(), False),
         (pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Berlin"), True),
         (pa.timestamp("us", "UTC"), pa.timestamp("us"), False),
