@@ -1,13 +1,19 @@
 """The metadata that Dagster displays for a dataset's asset and for each of its events.
 
 Keys that begin with ``dagster/`` are defined by Dagster and fill columns and panels of its web interface. Keys that
-begin with ``lance/`` are defined by this project; counts are stored as numbers, so that the web interface can plot
-them.
+begin with ``lance/`` are defined by this project.
+
+An event shows what a person reads (a one-line summary, the health card, a table of fragments) and the numbers that are
+worth a plot over time. Everything else, such as digests, UUIDs, and counters that only explain one commit, is in the
+single JSON entry ``lance/details``, which the web interface shows collapsed. :func:`folded` decides which is which;
+:func:`event_value` finds a value in either place.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import dagster as dg
+import numpy as np
 import pyarrow as pa
 
 import lance_core
@@ -15,16 +21,22 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_report import WriteReport
 from lance_pipelines.maintenance.content import content_digest
-from lance_pipelines.maintenance.health import TableHealth
+from lance_pipelines.maintenance.fragment_figures import FragmentFigures
+from lance_pipelines.maintenance.health_card import HealthCard
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
     "CONTENT_KEY",
+    "DETAILS_KEY",
     "STORAGE_KIND",
+    "SUMMARY_KEY",
     "URI_KEY",
     "VERSION_KEY",
     "asset_metadata",
     "dataset_metadata",
+    "event_value",
+    "folded",
+    "fragment_table",
     "materialization_metadata",
     "staged_metadata",
     "table_schema",
@@ -36,10 +48,46 @@ URI_KEY: Final = "dagster/uri"
 VERSION_KEY: Final = "lance/version"
 """Metadata key: the version that an event describes."""
 
+SUMMARY_KEY: Final = "lance/summary"
+"""Metadata key: what happened, in one line, for example ``append: +500 rows, v5``."""
+
+DETAILS_KEY: Final = "lance/details"
+"""Metadata key: a JSON object with the values that have no entry of their own, under names without ``lance/``."""
+
 CONTENT_KEY: Final = "lance/content"
-"""Metadata key: digest of the version's content; versions with equal digests have equal rows."""
+"""Key among the details: digest of the version's content; versions with equal digests have equal rows."""
 
 STORAGE_KIND: Final = "lance"
+
+_PREFIX: Final = "lance/"
+
+_SHOWN: Final = frozenset(
+    {
+        SUMMARY_KEY,
+        VERSION_KEY,
+        "lance/health",
+        "lance/fragment_table",
+        # Of the version:
+        "lance/versions",
+        "lance/fragments",
+        "lance/small_fragments",
+        "lance/deletion_ratio",
+        "lance/bytes_total",
+        "lance/manifest_bytes",
+        # Of what was done:
+        "lance/rows_written",
+        "lance/rows_deleted",
+        "lance/bytes_written",
+        "lance/bytes_rewritten",
+        "lance/bytes_reclaimed",
+        "lance/versions_removed",
+        "lance/conflicts",
+        "lance/seconds",
+    }
+)
+"""The entries that an event shows; the numbers among them appear under Plots."""
+
+_MAX_TABLE_ROWS: Final = 50
 
 
 def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValue]:
@@ -64,8 +112,11 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
 
 def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
     """Return the statistics of the handle's version. The versions are listed once; no data file is opened."""
-    health = TableHealth.of(dataset, policy)
+    card = HealthCard.of(dataset, policy)
+    health = card.health
     metadata: dict[str, dg.MetadataValue] = {
+        "lance/health": dg.MetadataValue.md(card.markdown()),
+        "lance/fragment_table": fragment_table(card.figures),
         "dagster/row_count": dg.MetadataValue.int(health.rows),
         "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(dataset.schema)),
         VERSION_KEY: dg.MetadataValue.int(health.version),
@@ -88,6 +139,7 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
 def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]:
     """Return the metadata of one materialization: statistics of the new version, and of what this run added."""
     metadata: dict[str, dg.MetadataValue] = {
+        SUMMARY_KEY: dg.MetadataValue.text(report.headline()),
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),
         "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(report.schema)),
         URI_KEY: dg.MetadataValue.text(report.uri),
@@ -108,6 +160,42 @@ def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]
     if report.transaction_uuid is not None:
         metadata["lance/transaction"] = dg.MetadataValue.text(report.transaction_uuid)
     return metadata
+
+
+def folded(metadata: Mapping[str, dg.MetadataValue]) -> dict[str, dg.MetadataValue]:
+    """Return the metadata of an event as it is shown: entries that are not worth a line are moved to the details."""
+    shown = {key: value for key, value in metadata.items() if key in _SHOWN or not key.startswith(_PREFIX)}
+    details = {key.removeprefix(_PREFIX): value.value for key, value in metadata.items() if key not in shown}
+    return shown | {DETAILS_KEY: dg.MetadataValue.json(details)} if details else shown
+
+
+def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) -> object:
+    """Return a value of an event's metadata, or of its details; None if it is absent."""
+    value = event.metadata.get(key)
+    if value is not None:
+        return value.value
+    details = event.metadata.get(DETAILS_KEY)
+    data = None if details is None else details.value
+    return data.get(key.removeprefix(_PREFIX)) if isinstance(data, dict) else None
+
+
+def fragment_table(figures: FragmentFigures) -> dg.TableMetadataValue:
+    """Return the fragments as a table; of more than 50, those with the most bytes, in the order of the manifest."""
+    places = np.arange(len(figures))
+    if len(places) > _MAX_TABLE_ROWS:
+        places = np.sort(np.argsort(-figures.num_bytes, kind="stable")[:_MAX_TABLE_ROWS])
+    names = ("fragment", "rows", "deleted", "bytes", "files")
+    columns = (
+        figures.ids[places].tolist(),
+        (figures.rows - figures.deleted_rows)[places].tolist(),
+        figures.deleted_rows[places].tolist(),
+        figures.num_bytes[places].tolist(),
+        figures.num_files[places].tolist(),
+    )
+    return dg.MetadataValue.table(
+        [dg.TableRecord(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)],
+        schema=dg.TableSchema([dg.TableColumn(name, "int") for name in names]),
+    )
 
 
 def staged_metadata(staged: StagedWrite, num_tasks: int) -> dict[str, dg.MetadataValue]:

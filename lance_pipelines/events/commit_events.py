@@ -20,7 +20,13 @@ import dagster as dg
 
 import lance_core
 from lance_core.errors import NotSupportedError, VersionNotFoundError
-from lance_pipelines.events.asset_metadata import VERSION_KEY, dataset_metadata, version_metadata
+from lance_pipelines.events.asset_metadata import (
+    SUMMARY_KEY,
+    VERSION_KEY,
+    dataset_metadata,
+    folded,
+    version_metadata,
+)
 from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
@@ -53,11 +59,11 @@ def dataset_materialization(
     policy: MaintenancePolicy | None = None,
 ) -> dg.AssetMaterialization:
     """Return the event for a commit that changed rows; :func:`dataset_observation` describes the arguments."""
-    what = f"{op}: version {version}" if writer is None else _commit_by_another_program(version, op)
+    summary = str(report_metadata.get(SUMMARY_KEY) or _summary(op, version, writer))
     return dg.AssetMaterialization(
         asset_key=dataset,
-        description=what,
-        metadata=_metadata(dataset, uri, version, report_metadata, policy),
+        description=summary,
+        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy),
         tags=_tags(uri, op, version, data_version, writer),
     )
 
@@ -79,24 +85,29 @@ def dataset_observation(
         dataset: the declaration's name.
         uri: the dataset's location.
         op: what was done, for example ``compact``; for a commit by another program, the operation in its transaction.
-        report_metadata: metadata about the operation; a key without ``/`` gets the prefix ``lance/``.
+        report_metadata: metadata about the operation; a key without ``/`` gets the prefix ``lance/``. The value of
+            ``lance/summary`` is also the description of the event.
         version: the version after the operation.
         data_version: the data version; if None, it is determined from the history. For a cleanup, pass the data version
             that was determined before old versions were removed, because the history may no longer include it.
         writer: value of the tag ``lance/writer``; None if the run that reports the event made the commit.
         policy: determines which fragments count as small; if None, the default policy.
     """
-    what = op if writer is None else _commit_by_another_program(version, op)
+    summary = str(report_metadata.get(SUMMARY_KEY) or f"{_summary(op, version, writer)}, no row changed")
     return dg.AssetObservation(
         asset_key=dataset,
-        description=f"{what}: no row changed",
-        metadata=_metadata(dataset, uri, version, report_metadata, policy),
+        description=summary,
+        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy),
         tags=_tags(uri, op, version, data_version, writer),
     )
 
 
-def _commit_by_another_program(version: int, op: str) -> str:
-    return f"version {version} ({op}) was committed by another program"
+def _summary(op: str, version: int, writer: str | None) -> str:
+    """Return the summary of a commit whose report has none."""
+    if writer is None:
+        return f"{op}: v{version}"
+    by = "another program" if writer == EXTERNAL_WRITER else "a run that did not report it"
+    return f"{op} by {by}: v{version}"
 
 
 def _metadata(
@@ -107,10 +118,10 @@ def _metadata(
     policy: MaintenancePolicy | None,
 ) -> dict[str, dg.MetadataValue]:
     reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
-    return (
-        dataset_metadata(dataset, uri)
+    return folded(
+        {SUMMARY_KEY: reported[SUMMARY_KEY], VERSION_KEY: dg.MetadataValue.int(version)}
+        | dataset_metadata(dataset, uri)
         | _statistics(uri, version, policy or MaintenancePolicy())
-        | {VERSION_KEY: dg.MetadataValue.int(version)}
         | reported
     )
 

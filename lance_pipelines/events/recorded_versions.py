@@ -20,13 +20,13 @@ import dagster as dg
 
 from lance_core.errors import VersionNotFoundError
 from lance_core.metadata import open_version_log
-from lance_pipelines.events.asset_metadata import CONTENT_KEY, URI_KEY, VERSION_KEY
+from lance_pipelines.events.asset_metadata import CONTENT_KEY, URI_KEY, VERSION_KEY, event_value
 from lance_pipelines.events.commit_events import DATA_VERSION_TAG
 from lance_pipelines.events.data_version import data_version_of, is_unknown
 from lance_pipelines.events.found_version import FoundVersion
 from lance_pipelines.settings import absolute_uri
 
-__all__ = ["RecordedVersion", "RecordedVersions", "event_value", "find_data_version", "is_event_at"]
+__all__ = ["RecordedVersion", "RecordedVersions", "find_data_version", "is_event_at"]
 
 _MAX_EVENTS: Final = 200
 """Maximum number of events of each kind that are read, starting with the newest."""
@@ -135,12 +135,6 @@ def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, vers
         return oldest.data_version
     known = RecordedVersions.read(instance, dataset, uri).find(chain)
     return known or data_version_of(oldest.version, None)
-
-
-def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) -> object:
-    """Return a value of an event's metadata; None if it is absent."""
-    value = event.metadata.get(key)
-    return None if value is None else value.value
 
 
 def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) -> bool:

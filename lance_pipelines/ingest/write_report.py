@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lance_core
+from lance_pipelines.ingest.declaration import WriteMode
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lance_pipelines.ingest.declaration import WriteMode
     from lance_pipelines.ingest.staged_write import StagedWrite
     from lance_pipelines.ingest.write_commit import WriteOutcome
 
@@ -56,6 +56,11 @@ class WriteReport:
     rows_written: int
     fragments_written: int
     bytes_written: int
+
+    def headline(self) -> str:
+        """Return the summary of the event: what changed, and the version."""
+        rows = f"{self.rows_written:,} row{'s' * (self.rows_written != 1)}"
+        return f"{self.mode}: {'+' if self.mode is WriteMode.APPEND else ''}{rows}, v{self.version}"
 
     def summary(self) -> str:
         """Return one line for logs and terminals."""

@@ -59,6 +59,7 @@ class CleanupReport:
         stats = self.stats
         everything = FileTotals.of(self.plan.paths)
         return {
+            "lance/summary": self.headline(),
             "lance/versions_removed": stats.old_versions,
             "lance/versions_spared": stats.spared_versions,
             "lance/versions_damaged": stats.damaged_versions,
@@ -74,6 +75,12 @@ class CleanupReport:
             "lance/conflicts": 0,
             **files_left_alone(self.plan),
         }
+
+    def headline(self) -> str:
+        """Return the summary of the event: what was removed, and the latest version."""
+        stats = self.stats
+        removed = f"-{amount(stats.old_versions, 'version')}, {format_bytes(stats.bytes_removed)} reclaimed"
+        return f"cleanup: {removed}, v{self.plan.read_version}"
 
     def warnings(self) -> list[str]:
         """Return messages about deviations from the plan; empty if there are none."""

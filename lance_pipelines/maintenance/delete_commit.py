@@ -59,6 +59,7 @@ class DeleteReport:
         """Return the metrics of the delete for an event, without the version's statistics, which every event has."""
         counted = {} if self.rows_deleted is None else {"lance/rows_deleted": self.rows_deleted}
         return {
+            "lance/summary": self.headline(),
             "lance/read_version": self.before.version,
             "lance/predicate": self.predicate,
             **counted,
@@ -69,6 +70,11 @@ class DeleteReport:
             "lance/conflicts": max(self.attempts - 1, 0),
             "lance/committed_earlier": self.repeated,
         }
+
+    def headline(self) -> str:
+        """Return the summary of the event: what was deleted, and the version."""
+        deleted = "rows" if self.rows_deleted is None else f"-{amount(self.rows_deleted, 'row')}"
+        return f"delete_rows: {deleted} where {self.predicate}, v{self.after.version}"
 
     def summary(self) -> str:
         """Return one line for logs and terminals."""

@@ -7,19 +7,14 @@ recorded, the total size is unknown.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
+from lance_pipelines.maintenance.fragment_figures import FragmentFigures
 from lance_pipelines.maintenance.policy import CompactionPolicy, DeletionPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import lance_core
-    from lance_core.metadata import FragmentMessage
     from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = ["TableHealth"]
@@ -60,33 +55,40 @@ class TableHealth:
     manifest_bytes: int
 
     @classmethod
-    def of(cls, dataset: lance_core.LanceDataset, policy: MaintenancePolicy, *, versions: int | None = None) -> Self:
+    def of(
+        cls,
+        dataset: lance_core.LanceDataset,
+        policy: MaintenancePolicy,
+        *,
+        versions: int | None = None,
+        figures: FragmentFigures | None = None,
+    ) -> Self:
         """Compute the statistics of a handle's version.
 
         Args:
             dataset: an open handle.
             policy: defines the limits; for a disabled part of the policy, the default limits apply.
             versions: the number of versions; if None, the versions are listed and counted.
+            figures: the figures of the handle's fragments, if the caller has them.
         """
-        message = dataset.counted_manifest.message
-        small = [_is_small(fragment, policy.compaction or CompactionPolicy()) for fragment in message.fragments]
-        worn = [_is_worn(fragment, policy.deletion or DeletionPolicy()) for fragment in message.fragments]
-        deleted = [fragment.deletion_file.num_deleted_rows for fragment in message.fragments]
-        sizes = [file.file_size_bytes for fragment in message.fragments for file in fragment.files]
+        figures = FragmentFigures.of(dataset) if figures is None else figures
+        compaction = policy.compaction or CompactionPolicy()
+        worn = figures.worn(policy.deletion or DeletionPolicy())
+        deleted_rows = int(figures.deleted_rows.sum())
         return cls(
             version=dataset.version,
             versions=len(dataset.version_refs()) if versions is None else versions,
-            fragments=len(message.fragments),
-            small_fragments=sum(small),
-            mergeable_fragments=_count_mergeable(small),
-            rows=sum(fragment.physical_rows for fragment in message.fragments) - sum(deleted),
-            deleted_rows=sum(deleted),
-            worn_fragments=sum(worn),
-            worn_rows=sum(itertools.compress(deleted, worn)),
-            data_files=len(sizes),
-            deletion_files=sum(fragment.HasField("deletion_file") for fragment in message.fragments),
-            bytes_total=sum(sizes) if all(sizes) else None,
-            manifest_bytes=message.ByteSize(),
+            fragments=len(figures),
+            small_fragments=int(figures.small(compaction).sum()),
+            mergeable_fragments=int(figures.mergeable(compaction).sum()),
+            rows=int(figures.rows.sum()) - deleted_rows,
+            deleted_rows=deleted_rows,
+            worn_fragments=int(worn.sum()),
+            worn_rows=int(figures.deleted_rows[worn].sum()),
+            data_files=int(figures.num_files.sum()),
+            deletion_files=int(figures.has_deletions.sum()),
+            bytes_total=int(figures.num_bytes.sum()) if figures.has_all_sizes.all() else None,
+            manifest_bytes=dataset.counted_manifest.message.ByteSize(),
         )
 
     @property
@@ -94,27 +96,3 @@ class TableHealth:
         """The fraction of deleted rows among the rows in the data files, between 0 and 1."""
         physical_rows = self.rows + self.deleted_rows
         return self.deleted_rows / physical_rows if physical_rows else 0.0
-
-
-def _is_small(fragment: FragmentMessage, policy: CompactionPolicy) -> bool:
-    """Return whether a fragment is below both targets: its rows, deleted ones included, and the bytes of its files."""
-    if fragment.physical_rows >= policy.target_rows_per_fragment:
-        return False
-    limit = policy.target_bytes_per_fragment
-    return limit is None or sum(file.file_size_bytes for file in fragment.files) < limit
-
-
-def _is_worn(fragment: FragmentMessage, policy: DeletionPolicy) -> bool:
-    """Return whether more of its rows are deleted than allowed."""
-    deleted_rows = fragment.deletion_file.num_deleted_rows
-    if not deleted_rows:
-        return False
-    # The planner compares in single precision, as the reference does.
-    fraction = np.float32(deleted_rows) / np.float32(fragment.physical_rows)
-    return bool(fraction > np.float32(policy.max_deleted_fraction))
-
-
-def _count_mergeable(small: Sequence[bool]) -> int:
-    """Return the number of small fragments that are next to another small one: only neighbors are merged."""
-    lengths = [sum(1 for _ in run) for is_small, run in itertools.groupby(small) if is_small]
-    return sum(length for length in lengths if length > 1)

@@ -26,6 +26,7 @@ class RewriteReport:
 
     Attributes:
         uri: the dataset's location.
+        op: the operation, for example ``compact``.
         before: statistics of the version that the plan is based on.
         after: statistics of the version that the job created.
         groups: number of groups of fragments that were replaced.
@@ -44,6 +45,7 @@ class RewriteReport:
     """
 
     uri: str
+    op: str
     before: TableHealth
     after: TableHealth
     groups: int
@@ -67,6 +69,7 @@ class RewriteReport:
     def metadata(self) -> dict[str, int | float | str]:
         """Return the metrics of the job for an event, without the version's statistics, which every event has."""
         return {
+            "lance/summary": self.headline(),
             "lance/read_version": self.before.version,
             "lance/groups": self.groups,
             "lance/groups_unfinished": self.groups_unfinished,
@@ -83,6 +86,12 @@ class RewriteReport:
             "lance/commit_rounds": self.rounds,
             "lance/committed_earlier": self.repeated,
         }
+
+    def headline(self) -> str:
+        """Return the summary of the event: what changed, and the version."""
+        merged = f"{self.fragments_removed} → {amount(self.fragments_added, 'fragment')}"
+        dropped = f", {amount(self.deleted_rows_removed, 'deleted row')} dropped" if self.deleted_rows_removed else ""
+        return f"{self.op}: {merged}{dropped}, v{self.after.version}"
 
     def summary(self) -> str:
         """Return one line for logs and terminals."""
@@ -112,6 +121,7 @@ def report_rewrite(planned: PlannedRewrite, outcome: RewriteOutcome, policy: Mai
     new = _without(written, read)
     return RewriteReport(
         uri=planned.uri,
+        op=planned.op,
         before=planned.before,
         after=TableHealth.of(lance_core.dataset(planned.uri, version=outcome.version), policy),
         groups=len(outcome.committed),

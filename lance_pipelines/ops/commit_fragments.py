@@ -7,7 +7,7 @@ import dagster as dg
 from dagster import BetaWarning
 
 import lance_core
-from lance_pipelines.events.asset_metadata import VERSION_KEY, materialization_metadata, version_metadata
+from lance_pipelines.events.asset_metadata import VERSION_KEY, folded, materialization_metadata, version_metadata
 from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.staged_write import StagedWrite
@@ -15,7 +15,7 @@ from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
-from lance_pipelines.ops.output import say
+from lance_pipelines.ops.output import duration, say
 from lance_pipelines.runs.dead_runs import stop_watching
 from lance_pipelines.spark.leftovers import discard_files
 
@@ -45,7 +45,8 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                 lance_core.dataset(report.uri, version=report.version), declaration.maintenance
             )
         say(context, declaration.name, report.summary())
-        return _materialization(report, data_version, statistics)
+        took = {key: dg.MetadataValue.float(value) for key, value in duration(context).items()}
+        return _materialization(report, data_version, {**statistics, **took})
 
     return commit_fragments
 
@@ -61,7 +62,7 @@ def _materialization(
         warnings.simplefilter("ignore", BetaWarning)
         return dg.Output(
             None,
-            metadata={**statistics, **materialization_metadata(report)},
+            metadata=folded({**statistics, **materialization_metadata(report)}),
             data_version=dg.DataVersion(data_version),
             tags=tags,
         )

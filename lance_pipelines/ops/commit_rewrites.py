@@ -12,7 +12,7 @@ from lance_pipelines.maintenance.rewrite_report import report_rewrite
 from lance_pipelines.maintenance.staged_rewrite import StagedRewrite
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
-from lance_pipelines.ops.output import say
+from lance_pipelines.ops.output import duration, say
 from lance_pipelines.ops.rewrite_fragments import rewrite_with
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.runs.dead_runs import stop_watching
@@ -44,7 +44,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     dataset=declaration.name,
                     uri=report.uri,
                     op=staged.plan.op,
-                    report_metadata=report.metadata(),
+                    report_metadata=report.metadata() | duration(context),
                     version=report.after.version,
                     # The history may have been cleaned up; then the event log has the value.
                     data_version=find_data_version(

@@ -16,7 +16,7 @@ from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
-from lance_pipelines.ops.output import say
+from lance_pipelines.ops.output import duration, say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.runs.dead_runs import stop_watching
@@ -62,7 +62,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     dataset=declaration.name,
                     uri=report.uri,
                     op="delete_rows",
-                    report_metadata=report.metadata(),
+                    report_metadata=report.metadata() | duration(context),
                     version=report.after.version,
                     policy=declaration.maintenance,
                 )

@@ -15,7 +15,7 @@ from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
-from lance_pipelines.ops.output import say
+from lance_pipelines.ops.output import duration, say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.runs.dead_runs import stop_watching
@@ -70,7 +70,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     dataset=declaration.name,
                     uri=report.uri,
                     op="cleanup",
-                    report_metadata=report.metadata(),
+                    report_metadata=report.metadata() | duration(context),
                     version=removal.read_version,
                     data_version=planned.data_version if is_unknown(current) else current,
                     policy=declaration.maintenance,

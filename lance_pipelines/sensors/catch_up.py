@@ -32,7 +32,7 @@ import dagster as dg
 
 from lance_core.errors import CorruptDataError, LanceError, VersionNotFoundError
 from lance_core.metadata import ManifestName
-from lance_pipelines.events.asset_metadata import VERSION_KEY
+from lance_pipelines.events.asset_metadata import VERSION_KEY, event_value
 from lance_pipelines.events.commit_events import (
     EXTERNAL_WRITER,
     dataset_materialization,
@@ -40,7 +40,7 @@ from lance_pipelines.events.commit_events import (
 )
 from lance_pipelines.events.data_version import data_version_of
 from lance_pipelines.events.found_version import FoundVersion
-from lance_pipelines.events.recorded_versions import RecordedVersions, event_value, find_data_version, is_event_at
+from lance_pipelines.events.recorded_versions import RecordedVersions, find_data_version, is_event_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.runs.dead_runs import fail_dead_runs
 from lance_pipelines.runs.silent_runs import describe_run, is_silent

@@ -4,16 +4,20 @@ from pathlib import Path
 
 import dagster as dg
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_pipelines.events.asset_metadata import event_value, fragment_table
 from lance_pipelines.events.commit_events import (
     EXTERNAL_WRITER,
     dataset_materialization,
     dataset_observation,
 )
 from lance_pipelines.events.data_version import data_version_at
+from lance_pipelines.maintenance.content import content_digest
+from lance_pipelines.maintenance.fragment_figures import FragmentFigures
 from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePolicy
 
 
@@ -32,8 +36,11 @@ def arguments(uri: str, op: str, version: int, **report) -> dict:
     return {"dataset": "events", "uri": uri, "op": op, "report_metadata": report, "version": version}
 
 
+_RICH = ("dagster/column_schema", "lance/health", "lance/fragment_table")
+
+
 def shown(event: dg.AssetObservation | dg.AssetMaterialization) -> dict[str, object]:
-    return {key: value.value for key, value in event.metadata.items() if key != "dagster/column_schema"}
+    return {key: value.value for key, value in event.metadata.items() if key not in _RICH}
 
 
 def test_maintenance_is_an_observation_with_the_previous_data_version(uri) -> None:
@@ -64,20 +71,66 @@ def test_an_event_shows_the_figures_of_its_version(uri) -> None:
         "dagster/storage_kind": "lance",
         "dagster/row_count": 5,
         "lance/version": 4,
+        "lance/summary": "compact: v4, no row changed",
         "lance/versions": 6,
         "lance/fragments": 3,
         "lance/small_fragments": 3,
-        "lance/data_files": 3,
-        "lance/deletion_files": 1,
-        "lance/deleted_rows": 1,
         "lance/deletion_ratio": pytest.approx(1 / 6),
         "lance/bytes_total": figures["lance/bytes_total"],
         "lance/manifest_bytes": figures["lance/manifest_bytes"],
-        "lance/data_storage_version": "2.2",
-        "lance/content": figures["lance/content"],
+        "lance/details": {
+            "data_files": 3,
+            "deletion_files": 1,
+            "deleted_rows": 1,
+            "data_storage_version": "2.2",
+            "content": content_digest(lance_core.dataset(uri, version=4).manifest),
+        },
     }
     plotted = {key for key, value in figures.items() if isinstance(value, (int, float))}
     assert {"lance/bytes_total", "lance/manifest_bytes", "lance/deletion_ratio"} <= plotted
+
+
+def test_an_event_lists_its_fragments_and_has_a_health_card(uri) -> None:
+    metadata = dataset_observation(**arguments(uri, "compact", 4)).metadata
+    records = [record.data for record in metadata["lance/fragment_table"].records]
+    sizes = [
+        fragment.files[0].file_size_bytes for fragment in lance_core.dataset(uri, version=4).manifest.message.fragments
+    ]
+    assert records == [
+        {"fragment": 0, "rows": 1, "deleted": 1, "bytes": sizes[0], "files": 1},
+        {"fragment": 1, "rows": 2, "deleted": 0, "bytes": sizes[1], "files": 1},
+        {"fragment": 2, "rows": 2, "deleted": 0, "bytes": sizes[2], "files": 1},
+    ]
+    assert metadata["lance/health"].value.startswith("## B · version 4\n")
+
+
+def test_the_fragment_table_of_many_fragments_shows_the_largest() -> None:
+    numbers = np.arange(60)
+    figures = FragmentFigures(
+        ids=numbers,
+        rows=numbers + 5,
+        deleted_rows=np.ones(60, np.int64),
+        num_bytes=np.where(numbers < 10, 1, 100),
+        has_all_sizes=np.ones(60, np.bool_),
+        num_files=np.ones(60, np.int64),
+        has_deletions=np.ones(60, np.bool_),
+    )
+    records = [record.data for record in fragment_table(figures).records]
+    assert [record["fragment"] for record in records] == list(range(10, 60))
+    assert records[0] == {"fragment": 10, "rows": 14, "deleted": 1, "bytes": 100, "files": 1}
+
+
+def test_the_summary_of_a_report_is_the_description_of_the_event(uri) -> None:
+    arguments_ = arguments(uri, "append", 3) | {"report_metadata": {"lance/summary": "append: +2 rows, v3"}}
+    for event in (dataset_materialization(**arguments_), dataset_observation(**arguments_)):
+        assert event.description == event.metadata["lance/summary"].value == "append: +2 rows, v3"
+
+
+def test_values_among_the_details_are_found_by_their_key(uri) -> None:
+    event = dataset_observation(**arguments(uri, "compact", 4, groups=3))
+    assert event_value(event, "lance/groups") == 3
+    assert event_value(event, "lance/version") == 4
+    assert event_value(event, "lance/unknown") is None
 
 
 def test_an_event_counts_small_fragments_by_the_policy(uri) -> None:
@@ -88,11 +141,11 @@ def test_an_event_counts_small_fragments_by_the_policy(uri) -> None:
 def test_an_event_shows_the_report_of_the_work_beside_its_figures(uri) -> None:
     report = {"bytes_reclaimed": 12, "seconds": 0.5, "mode": "fast", "spark/tasks": 3, "fragments": 99}
     event = dataset_observation(**arguments(uri, "compact", 6, **report))
-    assert {key: event.metadata[key] for key in ("lance/bytes_reclaimed", "lance/seconds", "lance/mode")} == {
+    assert {key: event.metadata[key] for key in ("lance/bytes_reclaimed", "lance/seconds")} == {
         "lance/bytes_reclaimed": dg.MetadataValue.int(12),
         "lance/seconds": dg.MetadataValue.float(0.5),
-        "lance/mode": dg.MetadataValue.text("fast"),
     }
+    assert event.metadata["lance/details"].value["mode"] == "fast"
     assert event.metadata["spark/tasks"] == dg.MetadataValue.int(3)
     assert event.metadata["lance/fragments"] == dg.MetadataValue.int(99)
 
@@ -105,6 +158,7 @@ def test_a_version_that_is_gone_does_not_fail_the_event(uri) -> None:
         "dagster/uri": uri,
         "dagster/table_name": "events",
         "dagster/storage_kind": "lance",
+        "lance/summary": "compact: v99, no row changed",
         "lance/version": 99,
         "lance/bytes_rewritten": 7,
     }
@@ -118,6 +172,7 @@ def test_events_of_external_commits_name_their_writer(uri, make) -> None:
         "lance/op": "append",
         "lance/writer": "external",
     }
+    assert event.description.startswith("append by another program: v3")
 
 
 def test_dagster_records_the_events(uri, instance) -> None:

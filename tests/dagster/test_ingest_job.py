@@ -11,6 +11,7 @@ import pytest
 
 import lance_core
 from lance_core.errors import CommitOutcomeUnknownError, NotFoundError, StorageError
+from lance_pipelines.events.asset_metadata import event_value
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ops import commit_fragments as commit_module
 from lance_pipelines.ops import write_fragments as write_module
@@ -51,16 +52,17 @@ def test_the_materialization_shows_the_version_made(project, instance) -> None:
     numbers = {
         "dagster/row_count": 4,
         "lance/version": 2,
-        "lance/read_version": 1,
         "lance/fragments": 2,
         "lance/rows_written": 1,
-        "lance/fragments_written": 1,
-        "lance/commit_attempts": 1,
     }
     assert {key: metadata[key] for key in numbers} == numbers
+    assert metadata["lance/summary"] == "append: +1 row, v2"
     assert metadata["lance/bytes_total"] > metadata["lance/bytes_written"] > 0
-    assert metadata["lance/transaction"] == transaction.uuid
-    assert metadata["lance/write_mode"] == "append"
+    details = metadata["lance/details"]
+    numbers = {"read_version": 1, "fragments_written": 1, "commit_attempts": 1}
+    assert {key: details[key] for key in numbers} == numbers
+    assert details["transaction"] == transaction.uuid
+    assert details["write_mode"] == "append"
     assert metadata["dagster/uri"] == project.uri
     assert metadata["dagster/table_name"] == "events"
     assert metadata["dagster/storage_kind"] == "lance"
@@ -117,7 +119,7 @@ def test_a_commit_that_failed_after_it_landed_is_repeated_once(project, instance
     assert result.success
     assert [landing.repeated for landing in calls] == [False, True]
     assert lance_core.dataset(project.uri).version == 1
-    assert materialization(result).metadata["lance/committed_earlier"].value is True
+    assert event_value(materialization(result), "lance/committed_earlier") is True
 
 
 def test_the_commit_step_alone_can_be_run_again(project) -> None:

@@ -130,7 +130,10 @@ def observation(result: dg.ExecuteInProcessResult) -> dg.AssetObservation:
 
 
 def numbers(event: dg.AssetObservation | dg.AssetMaterialization) -> dict[str, Any]:
-    return {key: value.value for key, value in event.metadata.items()}
+    details = event.metadata["lance/details"].value
+    return {f"lance/{key}": value for key, value in details.items()} | {
+        key: value.value for key, value in event.metadata.items()
+    }
 
 
 def headline(result: dg.ExecuteInProcessResult) -> str:
@@ -160,6 +163,8 @@ def test_a_compaction_is_an_observation_with_its_figures(lake, capsys) -> None:
     event = observation(result)
     assert event.asset_key == EVENTS
     metadata = numbers(event)
+    assert event.description == f"compact: 4 → 2 fragments, 2 deleted rows dropped, v{lake.version()}"
+    assert 0 < metadata["lance/seconds"] < 600
     expected = {
         "lance/fragments": 2,
         "lance/fragments_before": 4,

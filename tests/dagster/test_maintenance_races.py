@@ -16,6 +16,7 @@ import pytest
 import lance_core
 from lance_core.cleanup import CleanupPolicy, plan_cleanup
 from lance_pipelines.build import build_definitions
+from lance_pipelines.events.asset_metadata import event_value
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
 from lance_pipelines.jobs import request_config
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
@@ -89,9 +90,9 @@ def race(uri: str, instance: dg.DagsterInstance, seconds: float, resources: dict
             )
             assert result.success
             for event in result.get_asset_observation_events():
-                metadata = event.asset_observation_data.asset_observation.metadata
-                conflicts += metadata["lance/conflicts"].value
-                rewritten += metadata["lance/groups"].value
+                observation = event.asset_observation_data.asset_observation
+                conflicts += event_value(observation, "lance/conflicts")
+                rewritten += event_value(observation, "lance/groups")
     finally:
         writer.kill() if writer.poll() is None else None
         stdout, stderr = writer.communicate()

@@ -23,6 +23,7 @@ import lance_core
 from lance_core.errors import UnsupportedFeatureFlagError
 from lance_core.optimize import Compaction, commit_rewrites
 from lance_core.table.paths import manifest_name
+from lance_pipelines.events.asset_metadata import event_value
 from lance_pipelines.events.commit_events import dataset_observation
 from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
@@ -219,7 +220,7 @@ def test_a_commit_whose_run_ended_silently_is_reported_for_it(followed) -> None:
     end_run(followed.instance, run_id)
     (event,) = followed.tick()
     assert kinds([event]) == [("materialization", data_version_at(followed.uri(), 2), "append")]
-    assert (event.tags["lance/writer"], event.metadata["lance/run_id"].value) == ("run", run_id)
+    assert (event.tags["lance/writer"], event_value(event, "lance/run_id")) == ("run", run_id)
     followed.skip()
 
 
