@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
 from tests.support.sampling import mark_all_but_samples
 from tests.support.signal_handlers import own_signal_handlers
 
@@ -19,8 +20,10 @@ LONGEST_FIRST = ("spark", "dagster", "fault", "interop", "property", "golden", "
 """The folders in the order in which their files are handed out, so that no worker is left with a long one."""
 
 
-# Asserts are rewritten once and not in every run, also where Python is told to write no compiled modules.
+# Modules are compiled, and asserts rewritten, once and not in every run and in every process that a test starts, also
+# where Python is told to write no compiled modules.
 sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 class _FilesAndOneSpark(LoadFileScheduling):
@@ -72,6 +75,20 @@ def _servers_can_be_interrupted() -> Iterator[None]:
 def _own_signal_handlers() -> Iterator[None]:
     with own_signal_handlers():
         yield
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    """An S3 server with a bucket and, for versions in DynamoDB, a table of the same name."""
+    with moto_server() as running:
+        create_manifest_table(running, running.bucket)
+        yield running
+
+
+@pytest.fixture
+def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both libraries write data overlays, which they do on request only."""
+    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import lance_core
 from tests.support.racing_writers import append_together
 
 
-def _check(uri: Path, versions: list[list[int]], num_appends: int) -> None:
+def _check_appends(uri: Path, versions: list[list[int]], num_appends: int) -> None:
     made = sorted(version for each in versions for version in each)
     assert made == list(range(2, len(versions) * num_appends + 2))
     dataset = lance_core.dataset(uri)
@@ -34,7 +34,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_simultaneous_appends_of_lance_core_and_pylance_keep_every_row(table: Path) -> None:
     versions = append_together(table, {}, ["lance_core", "lance", "lance_core", "lance"], 25)
-    _check(table, versions, 25)
+    _check_appends(table, versions, 25)
 
 
 def test_simultaneous_first_appends_keep_every_row(tmp_path: Path) -> None:
@@ -49,4 +49,4 @@ def test_simultaneous_first_appends_keep_every_row(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_simultaneous_appends_of_six_lance_core_processes_keep_every_row(table: Path) -> None:
-    _check(table, append_together(table, {}, ["lance_core"] * 6, 40), 40)
+    _check_appends(table, append_together(table, {}, ["lance_core"] * 6, 40), 40)

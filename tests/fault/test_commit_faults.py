@@ -5,7 +5,7 @@ Whatever happens, the table opens at the old or the new version, with the rows o
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from lance_core.errors import CommitOutcomeUnknownError, DatasetNotFoundError, L
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.io.object_store import ObjectStore
-from lance_core.io.uri import register_store, unregister_store
+from lance_core.io.uri import register_store
 from lance_core.public.fragment_conversion import fragment_to_record
 from lance_core.table.paths import HOLD_PREFIX
 from lance_core.transactions.operations.update import Update
@@ -121,15 +121,12 @@ class Bench:
         return store
 
 
-@pytest.fixture(params=["memory", "local"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    # Paths of the memory scheme are relative, so that a local store below it works in this directory.
-    monkeypatch.chdir(tmp_path)
-    yield Bench(request.param, tmp_path)
-    unregister_store("faulty")
+@pytest.fixture
+def bench(faulty_kind: str, tmp_path: Path) -> Bench:
+    return Bench(faulty_kind, tmp_path)
 
 
-def _check(operation: str, store: FaultyStore, raised: LanceError | None) -> None:
+def _check_outcome(operation: str, store: FaultyStore, raised: LanceError | None) -> None:
     _, exists, rows_after = OPERATIONS[operation]
     version_before, rows_before = (1, [1, 2, 3]) if exists else (0, [])
     try:
@@ -161,7 +158,7 @@ def test_an_operation_with_one_failed_call_leaves_the_old_or_new_version(
     for call in calls:
         for when in When:
             store, raised = bench.run(operation, fault_at(call.index, when), retryable=retryable)
-            _check(operation, store, raised)
+            _check_outcome(operation, store, raised)
             assert not isinstance(raised, CommitOutcomeUnknownError)
             if call.method == "put_if_absent" and (when is When.AFTER or retryable):
                 # A lost response is found out; a request that may be repeated is repeated.
@@ -183,7 +180,7 @@ def test_a_commit_whose_result_cannot_be_read_raises_outcome_unknown(bench: Benc
     store, raised = bench.run(operation, fault, retryable=False)
     assert isinstance(raised, CommitOutcomeUnknownError)
     assert not _removed(store.calls)
-    _check(operation, store, raised)
+    _check_outcome(operation, store, raised)
     transactions = list(store.inner.list(store.join("table", "_transactions")))
     assert len(transactions) == (2 if OPERATIONS[operation][1] else 1)
 
@@ -197,7 +194,7 @@ def test_an_operation_whose_store_goes_away_leaves_the_old_or_new_version(bench:
         store, raised = bench.run(
             operation, lambda call, index=index: When.BEFORE if call.index >= index else None, retryable=False
         )
-        _check(operation, store, raised)
+        _check_outcome(operation, store, raised)
         assert not _removed(store.calls[:index])
 
 

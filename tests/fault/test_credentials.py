@@ -13,7 +13,7 @@ import pytest
 import lance_core
 from lance_core.errors import InvalidInputError, LanceError
 from lance_core.transactions.options import CommitOptions
-from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
+from tests.support.s3_servers import S3Server
 
 CANARY = "canary-Passw0rd"
 ROWS = pa.table({"a": pa.array(range(10), pa.int64())})
@@ -26,13 +26,6 @@ NOWHERE = {
     "aws_region": "us-east-1",
     "client_max_retries": "0",
 }
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with moto_server() as running:
-        create_manifest_table(running, running.bucket)
-        yield running
 
 
 @pytest.fixture

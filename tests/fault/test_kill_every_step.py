@@ -19,7 +19,9 @@ import lance_core
 from lance_core.cleanup import CleanupPolicy, plan_cleanup
 from lance_core.errors import CorruptDataError
 from tests.support.kill_points import Step, kill_at, steps_of
-from tests.support.store_operations import NEW, OPERATIONS, StoreOperation, beside, state
+from tests.support.store_operations import NEW, OPERATIONS, StoreOperation, beside, files_below, state, without_numbers
+
+pytestmark = pytest.mark.usefixtures("overlays")
 
 DAY_NS = 86_400 * 10**9
 RESIDUE = re.compile(r"(^|/)\.tmp|#[0-9]*$")
@@ -46,20 +48,11 @@ class Table:
         return self.operation.act(self.uri, {})
 
     def state(self) -> tuple[object, object]:
-        first = state(self.uri, {}, self._keys, listing=self.operation.needs_listing)
-        return first, state(beside(self.uri, "-clone"), {}, self._keys) if self.operation.makes_clone else {}
+        first = state(self.uri, {}, files_below, listing=self.operation.needs_listing)
+        return first, state(beside(self.uri, "-clone"), {}, files_below) if self.operation.makes_clone else {}
 
     def files(self) -> set[str]:
-        return set(self._keys(str(self.directory)))
-
-    def _keys(self, uri: str) -> list[str]:
-        return [str(path.relative_to(uri)) for path in Path(uri).rglob("*") if path.is_file()]
-
-
-@pytest.fixture(autouse=True)
-def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Overlays are written on request only."""
-    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
+        return set(files_below(str(self.directory)))
 
 
 def _kill_everywhere(name: str, directory: Path, stride: int) -> Iterator[tuple[Table, Step]]:
@@ -72,11 +65,11 @@ def _kill_everywhere(name: str, directory: Path, stride: int) -> Iterator[tuple[
     for step in steps[::stride]:
         table.go_back()
         assert kill_at(table.directory, table.act, step.number), step
-        _check(table, before, after, step)
+        _check_state_after_kill(table, before, after, step)
         yield table, step
 
 
-def _check(table: Table, before: object, after: object, step: Step) -> None:
+def _check_state_after_kill(table: Table, before: object, after: object, step: Step) -> None:
     if table.operation.is_atomic:
         assert table.state() in (before, after), step
         return
@@ -86,12 +79,7 @@ def _check(table: Table, before: object, after: object, step: Step) -> None:
         found = None
     if found != after:
         table.act()
-        assert _without_numbers(table.state()) == _without_numbers(after), step
-
-
-def _without_numbers(found: tuple[dict[str, object], ...]) -> list[dict[str, object]]:
-    """Numbers that a killed attempt may have used up."""
-    return [{key: value for key, value in each.items() if key not in ("version", "max fragment")} for each in found]
+        assert without_numbers(table.state()) == without_numbers(after), step
 
 
 def _next_writers(table: Table, *, with_reference: bool) -> None:

@@ -42,7 +42,7 @@ def _work_together(uri: str, num_commits: int) -> dict[tuple[int, int], int]:
     }
 
 
-def _check(uri: str, expected: dict[tuple[int, int], int], num_commits: int) -> None:
+def _check_rows_and_versions(uri: str, expected: dict[tuple[int, int], int], num_commits: int) -> None:
     ours, theirs = lance_core.dataset(uri), lance.dataset(uri)
     ours.validate()
     theirs.validate()
@@ -67,7 +67,7 @@ def _check(uri: str, expected: dict[tuple[int, int], int], num_commits: int) -> 
 
 def _race(uri: str, kind: str, num_commits: int) -> None:
     lance_core.write_dataset(EMPTY, uri, **TABLES[kind])
-    _check(uri, _work_together(uri, num_commits), num_commits)
+    _check_rows_and_versions(uri, _work_together(uri, num_commits), num_commits)
 
 
 @pytest.mark.parametrize("kind", ["v2"])

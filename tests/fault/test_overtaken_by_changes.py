@@ -117,7 +117,7 @@ class Schedule:
         self.after = _numbers(self.uri)
 
 
-def _check(
+def _check_late_commit(
     ours: str, changes: tuple[str, ...], module: ModuleType, uri: str, monkeypatch: pytest.MonkeyPatch, stable: bool
 ) -> None:
     lance_core.write_dataset(_rows(*range(20)), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
@@ -154,7 +154,7 @@ def test_a_late_commit_is_in_the_table_or_refused(
     drawn = random.Random(f"{ours}{stable}")
     chosen = [*_make(1), *_make(2)] if ours in ("append", "delete") and not stable else drawn.sample(_make(2), 12)
     for number, changes in enumerate(chosen):
-        _check(ours, changes, lance_core, f"{tmp_path}/{number}", monkeypatch, stable)
+        _check_late_commit(ours, changes, lance_core, f"{tmp_path}/{number}", monkeypatch, stable)
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_a_late_commit_is_in_the_table_or_refused_whatever_the_others_do(
     drawn = random.Random(f"{ours}{stable}{module.__name__}")
     chosen = [*_make(1), *_make(2), *drawn.sample(_make(3), 150)]
     for number, changes in enumerate(chosen):
-        _check(ours, changes, module, f"{tmp_path}/{number}", monkeypatch, stable)
+        _check_late_commit(ours, changes, module, f"{tmp_path}/{number}", monkeypatch, stable)

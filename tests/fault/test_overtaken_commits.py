@@ -16,8 +16,10 @@ import pytest
 import lance_core
 from lance_core.errors import CommitConflictError, CommitOutcomeUnknownError, VersionNotFoundError
 from lance_core.table.version_log import VersionLog
-from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
+from tests.support.s3_servers import S3Server
 from tests.support.store_operations import OPERATIONS, Options, state
+
+pytestmark = pytest.mark.usefixtures("overlays")
 
 REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, VersionNotFoundError)
 """The last one is a restore's: the version to go back to was cleaned up."""
@@ -132,7 +134,7 @@ def _prepared(name: str, layout: str, uri: str, options: Options) -> str:
     return dataset.create_branch("side").uri
 
 
-def _check(name: str, layout: str, uri: str, options: Options, num_commits: int, library: object) -> str:
+def _end_of_schedule(name: str, layout: str, uri: str, options: Options, num_commits: int, library: object) -> str:
     """One schedule; the word for its end."""
     uri = _prepared(name, layout, uri, options)
     overtaking = Overtaking(uri, options, num_commits, library)
@@ -174,12 +176,6 @@ def _check(name: str, layout: str, uri: str, options: Options, num_commits: int,
     return "kept" if raised is None else type(raised).__name__
 
 
-@pytest.fixture(autouse=True)
-def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Overlays are written on request only."""
-    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
-
-
 def test_every_overtaken_operation_has_a_visible_effect_or_is_listed() -> None:
     makes_no_version_of_the_table = {
         *("detached", "branch create", "branch delete", "tag create", "tag update", "tag metadata", "tag delete"),
@@ -194,7 +190,7 @@ def test_every_overtaken_operation_has_a_visible_effect_or_is_listed() -> None:
 @pytest.mark.sampled(8)
 def test_overtaken_commit_on_local_disk_is_kept_or_refused(name: str, tmp_path) -> None:
     for num_commits in (1, 2, 4):
-        _check(name, "plain", str(tmp_path / f"table-of-{num_commits}-commits"), {}, num_commits, lance_core)
+        _end_of_schedule(name, "plain", str(tmp_path / f"table-of-{num_commits}-commits"), {}, num_commits, lance_core)
 
 
 def _has(layout: str, name: str) -> bool:
@@ -209,14 +205,7 @@ def _has(layout: str, name: str) -> bool:
 )
 def test_overtaken_commit_of_every_layout_is_kept_or_refused(name: str, layout: str, library: object, tmp_path) -> None:
     for num_commits in COMMITS:
-        _check(name, layout, str(tmp_path / f"table-of-{num_commits}-commits"), {}, num_commits, library)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with moto_server() as started:
-        create_manifest_table(started, started.bucket)
-        yield started
+        _end_of_schedule(name, layout, str(tmp_path / f"table-of-{num_commits}-commits"), {}, num_commits, library)
 
 
 STORES: dict[str, Callable[[S3Server, object], tuple[str, Options]]] = {
@@ -236,7 +225,7 @@ STORES: dict[str, Callable[[S3Server, object], tuple[str, Options]]] = {
 def _on_store(server: S3Server, tmp_path: object, store: str, name: str, layout: str, num_commits: int) -> str:
     uri, options = STORES[store](server, tmp_path)
     place = uri.format(f"{store}-{name.replace(' ', '-')}-{layout}-{num_commits}")
-    return _check(name, layout, place, options, num_commits, lance_core)
+    return _end_of_schedule(name, layout, place, options, num_commits, lance_core)
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -5,7 +5,6 @@ on the disk when the power comes back: nothing that was not synced, or a part of
 there then and reads whole, and so are those before it. No operation leaves a descriptor open.
 """
 
-import os
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,11 @@ import lance_core
 from lance_core.errors import CorruptDataError, DatasetNotFoundError
 from tests.support.descriptors import descriptors_left_by
 from tests.support.power_loss import Disk, Loss, recorded_changes
-from tests.support.store_operations import NEW, OPERATIONS, beside, state
+from tests.support.store_operations import NEW, OPERATIONS, beside, files_below, state, without_numbers
+
+pytestmark = pytest.mark.usefixtures("overlays")
 
 Found = tuple[dict[str, object], dict[str, object]]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Overlays are written on request only; and the disk here is a model, so that nobody waits for the real one."""
-    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 class RecordedTable:
@@ -48,8 +42,8 @@ class RecordedTable:
         self.operation.act(self.uri, {})
 
     def state(self) -> Found:
-        table = state(self.uri, {}, self._keys, listing=self.operation.needs_listing)
-        return table, state(beside(self.uri, "-clone"), {}, self._keys) if self.operation.makes_clone else {}
+        table = state(self.uri, {}, files_below, listing=self.operation.needs_listing)
+        return table, state(beside(self.uri, "-clone"), {}, files_below) if self.operation.makes_clone else {}
 
     def versions(self) -> dict[int, list[str]]:
         """The rows of every version."""
@@ -76,7 +70,7 @@ class RecordedTable:
                 found = None
             if found not in (self.before, self.after):
                 self.act()
-                assert _without_numbers(self.state()) == _without_numbers(self.after), what
+                assert without_numbers(self.state()) == without_numbers(self.after), what
         self.check_versions(what)
 
     def check_versions(self, what: object) -> None:
@@ -89,14 +83,6 @@ class RecordedTable:
         except DatasetNotFoundError:
             columns, version = NEW.column_names, 0
         assert lance_core.write_dataset(NEW.select(columns), self.uri, mode="append").version == version + 1
-
-    def _keys(self, uri: str) -> list[str]:
-        return [str(path.relative_to(uri)) for path in Path(uri).rglob("*") if path.is_file()]
-
-
-def _without_numbers(found: Found) -> list[dict[str, object]]:
-    """Numbers that an attempt may have used up."""
-    return [{key: value for key, value in each.items() if key not in ("version", "max fragment")} for each in found]
 
 
 def _lose_power(name: str, directory: Path, *, every: int) -> None:

@@ -5,7 +5,6 @@ the new version with the rows of that version, and no version refers to a file t
 """
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from lance_core.commit.commit import commit
 from lance_core.errors import CommitOutcomeUnknownError, LanceError
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
-from lance_core.io.uri import register_store, unregister_store
+from lance_core.io.uri import register_store
 from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.transaction import Transaction
 from tests.support.deletes import planned_delete
@@ -81,11 +80,9 @@ class Bench:
         return {info.path.rpartition("/")[2] for info in self.store.inner.list(f"table/{directory}")}
 
 
-@pytest.fixture(params=["memory", "local"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.chdir(tmp_path)
-    yield Bench(request.param, tmp_path)
-    unregister_store("faulty")
+@pytest.fixture
+def bench(faulty_kind: str, tmp_path: Path) -> Bench:
+    return Bench(faulty_kind, tmp_path)
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])

@@ -14,15 +14,11 @@ from lance_core.table.manifest_file import parse_manifest_file, serialize_manife
 from tests.support.power_loss import recorded_changes
 from tests.support.store_operations import OLD, OPERATIONS, beside
 
+pytestmark = pytest.mark.usefixtures("overlays")
+
 UNKNOWN = 1 << 40
 NO_VERSIONS_BEFORE = ("create", "append, first")
 MAKES_NO_VERSION = ("branch delete", "tag create", "tag update", "tag metadata", "tag delete", "migrate")
-
-
-@pytest.fixture(autouse=True)
-def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Overlays are written on request only."""
-    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
 
 
 def _set_flag(uri: str) -> None:

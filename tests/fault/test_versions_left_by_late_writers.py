@@ -32,7 +32,7 @@ from lance_core.errors import (
 from lance_core.io.local_store import LocalStore
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.options import CommitOptions
-from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
+from tests.support.s3_servers import S3Server
 
 NO_AGE = timedelta(0)
 REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransactionError, NotFoundError)
@@ -234,13 +234,6 @@ def test_a_cleanup_spares_what_is_about_to_be_restored(options: dict[str, object
         old.restore()
     assert [row[0] for row in _content(uri)] == [1, 2, 3, 4, 5, 6]
     assert not list(tmp_path.rglob(".tmp*"))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with moto_server() as started:
-        create_manifest_table(started, started.bucket)
-        yield started
 
 
 @pytest.mark.parametrize("kind", ["dynamodb", "sqlite"])

@@ -209,7 +209,7 @@ def _both(table: AgedTable, version: int | None, policy: dict[str, Any]) -> tupl
     return left, their_left
 
 
-def _check(uri: str) -> None:
+def _check_versions(uri: str) -> None:
     """Every version that is left is whole, for both."""
     for each in lance_core.dataset(uri).version_refs():
         lance.dataset(uri, version=each["version"]).validate()
@@ -240,7 +240,7 @@ def test_cleanups_of_lance_core_and_pylance_leave_the_same_files(
     assert left == their_left
     table.go_back()
     lance_core.dataset(table.uri, version=story.version).cleanup_old_versions(**policy)
-    _check(table.uri)
+    _check_versions(table.uri)
     # A second one finds nothing.
     again = lance_core.dataset(table.uri, version=story.version).cleanup_old_versions(**policy)
     assert _figures(again) == dict.fromkeys(FIGURES, 0)
@@ -287,7 +287,7 @@ def test_a_cleanup_keeps_files_that_branches_use(tmp_path: Path, name: str, poli
     assert their_left <= left
     assert left - their_left <= owners
     plan.execute()
-    _check(table.uri)
+    _check_versions(table.uri)
     for each in lance.dataset(table.uri).branches.list():
         handle = lance.dataset(table.uri).checkout_version((each, None))
         handle.validate()
@@ -314,7 +314,7 @@ def test_a_branch_made_after_the_plan_is_respected(tmp_path: Path) -> None:
     assert (stats.old_versions, stats.spared_versions) == (8, 1)
     assert [each["version"] for each in lance_core.dataset(table.uri).version_refs()] == [4, 10]
     assert lance.dataset(table.uri).checkout_version(("late", None)).to_table().equals(rows)
-    _check(table.uri)
+    _check_versions(table.uri)
 
 
 def test_a_version_restored_after_the_plan_is_whole(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_version_restored_after_the_plan_is_whole(tmp_path: Path) -> None:
     assert plan.execute().old_versions == 9
     assert lance.dataset(table.uri).to_table().equals(rows)
     assert lance_core.dataset(table.uri).to_table().equals(rows)
-    _check(table.uri)
+    _check_versions(table.uri)
 
 
 # ── Errors ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -464,7 +464,7 @@ def test_a_cleanup_removes_files_in_linked_directories_as_pylance_does(tmp_path:
     theirs = lance.dataset(table.uri).explain_cleanup_old_versions(timedelta(0))
     ours = lance_core.dataset(table.uri).cleanup_old_versions(timedelta(0))
     assert _figures(ours) == _figures(theirs.stats)
-    _check(table.uri)
+    _check_versions(table.uri)
 
 
 @pytest.mark.parametrize("library", [lance, lance_core])

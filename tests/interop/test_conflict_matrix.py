@@ -24,6 +24,8 @@ from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from tests.support.matrix_operations import KINDS, OPERATIONS, build_all, create_table, to_ours
 
+pytestmark = pytest.mark.usefixtures("overlays")
+
 _THEIR_WORDS = {
     "is incompatible with": "X",
     "was removed by": "X",
@@ -32,12 +34,6 @@ _THEIR_WORDS = {
     "Retryable": "R",
     "Please retry": "R",
 }
-
-
-@pytest.fixture(autouse=True)
-def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither side writes a table with overlays otherwise."""
-    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
 
 
 class Base:

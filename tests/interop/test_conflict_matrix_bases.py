@@ -15,11 +15,7 @@ import lance_core
 from lance_core.errors import CommitConflictError, InvalidInputError
 from tests.support.matrix_operations import OPERATIONS, build_all, create_table, to_ours
 
-
-@pytest.fixture(autouse=True)
-def overlays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither side writes a table with overlays otherwise."""
-    monkeypatch.setenv("LANCE_ENABLE_UNSTABLE_DATA_OVERLAY_FILES", "1")
+pytestmark = pytest.mark.usefixtures("overlays")
 
 
 def _outcome(commit: Callable[[], object]) -> str:

@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,17 +19,10 @@ import pytest
 import lance_core
 from tests.support.fault_proxy import fault_proxy
 from tests.support.processes import ROOT
-from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
+from tests.support.s3_servers import S3Server
 
 LIBRARIES = {"lance_core": lance_core, "lance": lance}
 V1, V2, V3 = (f"_versions/{2**64 - 1 - version:020d}.manifest" for version in (1, 2, 3))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with moto_server() as running:
-        create_manifest_table(running, running.bucket)
-        yield running
 
 
 @dataclass

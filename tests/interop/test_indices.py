@@ -131,7 +131,7 @@ CHANGES: dict[str, Callable[[str], None]] = {
 }
 
 
-def _check(uri: str) -> None:
+def _check_queries(uri: str) -> None:
     dataset = lance.dataset(uri)
     dataset.validate()
     expected = dataset.to_table(columns=["a", "c", "s", "l", "v"]).to_pylist()
@@ -161,7 +161,7 @@ def _check(uri: str) -> None:
 @pytest.mark.sampled(8)
 def test_indexed_queries_stay_right_after_a_change(first: str, uri: str) -> None:
     CHANGES[first](uri)
-    _check(uri)
+    _check_queries(uri)
 
 
 # Whose second change finds the rows that it expects.
@@ -178,7 +178,7 @@ PAIRS = [
 def test_indexed_queries_stay_right_after_two_changes(first: str, second: str, uri: str) -> None:
     CHANGES[first](uri)
     CHANGES[second](uri)
-    _check(uri)
+    _check_queries(uri)
 
 
 def test_pylance_continues_indexed_tables_changed_by_lance_core(uri: str) -> None:
@@ -187,7 +187,7 @@ def test_pylance_continues_indexed_tables_changed_by_lance_core(uri: str) -> Non
     dataset = lance.dataset(uri)
     dataset.optimize.optimize_indices()
     lance.dataset(uri).optimize.compact_files(target_rows_per_fragment=1000)
-    _check(uri)
+    _check_queries(uri)
 
 
 def test_t13_dead_ids_in_a_bitmap_are_never_assigned_again(uri: str) -> None:
@@ -223,4 +223,4 @@ def test_an_index_that_was_built_while_values_changed_does_not_answer_for_them(u
     lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
     described = {each.name: each.segments[0].fragment_ids for each in lance_core.dataset(uri).describe_indices()}
     assert described["c_idx"] == {0, 2, 3}
-    _check(uri)
+    _check_queries(uri)

@@ -76,7 +76,7 @@ def _write(writer_type: type, path: str, batches: list[pa.RecordBatch]) -> None:
             writer.write_batch(batch)
 
 
-def _check(reader: object, rows: list[object]) -> None:
+def _check_reads(reader: object, rows: list[object]) -> None:
     assert reader.read_all().to_table()["c"].to_pylist() == rows
     start, num_rows = len(rows) // 3, len(rows) // 2
     assert reader.read_range(start, num_rows).to_table()["c"].to_pylist() == rows[start : start + num_rows]
@@ -96,7 +96,7 @@ def test_nested_lists_of_structs_written_by_lance_core_are_read_by_both(
     path = str(tmp_path / "f.lance")
     _write(LanceFileWriter, path, batches)
     for reader_type in (lance.file.LanceFileReader, LanceFileReader):
-        _check(reader_type(path), rows)
+        _check_reads(reader_type(path), rows)
 
 
 @pytest.mark.parametrize("lengths", list(BATCHES))
@@ -108,7 +108,7 @@ def test_nested_lists_of_structs_written_by_pylance_are_read_by_lance_core(
     batches = _batches((READABLE | UNREADABLE)[shape], BATCHES[lengths], 0.3)
     path = str(tmp_path / "f.lance")
     _write(lance.file.LanceFileWriter, path, batches)
-    _check(LanceFileReader(path), pa.Table.from_batches(batches)["c"].to_pylist())
+    _check_reads(LanceFileReader(path), pa.Table.from_batches(batches)["c"].to_pylist())
 
 
 @pytest.mark.parametrize("shape", list(UNREADABLE))
@@ -151,4 +151,4 @@ def test_sliced_batch_is_written_without_the_rest(tmp_path: Path) -> None:
     [batch] = _batches(READABLE["two structs deep"], [30], 0.3)
     path = str(tmp_path / "f.lance")
     _write(LanceFileWriter, path, [batch.slice(7, 11)])
-    _check(lance.file.LanceFileReader(path), batch["c"].to_pylist()[7:18])
+    _check_reads(lance.file.LanceFileReader(path), batch["c"].to_pylist()[7:18])

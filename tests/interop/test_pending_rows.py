@@ -1,7 +1,6 @@
 """Versions whose commit by an external manifest store is pending, or was made without that store."""
 
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
+from tests.support.s3_servers import S3Server, create_manifest_table
 
 ROWS = pa.table({"a": pa.array([1, 2, 3], pa.int64())})
 LIBRARIES = pytest.mark.parametrize("library", [lance_core, lance])
@@ -70,12 +69,6 @@ class Table:
             ExpressionAttributeValues={":base": {"S": self.name}},
         )["Items"]
         return {int(item["version"]["N"]): item["path"]["S"] for item in found}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with moto_server() as running:
-        yield running
 
 
 @pytest.fixture

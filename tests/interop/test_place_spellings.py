@@ -2,7 +2,6 @@
 
 import os
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 
 import lance
@@ -10,17 +9,11 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from tests.support.s3_servers import S3Server, moto_server
+from tests.support.s3_servers import S3Server
 
 
 def _rows(start: int, num_rows: int) -> pa.Table:
     return pa.table({"a": pa.array(range(start, start + num_rows), pa.int64())})
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with moto_server() as running:
-        yield running
 
 
 @pytest.fixture

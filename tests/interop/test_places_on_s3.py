@@ -2,7 +2,6 @@
 
 import pickle
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,16 +11,10 @@ import pytest
 import lance_core
 from lance_core.errors import InvalidTypeError, NotSupportedError, StorageError
 from tests.support.numbered_rows import numbered_rows
-from tests.support.s3_servers import S3Server, moto_server
+from tests.support.s3_servers import S3Server
 
 EACH = (lance, lance_core)
 CHAINS = pytest.mark.parametrize(("maker", "other"), [(lance, lance_core), (lance_core, lance)], ids=["theirs", "ours"])
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with moto_server() as running:
-        yield running
 
 
 @CHAINS

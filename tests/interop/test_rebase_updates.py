@@ -43,7 +43,7 @@ def _commit(uri: str, transaction: lance_core.Transaction, number: int) -> None:
     commit(lance_core.dataset(uri).log, transaction_to_core(transaction), options)
 
 
-def _check(uri: str, changed: dict[int, str]) -> None:
+def _check_rows(uri: str, changed: dict[int, str]) -> None:
     dataset = lance.dataset(uri)
     dataset.validate()
     lance_core.dataset(uri).validate()
@@ -63,7 +63,7 @@ def test_an_update_of_lance_core_is_rebased_on_updates_of_pylance(uri: str) -> N
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 5")
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 6")
     _commit(uri, planned, 3)
-    _check(uri, {3: "ours", 5: "theirs", 6: "theirs"})
+    _check_rows(uri, {3: "ours", 5: "theirs", 6: "theirs"})
     fragment = lance_core.dataset(uri).get_fragment(0).metadata
     assert (fragment.deletion_file.file_type, fragment.num_deletions) == ("bitmap", 3)
 
@@ -73,7 +73,7 @@ def test_an_update_of_pylance_is_rebased_on_one_of_lance_core(uri: str) -> None:
     _commit(uri, _planned(uri, 3), 3)
     stale.update({"s": "'theirs'"}, where="a = 5")
     assert lance.dataset(uri).version == 3
-    _check(uri, {3: "ours", 5: "theirs"})
+    _check_rows(uri, {3: "ours", 5: "theirs"})
 
 
 def test_t50_two_updates_of_one_row_conflict(uri: str) -> None:
@@ -81,7 +81,7 @@ def test_t50_two_updates_of_one_row_conflict(uri: str) -> None:
     lance.dataset(uri).update({"s": "'theirs'"}, where="a = 3")
     with pytest.raises(RetryableCommitConflictError, match="both changes delete row 3 of fragment 0"):
         _commit(uri, planned, 3)
-    _check(uri, {3: "theirs"})
+    _check_rows(uri, {3: "theirs"})
 
 
 def test_deletes_are_merged_with_updates_of_other_rows(uri: str) -> None:

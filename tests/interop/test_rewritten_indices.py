@@ -57,7 +57,7 @@ def _indices(uri: str) -> list[pb_table.IndexMetadata]:
     return decode_index_section(lance_core.dataset(uri).manifest.index_section)
 
 
-def _check(uri: str) -> None:
+def _check_queries(uri: str) -> None:
     dataset = lance.dataset(uri)
     dataset.validate()
     rows = dataset.to_table(columns=["a", "c", "s"]).to_pylist()
@@ -90,13 +90,13 @@ def test_rewritten_index_entries_equal_those_of_pylance(uri: str) -> None:
             assert index == twin
         else:
             assert index == before[index.name]
-    _check(uri)
+    _check_queries(uri)
     used = lance.dataset(uri).scanner(filter="a = 5").explain_plan(verbose=True)
     assert "ScalarIndexQuery" in used
     lance_core.write_dataset(_rows(60, 70), uri, mode="append")
     lance.dataset(uri).optimize.optimize_indices()
     lance.dataset(uri).optimize.compact_files()
-    _check(uri)
+    _check_queries(uri)
 
 
 def test_a_rewrite_whose_fragment_id_was_taken_meanwhile_is_refused(uri: str) -> None:
@@ -106,7 +106,7 @@ def test_a_rewrite_whose_fragment_id_was_taken_meanwhile_is_refused(uri: str) ->
     with pytest.raises(lance_core.errors.InvalidInputError, match="must be unused"):
         # The new fragment took the id for which the indices were rewritten: nobody had reserved it.
         lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
-    _check(uri)
+    _check_queries(uri)
 
 
 def test_a_rewrite_with_a_reserved_fragment_id_is_committed(uri: str) -> None:
@@ -116,7 +116,7 @@ def test_a_rewrite_with_a_reserved_fragment_id_is_committed(uri: str) -> None:
     lance.write_dataset(_rows(60, 70), uri, mode="append")
     lance_core.LanceDataset.commit(uri, operation, read_version=read_version)
     assert [each.fragment_id for each in lance_core.dataset(uri).get_fragments()] == [3, 4]
-    _check(uri)
+    _check_queries(uri)
 
 
 def test_a_rewritten_index_that_was_dropped_meanwhile_is_skipped(uri: str) -> None:
@@ -126,7 +126,7 @@ def test_a_rewritten_index_that_was_dropped_meanwhile_is_skipped(uri: str) -> No
         for position, each in enumerate(operation.rewritten_indices)
     ]
     lance_core.LanceDataset.commit(uri, operation, read_version=lance_core.dataset(uri).version)
-    _check(uri)
+    _check_queries(uri)
 
 
 def test_rewritten_index_that_does_not_fit_is_refused(uri: str) -> None:

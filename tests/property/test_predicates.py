@@ -210,7 +210,7 @@ CONDITIONS = st.recursive(
 )
 
 
-def _check(uri: str, predicate: str) -> None:
+def _check_answers(uri: str, predicate: str) -> None:
     expected = lance.dataset(uri).to_table(columns=["Key"], filter=predicate)["Key"].to_pylist()
     dataset = lance_core.dataset(uri)
     assert dataset.to_table(columns=["Key"], filter=predicate)["Key"].to_pylist() == expected
@@ -220,14 +220,14 @@ def _check(uri: str, predicate: str) -> None:
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
 def test_a_random_predicate_finds_the_rows_of_pylance(uri: str, predicate: str) -> None:
-    _check(uri, predicate)
+    _check_answers(uri, predicate)
 
 
 @pytest.mark.soak
 @settings(max_examples=2000, deadline=None, derandomize=True, database=None)
 @given(predicate=CONDITIONS)
 def test_many_random_predicates_find_the_rows_of_pylance(uri: str, predicate: str) -> None:
-    _check(uri, predicate)
+    _check_answers(uri, predicate)
 
 
 @settings(max_examples=15, deadline=None, derandomize=True, database=None)

@@ -10,7 +10,7 @@ import lance_core
 from lance_core.errors import CommitOutcomeUnknownError, CorruptDataError, LanceError
 from tests.support.fault_proxy import Fault, FaultProxy, Plan, Request, fault_at, fault_proxy, no_plan
 from tests.support.s3_servers import S3Server, create_manifest_table, moto_server
-from tests.support.store_operations import NEW, OPERATIONS, StoreOperation, beside, state
+from tests.support.store_operations import NEW, OPERATIONS, StoreOperation, beside, state, without_numbers
 
 State = tuple[dict[str, Any], dict[str, Any]]
 """Of a table, and of the clone beside it."""
@@ -117,7 +117,7 @@ class StoreBench:
             return
         operation.act(uri, self.direct_options())
         found = self.state(operation, uri)
-        assert _without_numbers(found) == _without_numbers(after), where
+        assert without_numbers(found) == without_numbers(after), where
 
     def _readable(self, operation: StoreOperation, uri: str) -> State | None:
         try:
@@ -135,11 +135,6 @@ class StoreBench:
         made = lance_core.write_dataset(NEW.select(_columns(uri, options)), uri, mode="append", storage_options=options)
         assert made.version == version + 1, where
         assert made.count_rows() >= NEW.num_rows, where
-
-
-def _without_numbers(parts: State) -> list[dict[str, Any]]:
-    """Ids that a failed attempt has reserved, and its version, stay taken."""
-    return [{name: value for name, value in part.items() if name not in ("version", "max fragment")} for part in parts]
 
 
 def _columns(uri: str, options: dict[str, str]) -> list[str]:

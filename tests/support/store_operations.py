@@ -5,8 +5,9 @@ shows afterwards, and a run with faults is compared with that.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -97,6 +98,16 @@ def state(uri: str, options: Options, keys: Callable[[str], list[str]], *, listi
     if listing:
         shown["versions"] = [each["version"] for each in dataset.version_refs()]
     return shown
+
+
+def without_numbers(parts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """States without the version and the fragment ids, which an attempt that failed may have used up."""
+    return [{name: value for name, value in part.items() if name not in ("version", "max fragment")} for part in parts]
+
+
+def files_below(uri: str) -> list[str]:
+    """The files of a table on a local disk, relative to it."""
+    return [str(path.relative_to(uri)) for path in Path(uri).rglob("*") if path.is_file()]
 
 
 def _absorbed_generations(dataset: lance_core.LanceDataset) -> list[int]:

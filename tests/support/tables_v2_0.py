@@ -163,7 +163,7 @@ def read_ours(path: Path | str, start: int = 0, stop: int | None = None, fields:
     for source in v2_0_sources(metadata, fields or metadata.schema.fields):
         dtype = arrow_type(source.field)
         arrays = [source.decode(segment, metadata.read) for segment in source.plan(start, stop)]
-        _check(arrays, dtype)
+        _check_type(arrays, dtype)
         columns[source.field.name] = pa.chunked_array(arrays, dtype)
     return pa.table(columns)
 
@@ -174,7 +174,7 @@ def take_ours(path: Path | str, rows: list[int]) -> pa.Table:
     for source in v2_0_sources(metadata, metadata.schema.fields):
         dtype = arrow_type(source.field)
         arrays = source.take(np.array(rows, np.int64), metadata.read)
-        _check(arrays, dtype)
+        _check_type(arrays, dtype)
         columns[source.field.name] = pa.chunked_array(arrays, dtype)
     return pa.table(columns)
 
@@ -183,7 +183,7 @@ def read_theirs(path: Path | str) -> pa.Table:
     return LanceFileReader(str(path)).read_all().to_table()
 
 
-def _check(arrays: list[pa.Array], dtype: pa.DataType) -> None:
+def _check_type(arrays: list[pa.Array], dtype: pa.DataType) -> None:
     for array in arrays:
         assert array.type == dtype
         array.validate(full=True)

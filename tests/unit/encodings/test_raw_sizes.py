@@ -20,6 +20,7 @@ from lance_core.encodings.registry import DECODER
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
 from lance_core.schema.field import Field
+from tests.support.encoded_blocks import flat, variable
 
 Encoding = pb21.CompressiveEncoding
 BOMB_BYTES = 64 << 20
@@ -28,14 +29,6 @@ SCHEMES = {
     "zstd": (pb21.COMPRESSION_ALGORITHM_ZSTD, ZEROS),
     "lz4": (pb21.COMPRESSION_ALGORITHM_LZ4, compress_lz4(bytes(BOMB_BYTES))),
 }
-
-
-def flat(bits: int) -> Encoding:
-    return Encoding(flat=pb21.Flat(bits_per_value=bits))
-
-
-def variable(bits: int = 32) -> Encoding:
-    return Encoding(variable=pb21.Variable(offsets=flat(bits)))
 
 
 def lists(items: int, values: Encoding, *, has_validity: bool = False) -> Encoding:

@@ -14,7 +14,6 @@ from lance_core.encodings.api import (
     NullBlock,
     Picks,
     StructBlock,
-    VariableWidthBlock,
 )
 from lance_core.encodings.kernels.fastlanes import BLOCK_VALUES, block_bytes, pack_blocks, pick_words
 from lance_core.encodings.kernels.segments import Segments
@@ -26,18 +25,7 @@ from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.versions import LanceFileVersion
-
-
-def words(values, bits):
-    return FixedWidthBlock(len(values), bits, np.asarray(values, f"<u{bits // 8}").view(np.uint8))
-
-
-def strings(*values):
-    return VariableWidthBlock(np.cumsum([0, *map(len, values)]), np.frombuffer(b"".join(values), np.uint8))
-
-
-def strings_of(block):
-    return [block.data[a:b].tobytes() for a, b in zip(block.offsets, block.offsets[1:], strict=False)]
+from tests.support.encoded_blocks import strings, strings_of, words
 
 
 def test_take_values_selects_from_every_kind_of_block():

@@ -19,7 +19,7 @@ class _Reads:
         return [pa.py_buffer(DATA[wanted.start : wanted.stop]) for wanted in ranges]
 
 
-def _check(starts: list[int], sizes: list[int]) -> _Reads:
+def _checked_reads(starts: list[int], sizes: list[int]) -> _Reads:
     reads = _Reads()
     buffers = read_values(reads, np.array(starts, np.uint64), np.array(sizes, np.uint64))
     expected = [DATA[start : start + size] for start, size in zip(starts, sizes, strict=True)]
@@ -33,26 +33,26 @@ def test_read_values_returns_the_bytes_of_every_range(seed: int) -> None:
     random = np.random.default_rng(seed)
     gaps, sizes = random.choice([0, 1, 63, 511, 512, 513, 900], 15), random.integers(0, 400, 15)
     starts = np.cumsum(gaps + sizes) - sizes
-    _check(starts.tolist(), sizes.tolist())
+    _checked_reads(starts.tolist(), sizes.tolist())
     order = random.permutation(15)
-    _check(starts[order].tolist(), sizes[order].tolist())
+    _checked_reads(starts[order].tolist(), sizes[order].tolist())
 
 
 def test_values_near_each_other_are_read_together() -> None:
-    assert _check([0, 64, 128, 1000, 1064], [10, 64, 3, 5, 5]).ranges == [(0, 131), (1000, 1069)]
+    assert _checked_reads([0, 64, 128, 1000, 1064], [10, 64, 3, 5, 5]).ranges == [(0, 131), (1000, 1069)]
 
 
 def test_read_values_reads_one_value_or_none() -> None:
-    assert _check([5], [10]).ranges == [(5, 15)]
+    assert _checked_reads([5], [10]).ranges == [(5, 15)]
     assert read_values(_Reads(), np.empty(0, np.uint64), np.empty(0, np.uint64)) == []
 
 
 @pytest.mark.parametrize(("starts", "sizes"), [([64, 0], [5, 5]), ([0, 3], [5, 5]), ([0, 0], [5, 5])])
 def test_unordered_values_are_read_one_by_one(starts: list[int], sizes: list[int]) -> None:
-    assert len(_check(starts, sizes).ranges) == 2
+    assert len(_checked_reads(starts, sizes).ranges) == 2
 
 
 def test_large_values_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(value_ranges, "_SMALL_BYTES", 100)
-    assert _check([0, 128], [100, 101]).ranges == [(0, 100), (128, 229)]
-    assert _check([0, 128], [100, 100]).ranges == [(0, 228)]
+    assert _checked_reads([0, 128], [100, 101]).ranges == [(0, 100), (128, 229)]
+    assert _checked_reads([0, 128], [100, 100]).ranges == [(0, 228)]

@@ -1,7 +1,6 @@
 """S3Store against moto: verbs, ranges, parts, errors, and credentials that stay hidden."""
 
 import logging
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -14,15 +13,9 @@ from lance_core.io.s3_store import S3Store, open_s3_store
 from lance_core.io.s3_upload import PART_BYTES
 from lance_core.io.uri import resolve
 from lance_core.transactions.options import CommitOptions
-from tests.support.s3_servers import S3Server, moto_server
+from tests.support.s3_servers import S3Server
 
 SECRETS = {"aws_access_key_id": "AKIAVERYHIDDEN", "aws_secret_access_key": "nobody-may-see-this"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with moto_server() as running:
-        yield running
 
 
 @pytest.fixture

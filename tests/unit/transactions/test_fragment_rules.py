@@ -13,14 +13,16 @@ from tests.support.records import data_file, fragment
 DELETION = DeletionFile(file_type=DeletionFileType.ARROW, read_version=1, id=2)
 
 
-def _check(*fragments: Fragment, file_version: LanceFileVersion | None = LanceFileVersion.V2_2) -> None:
+def _check_fragments(*fragments: Fragment, file_version: LanceFileVersion | None = LanceFileVersion.V2_2) -> None:
     check_new_fragments(fragments, field_ids={0, 1, 5}, base_ids={0}, file_version=file_version)
 
 
 def test_valid_fragments_are_accepted() -> None:
-    _check(fragment(), Fragment.of([data_file(), data_file(field_ids=(5,), column_indices=(0,))], physical_rows=1))
-    _check(fragment(field_ids=(1, 9, -2), column_indices=(0, 1, 2)))
-    _check(fragment(base_id=0))
+    _check_fragments(
+        fragment(), Fragment.of([data_file(), data_file(field_ids=(5,), column_indices=(0,))], physical_rows=1)
+    )
+    _check_fragments(fragment(field_ids=(1, 9, -2), column_indices=(0, 1, 2)))
+    _check_fragments(fragment(base_id=0))
 
 
 def _with(**values: object) -> Fragment:
@@ -52,26 +54,28 @@ def _with(**values: object) -> Fragment:
 )
 def test_invalid_fragments_are_refused(bad: Fragment, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        _check(fragment(), bad)
+        _check_fragments(fragment(), bad)
 
 
 @pytest.mark.parametrize("field_ids", [(), (9, 8), (-2, -2)])
 def test_files_without_a_field_of_the_table_are_refused(field_ids: tuple[int, ...]) -> None:
     with pytest.raises(SchemaMismatchError, match="contains no field of the table"):
-        _check(fragment(field_ids=field_ids, column_indices=tuple(range(len(field_ids)))))
+        _check_fragments(fragment(field_ids=field_ids, column_indices=tuple(range(len(field_ids)))))
 
 
 @pytest.mark.parametrize("own", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
 @pytest.mark.parametrize("added", [LanceFileVersion.V2_0, LanceFileVersion.V2_1, LanceFileVersion.V2_2])
 def test_data_files_of_all_versions_except_0_1_mix(own: LanceFileVersion, added: LanceFileVersion) -> None:
-    _check(fragment(file_version=added), file_version=own)
+    _check_fragments(fragment(file_version=added), file_version=own)
 
 
 def test_new_files_of_0_1_list_the_lowest_field_first() -> None:
     legacy = LanceFileVersion.V0_1
     with pytest.raises(InvalidInputError, match=r"must list its lowest field id first, found \[1, 0\]"):
-        _check(fragment(field_ids=(1, 0), file_version=legacy, column_indices=()), file_version=legacy)
+        _check_fragments(fragment(field_ids=(1, 0), file_version=legacy, column_indices=()), file_version=legacy)
 
 
 def test_data_files_of_0_1_without_column_indices_are_accepted() -> None:
-    _check(fragment(file_version=LanceFileVersion.V0_1, column_indices=()), file_version=LanceFileVersion.V0_1)
+    _check_fragments(
+        fragment(file_version=LanceFileVersion.V0_1, column_indices=()), file_version=LanceFileVersion.V0_1
+    )

@@ -19,24 +19,13 @@ from lance_core.encodings.api import (
 )
 from lance_core.encodings.compressive.general import compress_chunks
 from lance_core.encodings.compressive.out_of_line_bitpacking import encode_blocks
-from lance_core.encodings.kernels.segments import Segments, interleave
+from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.registry import DECODER, ENCODER, describe
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
 from lance_core.proto import pb21
+from tests.support.encoded_blocks import as_bytes, flat, reread, strings_of, variable
 
 Encoding = pb21.CompressiveEncoding
-
-
-def flat(bits):
-    return Encoding(flat=pb21.Flat(bits_per_value=bits))
-
-
-def variable(bits=32):
-    return Encoding(variable=pb21.Variable(offsets=flat(bits)))
-
-
-def as_bytes(data):
-    return np.frombuffer(data, np.uint8)
 
 
 def chunks_of(*chunks, num_values):
@@ -46,24 +35,6 @@ def chunks_of(*chunks, num_values):
         sizes = np.array([len(part) for part in column], np.int64)
         buffers.append(Segments.back_to_back(as_bytes(b"".join(column)), sizes))
     return Chunks(np.array(num_values, np.int64), tuple(buffers))
-
-
-def reread(encoded):
-    """Encoded chunks as a reader finds them."""
-    buffers = []
-    for pieces in encoded.buffers:
-        data, bounds = interleave(pieces)
-        sizes = np.diff(bounds)
-        padding = Segments.back_to_back(
-            np.zeros(int((-sizes % encoded.alignment).sum()), np.uint8), -sizes % encoded.alignment
-        )
-        data, bounds = interleave([Segments(data, bounds[:-1], sizes), padding])
-        buffers.append(Segments(data, bounds[:-1], np.diff(bounds)))
-    return Chunks(encoded.num_values, tuple(buffers))
-
-
-def strings_of(block):
-    return [block.data[a:b].tobytes() for a, b in zip(block.offsets, block.offsets[1:], strict=False)]
 
 
 def string_block(strings, dtype=np.int32):

@@ -12,44 +12,17 @@ from lance_core.encodings.api import (
     FixedWidthBlock,
     NullBlock,
     StructBlock,
-    VariableWidthBlock,
 )
 from lance_core.encodings.compressive.fsst import compress_strings
 from lance_core.encodings.compressive.general import compress_block, compress_chunks, compress_values
 from lance_core.encodings.compressive.rle import encode_runs
-from lance_core.encodings.kernels.segments import Segments, interleave
 from lance_core.encodings.registry import COMPRESSIVE, DECODER, ENCODER, describe
 from lance_core.errors import InternalError
 from lance_core.proto import pb21
+from tests.support.encoded_blocks import reread, strings, strings_of, words
 
 RNG = np.random.default_rng(8)
 WORD_BITS = [8, 16, 32, 64]
-
-
-def words(values, bits):
-    return FixedWidthBlock(len(values), bits, np.asarray(values, f"<u{bits // 8}").view(np.uint8))
-
-
-def strings(*values):
-    offsets = np.append(0, np.cumsum([len(value) for value in values])).astype(np.int32)
-    return VariableWidthBlock(offsets, np.frombuffer(b"".join(values), np.uint8))
-
-
-def strings_of(block):
-    return [block.data[start:stop].tobytes() for start, stop in zip(block.offsets, block.offsets[1:], strict=False)]
-
-
-def reread(encoded):
-    """Encoded chunks as a reader finds them."""
-    buffers = []
-    for pieces in encoded.buffers:
-        data, bounds = interleave(pieces)
-        sizes = np.diff(bounds)
-        padding = -sizes % encoded.alignment
-        zeros = Segments.back_to_back(np.zeros(int(padding.sum()), np.uint8), padding)
-        data, bounds = interleave([Segments(data, bounds[:-1], sizes), zeros])
-        buffers.append(Segments(data, bounds[:-1], np.diff(bounds)))
-    return Chunks(encoded.num_values, tuple(buffers))
 
 
 def through_chunks(arm, block, values_per_chunk):

@@ -16,14 +16,11 @@ from lance_core.encodings.policy.format_rules import rules_of
 from lance_core.encodings.policy.strings import choose_chunks, choose_compression, compressed_ratio
 from lance_core.errors import UnsupportedVersionError
 from lance_core.versions import LanceFileVersion
+from tests.support.encoded_blocks import words
 
 RNG = np.random.default_rng(2)
 PLAIN = FieldOptions()
 V2_1, V2_2 = rules_of(LanceFileVersion.V2_1), rules_of(LanceFileVersion.V2_2)
-
-
-def words(values, bits):
-    return FixedWidthBlock(len(values), bits, np.asarray(values, f"<u{bits // 8}").view(np.uint8))
 
 
 def strings(lengths, data=None):

@@ -12,18 +12,9 @@ from lance_core.encodings.structural import full_zip, full_zip_pages
 from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
+from tests.support.encoded_blocks import strings, strings_of
 
 LONG = b"x" * 260
-
-
-def strings(*values, dtype=np.int32):
-    return VariableWidthBlock(
-        np.cumsum([0, *map(len, values)]).astype(dtype), np.frombuffer(b"".join(values), np.uint8)
-    )
-
-
-def strings_of(block):
-    return [block.data[a:b].tobytes() for a, b in zip(block.offsets, block.offsets[1:], strict=False)]
 
 
 def encode(slots, block, num_rows):

@@ -15,9 +15,10 @@ from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.encodings.structural.repetition_index import RepetitionIndex, build_repetition_index
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
+from tests.support.encoded_blocks import as_bytes, flat
 
-FLAT32 = pb21.CompressiveEncoding(flat=pb21.Flat(bits_per_value=32))
-FLAT16 = pb21.CompressiveEncoding(flat=pb21.Flat(bits_per_value=16))
+FLAT32 = flat(32)
+FLAT16 = flat(16)
 
 # [[1, 2], null, [], [3, null]] as pylance 14.0.2 writes it.
 LISTS = pb21.MiniBlockLayout(
@@ -36,10 +37,6 @@ LISTS_CHUNK = bytes.fromhex(
     "fefefefe01000000 02000000 03000000 00000000"
 )
 LISTS_INDEX = bytes.fromhex("0400000000000000 0000000000000000")
-
-
-def as_bytes(data):
-    return np.frombuffer(data, np.uint8)
 
 
 def decode(layout, buffers, num_rows, rows=None):
