@@ -33,17 +33,17 @@ from lance_core.cleanup.records import CleanupStats, FileKind
 from lance_core.commit.commit import commit
 from lance_core.commit.replanning import RetryPolicy
 from lance_core.delete import delete
-from lance_core.delete.plan import DeletePlan, plan_delete
+from lance_core.delete.plan import DeletePlan, FragmentDelete, plan_delete
 from lance_core.io.object_store import ObjectInfo, ObjectStore
 from lance_core.io.uri import resolve
 from lance_core.places.location import open_log, uri_text
-from lance_core.proto import pb_table
 from lance_core.refs.leases import VersionLease, lease_version
 from lance_core.schema import storable
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.projection import check_compatible
 from lance_core.table.branches import list_branches
 from lance_core.table.data_file import stored_fields
+from lance_core.table.fragment import Fragment
 from lance_core.table.leases import TagsInForce
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestName
@@ -75,7 +75,8 @@ __all__ = [
     "CommittedDelete",
     "DeletePlan",
     "FileKind",
-    "FragmentMessage",
+    "Fragment",
+    "FragmentDelete",
     "Manifest",
     "ManifestName",
     "ObjectInfo",
@@ -98,9 +99,6 @@ __all__ = [
     "read_transaction",
     "stored_field_ids",
 ]
-
-FragmentMessage: TypeAlias = pb_table.DataFragment
-"""A fragment as stored in the manifest's protobuf message: data files, deletion file, overlays, and row counts."""
 
 CommittedDelete: TypeAlias = delete.Deleted
 """The result of :func:`delete_rows`."""

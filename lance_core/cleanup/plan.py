@@ -24,7 +24,7 @@ from lance_core.cleanup.records import (
     FileKind,
 )
 from lance_core.cleanup.removal import Removal, figures
-from lance_core.errors import InvalidCleanupError
+from lance_core.errors import InvalidCleanupError, LanceError, NotFoundError
 from lance_core.table.branches import nested_roots
 from lance_core.table.paths import (
     BLOBS_DIRECTORY,
@@ -181,6 +181,17 @@ class CleanupPlan:
             planned_at=self.planned_at,
         )
         return Removal(self.log, guard, self.policy).run(self.removable)
+
+    def still_exists(self, file: ClassifiedPath) -> bool:
+        """Return whether a file of the plan still exists; True if this cannot be determined."""
+        try:
+            self.log.store.head(self.log.store.join(self.log.root, *file.path.split("/")))
+        except NotFoundError:
+            return False
+        except LanceError:
+            # A file that cannot even be checked could not be removed.
+            return True
+        return True
 
     def _in(self, state: PathState) -> list[ClassifiedPath]:
         return [file for file in self.paths if file.state is state]

@@ -71,6 +71,11 @@ class Deleted:
     plan: DeletePlan
     attempts: int = 1
 
+    @property
+    def version(self) -> int:
+        """The number of the version that the delete created, or in which no row matched."""
+        return self.view.version
+
 
 def delete_rows(
     view: TableView,

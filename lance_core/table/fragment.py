@@ -86,6 +86,36 @@ class Fragment:
         return len(self.message.overlays) > 0
 
     @property
+    def data_file_paths(self) -> tuple[str, ...]:
+        """The paths of the data files, relative to the data directory of their root or base path."""
+        return tuple(file.path for file in self.message.files)
+
+    @property
+    def data_file_bytes(self) -> tuple[int, ...]:
+        """The recorded sizes of the data files in bytes; 0 where no size is recorded."""
+        return tuple(file.file_size_bytes for file in self.message.files)
+
+    @property
+    def has_deletion_file(self) -> bool:
+        """Whether some rows are deleted."""
+        return self.message.HasField("deletion_file")
+
+    @property
+    def num_deleted_rows(self) -> int:
+        """The recorded number of deleted rows; 0 if it was not recorded."""
+        return self.message.deletion_file.num_deleted_rows
+
+    @property
+    def content_key(self) -> str:
+        """Text that identifies the fragment's rows: its data files, deletion file, and overlays.
+
+        The text never changes, because others store digests of it.
+        """
+        deletion = self.message.deletion_file
+        overlays = (overlay.SerializeToString(deterministic=True).hex() for overlay in self.message.overlays)
+        return " ".join([f"{self.data_file_paths} {(deletion.read_version, deletion.id)}", *overlays])
+
+    @property
     def num_live_rows(self) -> int:
         """Number of rows that are not deleted; too large if the number of deleted rows was not recorded."""
         return self.message.physical_rows - self.message.deletion_file.num_deleted_rows

@@ -135,6 +135,21 @@ class Manifest:
         return tuple(map(Fragment, self.message.fragments))
 
     @property
+    def serialized_fields(self) -> bytes:
+        """The fields of the schema as recorded, one message after the other; equal for equal columns."""
+        return b"".join(field.SerializeToString(deterministic=True) for field in self.message.fields)
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of the manifest message in bytes, without indices and an inline transaction."""
+        return self.message.ByteSize()
+
+    @property
+    def data_file_paths(self) -> frozenset[str]:
+        """The paths of all data files; see :attr:`Fragment.data_file_paths`."""
+        return frozenset(file.path for fragment in self.message.fragments for file in fragment.files)
+
+    @property
     def base_paths(self) -> tuple[BasePath, ...]:
         """The base paths: locations of files outside the table's root."""
         return tuple(map(BasePath.from_proto, self.message.base_paths))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.io.object_store import ObjectStore, PutOutcome
+    from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome
     from lance_core.table.commit_protocols.api import CommitProtocol
 
 __all__ = ["VersionLog"]
@@ -201,6 +201,15 @@ class VersionLog:
             except VersionNotFoundError:
                 continue
         raise VersionNotFoundError(f"{self._root} has no version {version}", version=version)
+
+    def manifest_info(self, name: ManifestName) -> ObjectInfo:
+        """Return the size and modification time of a manifest that was listed.
+
+        Raises:
+            NotFoundError: the manifest no longer exists.
+            StorageError: a storage operation failed.
+        """
+        return self._store.head(self.path(name))
 
     def manifest_bytes(self, version: int) -> int:
         """Return the size of a version's manifest in bytes, after finishing its commit if needed.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.row_lineage import HiddenColumns
     from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.parts import RewriteGroup
 
 __all__ = ["COMMIT_MESSAGE_KEY", "Transaction", "checked_properties", "new_uuid"]
 
@@ -60,6 +61,21 @@ class Transaction:
     operation: Operation
     uuid: str = field(default_factory=new_uuid)
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def operation_name(self) -> str:
+        """The name of the operation in the transaction message, for example ``append``."""
+        return self.operation.arm
+
+    @property
+    def only_reserves_ids(self) -> bool:
+        """Whether the change only reserves fragment ids for a later commit."""
+        return self.operation.only_reserves_ids
+
+    @property
+    def rewritten_groups(self) -> tuple[RewriteGroup, ...]:
+        """The groups of fragments that the change replaced without changing rows, with their replacements."""
+        return self.operation.rewritten_groups()
 
     @property
     def file_name(self) -> str:

@@ -43,7 +43,7 @@ class FoundVersion:
         """
         manifest = log.read(name)
         transaction = read_transaction(log, manifest)
-        operation = None if transaction is None else transaction.operation.arm
+        operation = None if transaction is None else transaction.operation_name
         return cls(name, manifest, transaction, is_change(log, manifest, operation))
 
     @property
@@ -54,7 +54,12 @@ class FoundVersion:
     @property
     def operation(self) -> str:
         """The name of the operation, for example ``append``; ``unknown`` if the operation is no longer recorded."""
-        return _UNKNOWN if self.transaction is None else self.transaction.operation.arm
+        return _UNKNOWN if self.transaction is None else self.transaction.operation_name
+
+    @property
+    def only_reserves_ids(self) -> bool:
+        """Whether the commit only reserved fragment ids for a later commit."""
+        return self.transaction is not None and self.transaction.only_reserves_ids
 
     @property
     def run_id(self) -> str | None:
@@ -74,7 +79,7 @@ class FoundVersion:
     @property
     def content_before(self) -> str:
         """Digest of the previous version's content; correct only if this version changed no row."""
-        rewritten = () if self.transaction is None else self.transaction.operation.rewritten_groups()
+        rewritten = () if self.transaction is None else self.transaction.rewritten_groups
         return content_digest_before(self.manifest, rewritten)
 
     def repeats(self, content: str) -> bool:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import LanceError, NotFoundError, StorageError
+from lance_core.errors import StorageError
 from lance_core.metadata import FileKind
 from lance_pipelines.maintenance.cleanup_plan import FileTotals, files_left_alone
 from lance_pipelines.maintenance.plan_table import amount, format_bytes
 
 if TYPE_CHECKING:
-    from lance_core.metadata import CleanupPlan, CleanupStats
+    from lance_core.metadata import ClassifiedPath, CleanupPlan, CleanupStats
 
 __all__ = ["CleanupReport"]
 
@@ -138,24 +138,12 @@ def _files_left_of(plan: CleanupPlan, max_files: int) -> list[str]:
         plan: an executed plan.
         max_files: the maximum number of paths.
     """
-    files: list[str] = []
-    manifests: list[str] = []
+    files: list[ClassifiedPath] = []
+    manifests: list[ClassifiedPath] = []
     for file in plan.removable:
-        (manifests if file.kind is FileKind.MANIFEST else files).append(file.path)
-    for paths in (files, manifests):
-        left = list(islice((path for path in paths if _exists(plan, path)), max_files))
+        (manifests if file.kind is FileKind.MANIFEST else files).append(file)
+    for found in (files, manifests):
+        left = list(islice((file.path for file in found if plan.still_exists(file)), max_files))
         if left:
             return left
     return []
-
-
-def _exists(plan: CleanupPlan, path: str) -> bool:
-    store = plan.log.store
-    try:
-        store.head(store.join(plan.log.root, *path.split("/")))
-    except NotFoundError:
-        return False
-    except LanceError:
-        # A file that cannot even be checked could not be removed.
-        return True
-    return True

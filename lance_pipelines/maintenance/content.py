@@ -15,7 +15,7 @@ from lance_core.errors import CorruptDataError, NotSupportedError, VersionNotFou
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lance_core.metadata import FragmentMessage, Manifest, RewriteGroup, VersionLog
+    from lance_core.metadata import Fragment, Manifest, RewriteGroup, VersionLog
 
 __all__ = ["content_digest", "content_digest_before", "has_previous_content"]
 
@@ -24,7 +24,7 @@ _DIGITS: Final = 32
 
 def content_digest(manifest: Manifest) -> str:
     """Return the digest of a version, from its manifest alone."""
-    return _digest(manifest, manifest.message.fragments)
+    return _digest(manifest, manifest.fragments)
 
 
 def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup]) -> str:
@@ -34,9 +34,9 @@ def content_digest_before(manifest: Manifest, rewritten: Sequence[RewriteGroup])
         manifest: the version that the rewrite created.
         rewritten: the groups of fragments that the rewrite replaced, with their replacements.
     """
-    written = {_files(fragment.message) for group in rewritten for fragment in group.new_fragments}
-    kept = [fragment for fragment in manifest.message.fragments if _files(fragment) not in written]
-    return _digest(manifest, [*kept, *(fragment.message for group in rewritten for fragment in group.old_fragments)])
+    written = {fragment.data_file_paths for group in rewritten for fragment in group.new_fragments}
+    kept = [fragment for fragment in manifest.fragments if fragment.data_file_paths not in written]
+    return _digest(manifest, [*kept, *(fragment for group in rewritten for fragment in group.old_fragments)])
 
 
 def has_previous_content(log: VersionLog, manifest: Manifest) -> bool:
@@ -54,22 +54,8 @@ def has_previous_content(log: VersionLog, manifest: Manifest) -> bool:
     return content_digest(before) == content_digest(manifest)
 
 
-def _digest(manifest: Manifest, fragments: Iterable[FragmentMessage]) -> str:
-    digest = hashlib.sha256()
-    for field in manifest.message.fields:
-        digest.update(field.SerializeToString(deterministic=True))
-    for line in sorted(f"{_files(fragment)} {_deletions(fragment)}{_overlays(fragment)}" for fragment in fragments):
+def _digest(manifest: Manifest, fragments: Iterable[Fragment]) -> str:
+    digest = hashlib.sha256(manifest.serialized_fields)
+    for line in sorted(fragment.content_key for fragment in fragments):
         digest.update(line.encode())
     return digest.hexdigest()[:_DIGITS]
-
-
-def _files(fragment: FragmentMessage) -> tuple[str, ...]:
-    return tuple(file.path for file in fragment.files)
-
-
-def _overlays(fragment: FragmentMessage) -> str:
-    return "".join(f" {overlay.SerializeToString(deterministic=True).hex()}" for overlay in fragment.overlays)
-
-
-def _deletions(fragment: FragmentMessage) -> tuple[int, int]:
-    return fragment.deletion_file.read_version, fragment.deletion_file.id

@@ -114,7 +114,7 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
         },
         only_if_found=True,
     )
-    return _report(planned, policy, deleted.view.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
+    return _report(planned, policy, deleted.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 
 
 def _find_commit(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:

@@ -66,10 +66,10 @@ class DeleteForecast:
         """Return the output of a dry run."""
         before, plan = self.before, self.plan
         dropped = [delete.fragment for delete in plan.deletes if delete.is_dropped]
-        with_file = [delete.fragment for delete in plan.deletes if delete.fragment.deletion_file is not None]
+        with_file = [delete.fragment for delete in plan.deletes if delete.fragment.has_deletion_file]
         deletion_files = before.deletion_files - len(with_file) + plan.fragments_changed
-        dropped_files = sum(len(fragment.files) for fragment in dropped)
-        dropped_deletions = sum(fragment.physical_rows - fragment.num_live_rows for fragment in dropped)
+        dropped_files = sum(len(fragment.data_file_paths) for fragment in dropped)
+        dropped_deletions = sum(fragment.num_deleted_rows for fragment in dropped)
         hidden = plan.rows_deleted - sum(delete.rows_deleted for delete in plan.deletes if delete.is_dropped)
         bytes_after = None if before.bytes_total is None else before.bytes_total - self._bytes_dropped()
         lines = [
@@ -86,10 +86,7 @@ class DeleteForecast:
 
     def _bytes_dropped(self) -> int:
         return sum(
-            file.file_size_bytes
-            for delete in self.plan.deletes
-            if delete.is_dropped
-            for file in delete.fragment.message.files
+            size for delete in self.plan.deletes if delete.is_dropped for size in delete.fragment.data_file_bytes
         )
 
 

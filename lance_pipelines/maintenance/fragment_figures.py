@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     import lance_core
-    from lance_core.metadata import FragmentMessage
     from lance_pipelines.maintenance.policy import CompactionPolicy, DeletionPolicy
 
 __all__ = ["FragmentFigures"]
@@ -48,16 +45,16 @@ class FragmentFigures:
     @classmethod
     def of(cls, dataset: lance_core.LanceDataset) -> Self:
         """Return the figures of a handle's version. Row counts that are not recorded are read from the data files."""
-        fragments: Sequence[FragmentMessage] = dataset.counted_manifest.message.fragments
-        sizes = [[file.file_size_bytes for file in fragment.files] for fragment in fragments]
+        fragments = dataset.counted_manifest.fragments
+        sizes = [fragment.data_file_bytes for fragment in fragments]
         return cls(
             ids=np.array([fragment.id for fragment in fragments], np.int64),
             rows=np.array([fragment.physical_rows for fragment in fragments], np.int64),
-            deleted_rows=np.array([fragment.deletion_file.num_deleted_rows for fragment in fragments], np.int64),
+            deleted_rows=np.array([fragment.num_deleted_rows for fragment in fragments], np.int64),
             num_bytes=np.array([sum(each) for each in sizes], np.int64),
             has_all_sizes=np.array([all(each) for each in sizes], np.bool_),
             num_files=np.array([len(each) for each in sizes], np.int64),
-            has_deletions=np.array([fragment.HasField("deletion_file") for fragment in fragments], np.bool_),
+            has_deletions=np.array([fragment.has_deletion_file for fragment in fragments], np.bool_),
         )
 
     def __len__(self) -> int:

@@ -88,7 +88,7 @@ class TableHealth:
             data_files=int(figures.num_files.sum()),
             deletion_files=int(figures.has_deletions.sum()),
             bytes_total=int(figures.num_bytes.sum()) if figures.has_all_sizes.all() else None,
-            manifest_bytes=dataset.counted_manifest.message.ByteSize(),
+            manifest_bytes=dataset.counted_manifest.num_bytes,
         )
 
     @property

@@ -82,7 +82,7 @@ class OldVersions:
 
 def _modified_at(log: VersionLog, name: ManifestName) -> float:
     try:
-        return log.store.head(log.path(name)).modified_at
+        return log.manifest_info(name).modified_at
     except NotFoundError:
         # Removed by another cleanup since it was listed.
         return 0.0

@@ -80,4 +80,8 @@ class Reclaimable:
 
 
 def _file_sizes(manifest: Manifest) -> dict[str, int]:
-    return {file.path: file.file_size_bytes for fragment in manifest.message.fragments for file in fragment.files}
+    return {
+        path: size
+        for fragment in manifest.fragments
+        for path, size in zip(fragment.data_file_paths, fragment.data_file_bytes, strict=True)
+    }

@@ -198,7 +198,7 @@ def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[Compac
         return []
     further = plan_rewrite(lance_core.dataset(plan.uri), RewriteOperation(plan.op), plan.options)
     ours = {file.path for result in outcome.committed for fragment in result.new_fragments for file in fragment.files}
-    known = ours | {file.path for fragment in planned.manifest.message.fragments for file in fragment.files}
+    known = ours | planned.manifest.data_file_paths
     tasks = []
     for task in further.tasks:
         names = {file.path for fragment in task.fragments for file in fragment.files}
@@ -247,9 +247,4 @@ def _referenced_since(uri: str, version: int) -> frozenset[str] | None:
     versions = range(version + 1, dataset.version + 1)
     if not present.issuperset(versions):
         return None
-    return frozenset(
-        file.path
-        for number in versions
-        for fragment in dataset.checkout_version(number).manifest.message.fragments
-        for file in fragment.files
-    )
+    return frozenset().union(*(dataset.checkout_version(number).manifest.data_file_paths for number in versions))

@@ -193,10 +193,10 @@ class RewriteForecast:
 
 def _fragments_within(dataset: lance_core.LanceDataset, threshold: float) -> list[int]:
     """Return the ids of the fragments whose fraction of deleted rows does not exceed the threshold."""
-    fragments = dataset.counted_manifest.message.fragments
+    fragments = dataset.counted_manifest.fragments
     ids = np.array([fragment.id for fragment in fragments], np.uint64)
     physical = np.array([fragment.physical_rows for fragment in fragments], np.float32)
-    deleted = np.array([fragment.deletion_file.num_deleted_rows for fragment in fragments], np.float32)
+    deleted = np.array([fragment.num_deleted_rows for fragment in fragments], np.float32)
     # The planner compares in single precision, as the reference does.
     fraction = np.divide(deleted, physical, out=np.zeros_like(deleted), where=physical > 0)
     within: list[int] = ids[fraction <= np.float32(threshold)].tolist()

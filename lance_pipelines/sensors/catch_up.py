@@ -53,8 +53,6 @@ MAX_VERSIONS_PER_TICK: Final = 50
 SILENT_RUN_WRITER: Final = "run"
 """Value of the tag ``lance/writer`` for commits by a run that ended without reporting them."""
 
-_RESERVATION: Final = "reserve_fragments"
-
 _EVENT_TYPES: Final = {dg.DagsterEventType.ASSET_MATERIALIZATION, dg.DagsterEventType.ASSET_OBSERVATION}
 
 _Event: TypeAlias = dg.AssetMaterialization | dg.AssetObservation
@@ -230,7 +228,7 @@ class _Follower:
 
     def _event(self, found: FoundVersion, report: _Report, data_version: str, *, is_change: bool) -> _Event | None:
         """Return the event that is still to be reported for a version; None if there is none."""
-        if found.operation == _RESERVATION and not is_change:
+        if found.only_reserves_ids and not is_change:
             return None
         # Changes in versions that were removed before this one are reported even if this one is reported by its run.
         if report in (_Report.DONE, _Report.PENDING) and is_change == found.changes_rows:

@@ -52,7 +52,7 @@ class Latest:
 def stamp_of(log: VersionLog, name: ManifestName) -> str | None:
     """Return the size and modification time of a manifest; None if it no longer exists."""
     try:
-        info = log.store.head(log.path(name))
+        info = log.manifest_info(name)
     except NotFoundError:
         return None
     return f"{info.num_bytes}@{info.modified_at:.6f}"

@@ -24,7 +24,7 @@ def overwrite_without_rows() -> lance_core.Transaction:
     return lance_core.Transaction(0, LanceOperation.Overwrite(ROWS.schema, []))
 
 
-@pytest.mark.parametrize("name", sorted({*metadata.__all__} - {"FragmentMessage", "MAY_CHANGE_ROWS"}))
+@pytest.mark.parametrize("name", sorted({*metadata.__all__} - {"MAY_CHANGE_ROWS"}))
 def test_every_class_and_function_of_metadata_is_documented(name: str) -> None:
     assert getattr(metadata, name).__doc__
 
@@ -47,10 +47,16 @@ def test_version_log_reads_manifests_and_their_transactions(uri) -> None:
     assert [name.version for name in log.newer_than(0)] == [1, 2]
     manifest = log.read_latest()
     assert isinstance(manifest, metadata.Manifest)
-    assert isinstance(manifest.message.fragments[0], metadata.FragmentMessage)
+    assert isinstance(manifest.fragments[0], metadata.Fragment)
+    assert manifest.fragments[0].has_deletion_file
+    assert manifest.fragments[0].num_deleted_rows == 1
+    assert manifest.data_file_paths == frozenset(manifest.fragments[0].data_file_paths)
+    assert log.manifest_info(log.newer_than(1)[0]).num_bytes == log.manifest_bytes(2)
     transaction = metadata.read_transaction(log, manifest)
     assert isinstance(transaction, metadata.TransactionRecord)
-    assert transaction.operation.arm == "delete"
+    assert transaction.operation_name == "delete"
+    assert not transaction.only_reserves_ids
+    assert transaction.rewritten_groups == ()
 
 
 def test_every_format_operation_states_whether_it_may_change_rows() -> None:
@@ -122,14 +128,14 @@ def test_delete_rows_records_properties_and_counts(uri) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
     deleted = metadata.delete_rows(dataset, "id > 1", properties={"reason": "test"})
     assert isinstance(deleted, metadata.CommittedDelete)
-    assert (deleted.view.version, deleted.plan.rows_deleted, deleted.attempts) == (2, 2, 1)
+    assert (deleted.version, deleted.plan.rows_deleted, deleted.attempts) == (2, 2, 1)
     assert lance_core.dataset(uri).read_transaction(2).transaction_properties["reason"] == "test"
 
 
 def test_delete_rows_without_matches_makes_no_version_when_requested(uri) -> None:
     dataset = lance_core.write_dataset(ROWS, uri)
-    assert metadata.delete_rows(dataset, "id > 9", only_if_found=True).view.version == 1
-    assert metadata.delete_rows(dataset, "id > 9").view.version == 2
+    assert metadata.delete_rows(dataset, "id > 9", only_if_found=True).version == 1
+    assert metadata.delete_rows(dataset, "id > 9").version == 2
 
 
 def test_planned_delete_and_cleanup_change_nothing(uri) -> None:

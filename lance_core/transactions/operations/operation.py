@@ -121,6 +121,9 @@ class Operation(Protocol):
     may_change_rows: ClassVar[bool] = True
     """Whether the operation may change the rows or columns that readers see."""
 
+    only_reserves_ids: ClassVar[bool] = False
+    """Whether the operation only reserves fragment ids for a later commit."""
+
     leaves_no_trace: ClassVar[bool] = False
     """Whether later versions contain no evidence that they were built on the version that the operation created."""
 

@@ -48,6 +48,7 @@ class ReserveFragments(Operation):
 
     arm: ClassVar[str] = "reserve_fragments"
     may_change_rows: ClassVar[bool] = False
+    only_reserves_ids: ClassVar[bool] = True
     is_planned_on_any_version: ClassVar[bool] = True
     leaves_no_trace: ClassVar[bool] = True
 

@@ -104,6 +104,20 @@ def test_fragment_records_keep_uninterpreted_fields() -> None:
     assert not Fragment(pb_table.DataFragment()).has_row_ids
 
 
+def test_content_key_of_a_fragment_never_changes() -> None:
+    message = pb_table.DataFragment(physical_rows=9, files=[pb_table.DataFile(path="a.lance", file_size_bytes=7)])
+    assert Fragment(message).content_key == "('a.lance',) (0, 0)"
+    message.files.add().path = "b.lance"
+    message.deletion_file.CopyFrom(pb_table.DeletionFile(read_version=4, id=11, num_deleted_rows=2))
+    for path in ("x", "y"):
+        message.overlays.add().data_file.path = path
+    fragment = Fragment(message)
+    assert fragment.content_key == "('a.lance', 'b.lance') (4, 11) 0a030a0178 0a030a0179"
+    assert fragment.data_file_paths == ("a.lance", "b.lance")
+    assert fragment.data_file_bytes == (7, 0)
+    assert (fragment.has_deletion_file, fragment.num_deleted_rows, fragment.num_live_rows) == (True, 2, 7)
+
+
 def test_fragments_of_a_version_behave_as_a_sequence() -> None:
     message = pb_table.Manifest(fragments=[{"id": number} for number in range(5)])
     fragments = Fragments(message.fragments)
