@@ -48,12 +48,12 @@ from lance_core.table.leases import TagsInForce
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import ManifestName
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.public_transaction import transaction_to_core
 from lance_core.transactions.registry import EXECUTABLE
 from lance_core.transactions.transaction import Transaction as TransactionRecord
+from lance_core.transactions.transaction import read_transaction
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:

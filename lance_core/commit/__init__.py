@@ -1,9 +1,8 @@
 """Commits a change as a new version: checks it, performs the commit, and raises an error if the commit fails.
 
-Start with ``commit``, which performs the steps of a commit with ``options`` and reads data files between the steps.
-``operation_completion`` looks up information that users' operations lack; ``preflight`` selects the checks in
-``checks`` and ``row_id_checks`` that an operation requires; ``legacy_dictionaries`` adds dictionary values to the
-manifests of tables of format 0.1; ``bases`` resolves base paths.
+Start with ``commit``, which performs the steps of a commit and reads data files between the steps: ``checks`` compares
+the files of a change with what the change records of them, and ``draft_completion`` adds what only data files contain
+to the next manifest.
 
 The package also exports the names of pylance's ``lance.commit``.
 """

@@ -1,5 +1,8 @@
 """Checks the files of a change before the change becomes part of a table.
 
+:func:`check_storage` selects the checks that an operation requires, and performs them once, against the version that
+the first attempt of the commit builds on.
+
 Every data file must exist with the recorded size. Of all files with the same fields, only one is opened: the field ids
 in its schema must have the same names and types as in the table, and its number of rows must equal the recorded number.
 If field ids referred to different columns, wrong values would be read without an error.
@@ -9,6 +12,14 @@ reappear.
 
 An overlay file must exist, contain at least one value for each row that it covers, and have columns of the table's
 types. The reference implementation accepts any file, and fails when the overlaid cells are read.
+
+Row ids must be the ids of the rows that the change moves. If an id were lost or duplicated, or had never been assigned,
+indices and ``take`` would no longer work on the table.
+
+=========  ==================================================================================
+rewrite    the ids of all rows that it replaces, each exactly once
+update     only ids of rows in the fragments that it changes; it deletes these rows from their old fragments
+=========  ==================================================================================
 """
 
 from __future__ import annotations
@@ -17,30 +28,115 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchError
+from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchError, VersionNotFoundError
 from lance_core.file.reader import FileReader
+from lance_core.scan.early_fragments import with_row_counts
+from lance_core.scan.hidden_columns import hidden_columns_of
+from lance_core.table.base_paths import BasePath, FileLocator
 from lance_core.table.data_file import DataFile, stored_fields
 from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 from lance_core.table.overlay_files import coverage
+from lance_core.table.row_ids import live_rows
+from lance_core.table.row_lineage import RowLineage
+from lance_core.transactions.restoring import check_restore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy.typing as npt
 
     from lance_core.proto import pb_table
     from lance_core.schema.field import Field, Schema
-    from lance_core.table.base_paths import FileLocator, Location
+    from lance_core.table.base_paths import Location
     from lance_core.table.manifest import Manifest
-    from lance_core.transactions.operations.parts import OverlayGroup
+    from lance_core.table.version_log import VersionLog
+    from lance_core.transactions.operations.operation import Operation
+    from lance_core.transactions.operations.parts import OverlayGroup, RewriteGroup
+    from lance_core.transactions.options import CommitOptions
+    from lance_core.transactions.transaction import Transaction
 
-__all__ = ["check_data_files", "check_deletion_files", "check_fields", "check_not_part_of", "check_overlays"]
+__all__ = ["check_data_files", "check_not_part_of", "check_storage"]
 
 _MAX_SEARCHES: Final = 20
 """Maximum number of paths that are searched for in a manifest's bytes; for more paths, parsing the manifest is
 faster."""
 
 
-def check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
+def check_storage(log: VersionLog, transaction: Transaction, options: CommitOptions, current: Manifest) -> None:
+    """Check the files that a transaction adds.
+
+    Args:
+        log: the dataset's versions.
+        transaction: the transaction to commit.
+        options: the options of the commit.
+        current: the version to build on.
+
+    Raises:
+        InvalidInputError: a fragment or file is incompatible with the dataset.
+        NotFoundError: a file is missing.
+        CorruptDataError: a file is damaged.
+    """
+    operation = transaction.operation
+    if operation.restored_version is not None:
+        check_restore(log, operation.restored_version, options.storage_options)
+    bases = current.base_paths
+    if operation.makes_tables:
+        bases += tuple(map(BasePath.from_proto, operation.added_bases()))
+    locator = FileLocator(log.store, log.root, bases, options.storage_options)
+    schema, new = operation.new_schema(), operation.added_fragments()
+    if schema is not None:
+        _check_fragments(new, [schema], locator, options)
+    elif new:
+        if options.checks_files:
+            check_not_part_of(new, current)
+        _check_with_older_schema(
+            current, log, transaction, lambda schemas: _check_fragments(new, schemas, locator, options)
+        )
+    if not options.checks_files:
+        return
+    _check_overlays(operation.laid_overlays(), current.schema, locator)
+    _check_row_ids(operation, current, locator)
+    added = operation.added_files(current)
+    if schema is not None:
+        check_data_files(added, locator, [schema])
+    elif added:
+        _check_with_older_schema(current, log, transaction, lambda schemas: check_data_files(added, locator, schemas))
+    deletions = operation.changed_deletions()
+    if deletions and options.affected_rows is None:
+        _check_deletion_files(deletions, with_row_counts(current, locator), locator)
+
+
+def _check_with_older_schema(
+    current: Manifest, log: VersionLog, transaction: Transaction, check: Callable[[Sequence[Schema]], None]
+) -> None:
+    """Check new files; columns may have been dropped or renamed since the files were written."""
+    try:
+        check([current.schema])
+    except SchemaMismatchError:
+        older = _schema_of(log, transaction.read_version)
+        if older is None or transaction.read_version == current.version:
+            raise
+        check([current.schema, older])
+
+
+def _check_fragments(
+    fragments: Sequence[Fragment], schemas: Sequence[Schema], locator: FileLocator, options: CommitOptions
+) -> None:
+    _check_fields(fragments, schemas)
+    if options.checks_files:
+        check_data_files(fragments, locator, schemas)
+
+
+def _schema_of(log: VersionLog, version: int) -> Schema | None:
+    """Return the schema of an older version, or None if the version no longer exists."""
+    try:
+        return log.read_version(version).schema
+    except VersionNotFoundError:
+        return None
+
+
+def _check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> None:
     """Check that new fragments contain the required columns of the table and no unknown columns.
 
     Args:
@@ -97,7 +193,7 @@ def _are_mentioned(fragments: Sequence[Fragment], current: Manifest) -> bool:
     return any(path in data for path in paths)
 
 
-def check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locator: FileLocator) -> None:
+def _check_deletion_files(fragments: Iterable[Fragment], current: Manifest, locator: FileLocator) -> None:
     """Check the deletion files of a delete; see the module docstring.
 
     Args:
@@ -233,7 +329,7 @@ def _column_owners(stored: Schema, file: DataFile) -> dict[int, Field]:
     return dict(enumerate(stored_fields(stored.fields, file.file_version)))
 
 
-def check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: FileLocator) -> None:
+def _check_overlays(groups: Iterable[OverlayGroup], schema: Schema, locator: FileLocator) -> None:
     """Check the overlay files that an operation adds.
 
     Args:
@@ -287,3 +383,82 @@ def _check_overlay(overlay: pb_table.DataOverlayFile, what: str, schema: Schema,
                 path=location.path,
                 field=field_id,
             )
+
+
+def _check_row_ids(operation: Operation, current: Manifest, locator: FileLocator) -> None:
+    """Check the row ids in a rewrite or an update; see the module docstring.
+
+    Args:
+        operation: the operation; nothing is checked unless it is a rewrite or an update.
+        current: the version to build on.
+        locator: locates the files of ``operation`` and ``current``.
+
+    Raises:
+        InvalidInputError: the row ids differ from those of the moved rows.
+        CorruptDataError: the row ids of the table are damaged.
+    """
+    if not current.has_stable_row_ids:
+        return
+    _check_rewritten(operation.rewritten_groups(), current, locator)
+    if operation.moved_fragments():
+        _check_moved(operation, current, locator)
+
+
+def _check_rewritten(groups: Iterable[RewriteGroup], current: Manifest, locator: FileLocator) -> None:
+    """Check that the new fragments of every group have the row ids of the old live rows, in any order."""
+    hidden = hidden_columns_of(locator)
+    present = {message.id: message for message in current.message.fragments}
+    for index, group in enumerate(groups):
+        olds = [Fragment(present[old.id]) for old in group.old_fragments if old.id in present]
+        expected = _sorted(
+            RowLineage(old.message, hidden).row_ids().at(live_rows(old, read_deletion_offsets(old, locator)))
+            for old in olds
+        )
+        found = _sorted(RowLineage(new.message, hidden).given_row_ids().numbers() for new in group.new_fragments)
+        if not np.array_equal(expected, found):
+            odd = np.setxor1d(expected, found)
+            detail = (
+                f"row id {odd[0]} occurs only in the {'replaced rows' if odd[0] in expected else 'new fragments'}"
+                if odd.size
+                else "a row id occurs twice"
+            )
+            raise InvalidInputError(
+                f"rewrite group {index}: the new fragments have {len(found)} row ids, which differ from those of the "
+                f"{len(expected)} rows that they replace: {detail}",
+                expected=len(expected),
+                found=len(found),
+            )
+
+
+def _check_moved(operation: Operation, current: Manifest, locator: FileLocator) -> None:
+    """Check that the row ids in the new fragments belong to rows that the update moves."""
+    hidden = hidden_columns_of(locator)
+    moved = np.concatenate(
+        [RowLineage(new.message, hidden).given_row_ids().numbers() for new in operation.moved_fragments()]
+    )
+    changed = {fragment.id: fragment for fragment in operation.changed_fragments()}
+    touched = operation.touched_fragments() or frozenset()
+    found = np.zeros(len(moved), bool)
+    for message in current.message.fragments:
+        if message.id not in touched:
+            continue
+        positions = RowLineage(message, hidden).row_ids().find(moved)
+        found |= positions >= 0
+        after = changed.get(message.id)
+        if after is None:
+            continue
+        stays = np.isin(positions, live_rows(after, read_deletion_offsets(after, locator)))
+        if stays.any():
+            raise InvalidInputError(
+                f"a new fragment has row id {int(moved[stays][0])}, which is still in use in fragment {message.id}"
+            )
+    if not found.all():
+        raise InvalidInputError(
+            f"a new fragment has row id {int(moved[~found][0])}, which occurs in no updated or removed fragment"
+        )
+    if len(np.unique(moved)) != len(moved):
+        raise InvalidInputError("two rows in the new fragments have the same row id")
+
+
+def _sorted(parts: Iterable[npt.NDArray[np.uint64]]) -> npt.NDArray[np.uint64]:
+    return np.sort(np.concatenate([np.empty(0, np.uint64), *parts]))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_core.cleanup.automatic import clean_up_after
-from lance_core.commit.bases import declared_bases
-from lance_core.commit.legacy_dictionaries import DictionaryAmendment
-from lance_core.commit.operation_completion import with_index_files, with_known_field_ids
-from lance_core.commit.preflight import check_storage
+from lance_core.commit.checks import check_storage
+from lance_core.commit.draft_completion import DraftCompletion
 from lance_core.errors import (
     AlreadyExistsError,
     CommitOutcomeUnknownError,
@@ -21,12 +19,10 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.places.location import open_log
-from lance_core.scan.early_fragments import rows_in_files, uncounted_fragments, with_row_counts
-from lance_core.scan.hidden_columns import fetch_hidden_columns
-from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.scan.early_fragments import with_row_counts
+from lance_core.table.base_paths import FileLocator
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.table.paths import is_detached_version
-from lance_core.table.row_lineage import FetchedColumns, HiddenColumnsNeeded, column_key
 from lance_core.transactions.conflicts import Verdict
 from lance_core.transactions.detached import DetachedCommit
 from lance_core.transactions.operations.operation import NewTable
@@ -43,19 +39,14 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
-from lance_core.transactions.public_transaction import transaction_to_core
+from lance_core.transactions.public_transaction import transaction_to_core, with_index_files, with_known_field_ids
 from lance_core.transactions.transaction import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Mapping
 
     from lance_core.scan.table_view import Destination, TableView
     from lance_core.table.manifest import Manifest
-    from lance_core.table.manifest_draft import ManifestDraft
-    from lance_core.table.row_lineage import ColumnKey, HiddenColumns
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.public_transaction import Transaction as PublicTransaction
@@ -95,7 +86,7 @@ def commit(
             "committed on top of it",
             version=transaction.read_version,
         )
-    refuse_inner_bases(log.root, declared_bases(transaction.operation))
+    refuse_inner_bases(log.root, [base.path for base in transaction.operation.added_bases()])
     transaction = with_index_files(log, transaction)
     if known is not None and not transaction.operation.is_first_of_its_root:
         # If the row counts of fragments were never recorded, those of the operation are compared with the data files.
@@ -140,9 +131,10 @@ def commit_outside_lineage(
         if log.latest() is None:
             raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root) from error
         raise
-    draft = _with_hidden_columns(attempt.build, log, transaction.operation, attempt.current, options)
+    completion = DraftCompletion(log, transaction.operation, options)
+    draft = completion.build(attempt, attempt.current)
     check_storage(log, transaction, options, attempt.current)
-    _DraftCompletion(log, transaction.operation, options).complete(draft)
+    completion.complete(draft)
     return _manifest_of(attempt.create(draft), log.root)
 
 
@@ -196,99 +188,17 @@ def _run(
     log: VersionLog, transaction: Transaction, options: CommitOptions, template: Manifest, known: Manifest | None
 ) -> CommitOutcome:
     """Run the steps of a commit; data files are read here, between the steps."""
-    completion = _DraftCompletion(log, transaction.operation, options)
+    completion = DraftCompletion(log, transaction.operation, options)
     is_checked = False
     with OptimisticCommit(log, transaction, options, template, known) as attempts:
         while (current := attempts.advance()) is not None:
-            draft = _with_hidden_columns(attempts.build, log, transaction.operation, current, options)
+            draft = completion.build(attempts, current)
             if not is_checked:
                 check_storage(log, transaction, options, current)
                 is_checked = True
             completion.complete(draft)
             attempts.create(draft)
     return attempts.outcome
-
-
-def _with_hidden_columns(
-    build: Callable[[HiddenColumns], ManifestDraft],
-    log: VersionLog,
-    operation: Operation,
-    current: Manifest,
-    options: CommitOptions,
-) -> ManifestDraft:
-    """Build a draft; fetch the hidden columns that it needs, which are usually none.
-
-    Args:
-        build: builds the draft from the fetched hidden columns.
-        log: the table's versions.
-        operation: the operation to commit.
-        current: the version to build on.
-        options: the options of the commit.
-
-    Raises:
-        LanceError: ``build`` failed, or a data file cannot be read.
-    """
-    touched = operation.touched_fragments() or frozenset()
-    fragments = current.message.fragments
-    new = [fragment.message for fragment in (*operation.added_fragments(), *operation.changed_fragments())]
-    stages = iter([[*new, *(each for each in fragments if each.id in touched)], fragments])
-    fetched: dict[ColumnKey, npt.NDArray[np.uint64]] = {}
-    while True:
-        try:
-            return build(FetchedColumns(fetched))
-        except HiddenColumnsNeeded as needed:
-            locator = FileLocator(log.store, log.root, current.base_paths, options.storage_options)
-            fetched |= fetch_hidden_columns(next(stages, [needed.fragment]), locator)
-            if column_key(needed.fragment, needed.field_id) not in fetched:
-                fetched |= fetch_hidden_columns([needed.fragment], locator)
-
-
-class _DraftCompletion:
-    """Completes the drafts of one commit with content from data files; new files are read only once.
-
-    ===========================  =====================================================================================
-    Content                      Completed for
-    ===========================  =====================================================================================
-    version of the data files    a table that starts without data files
-    dictionaries                 tables of format 0.1 (:mod:`~lance_core.commit.legacy_dictionaries`)
-    row counts of fragments      versions based on one of an early release (:mod:`~lance_core.scan.early_fragments`)
-    ===========================  =====================================================================================
-
-    Args:
-        log: the table's versions.
-        operation: the operation to commit.
-        options: the options of the commit.
-    """
-
-    def __init__(self, log: VersionLog, operation: Operation, options: CommitOptions) -> None:
-        """Initialize without reading anything."""
-        self._log = log
-        self._operation = operation
-        self._options = options
-        self._dictionaries = DictionaryAmendment(
-            log,
-            operation.added_fragments(),
-            replaces=operation.replaces_all_files,
-            storage_options=options.storage_options,
-        )
-
-    def complete(self, draft: ManifestDraft) -> None:
-        """Complete a draft from the data files.
-
-        Raises:
-            SchemaMismatchError: a dictionary differs from the table's.
-            NotFoundError: a data file is missing.
-            CorruptDataError: a data file is damaged.
-        """
-        starts_empty = self._operation.makes_tables and not self._operation.added_fragments()
-        if starts_empty and self._options.file_version is not None:
-            draft.set_file_version(self._options.file_version)
-        self._dictionaries(draft)
-        uncounted = uncounted_fragments(draft.message)
-        if uncounted:
-            bases = map(BasePath.from_proto, draft.message.base_paths)
-            locator = FileLocator(self._log.store, self._log.root, bases, self._options.storage_options)
-            draft.set_row_counts(rows_in_files(uncounted, locator))
 
 
 def _template(transaction: Transaction, options: CommitOptions, known: Manifest | None) -> Manifest:

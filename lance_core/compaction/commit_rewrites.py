@@ -60,7 +60,7 @@ from lance_core.transactions.operations.reserve_fragments import ReserveFragment
 from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction
-from lance_core.write.new_data_file import check_data_names, remove_data_files
+from lance_core.write.fragment_writer import check_data_names, remove_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

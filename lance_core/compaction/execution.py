@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from lance_core.blobs.batch_splitting import blob_pieces
-from lance_core.commit.legacy_dictionaries import known_dictionaries
 from lance_core.compaction.checks import check_rewritable, output_version
 from lance_core.compaction.output_files import OutputFiles
 from lance_core.compaction.result import CompactionMetrics, RewriteResult, content_key
@@ -39,6 +38,7 @@ from lance_core.schema.extension_types import storage_array, storage_type
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.row_ids import carry_row_ids
 from lance_core.write.external_blobs import ExternalReferences
+from lance_core.write.target import known_dictionaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from lance_core.compaction.result import content_key
 from lance_core.errors import VersionNotFoundError
 from lance_core.public.fragment_conversion import fragment_from_record
-from lance_core.write.new_data_file import remove_data_files
+from lance_core.write.fragment_writer import remove_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from lance_core.compaction.grouping import next_file_rows
 from lance_core.errors import CorruptDataError
 from lance_core.file.write_config import DEFAULT_DATA_CACHE_BYTES, WriteConfig
-from lance_core.write.new_data_file import NewDataFile, remove_placed_files
+from lance_core.write.fragment_writer import NewDataFile, remove_placed_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from lance_core.compaction.commit_rewrites import commit_own_rewrites
 from lance_core.compaction.plan import make_plan
 from lance_core.compaction.result import CompactionMetrics
 from lance_core.errors import CommitOutcomeUnknownError, LanceError, NotFoundError, RetryableCommitConflictError
-from lance_core.write.new_data_file import remove_data_files
+from lance_core.write.fragment_writer import remove_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

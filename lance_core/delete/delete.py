@@ -24,7 +24,7 @@ from lance_core.commit.commit import commit
 from lance_core.commit.replanning import plan_until_committed
 from lance_core.delete.plan import plan_rows
 from lance_core.errors import InvalidInputError
-from lance_core.io.removal import remove_all, remove_objects
+from lance_core.io.removal import remove_objects
 from lance_core.table.deletion_file import (
     BITMAP_THRESHOLD_ROWS,
     DeletionFileType,
@@ -164,7 +164,7 @@ def commit_plan(
         # If the change was merged with another one, the merge wrote new files.
         made = options.progress.made
         if made is not None or not options.progress.may_be_committed:
-            remove_all([partial(_remove, log, updated, kept=made)])
+            _remove(log, updated, kept=made)
 
 
 def _write_deletion(log: VersionLog, read_version: int, delete: FragmentDelete, *, durable: bool = True) -> Fragment:

@@ -16,11 +16,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import CorruptDataError, LanceError, NotSupportedError
+from lance_core.io.removal import Leftover, remove_objects_below
 
 if TYPE_CHECKING:
     from lance_core.io.object_store import ObjectStore, WriteStream
 
-__all__ = ["Sidecars", "remove_sidecars", "sidecar_directory", "sidecar_name"]
+__all__ = ["Sidecars", "data_file_leftover", "remove_sidecars", "sidecar_directory", "sidecar_name"]
 
 _ID_BITS: Final = 32
 _SUFFIX: Final = ".lance"
@@ -47,10 +48,13 @@ def remove_sidecars(store: ObjectStore, data_file: str) -> None:
     directory = sidecar_directory(data_file)
     if directory == data_file:
         return
-    with suppress(LanceError):
-        for sidecar in list(store.list(directory)):
-            store.delete(sidecar.path)
-        store.remove_empty_directory(directory)
+    remove_objects_below(store, directory)
+
+
+def data_file_leftover(store: ObjectStore, data_file: str) -> Leftover:
+    """Return an unreferenced data file, to be removed together with its sidecars."""
+    directory = sidecar_directory(data_file)
+    return Leftover(store, data_file, directory=None if directory == data_file else directory)
 
 
 class Sidecars:

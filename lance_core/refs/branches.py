@@ -55,8 +55,8 @@ from lance_core.table.branches import (
 )
 from lance_core.table.lines import identity_of, main_line, read_record
 from lance_core.table.ref_creation import create_ref, known_to_exist
-from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.clone import Clone
+from lance_core.transactions.transaction import read_transaction
 
 if TYPE_CHECKING:
     import builtins

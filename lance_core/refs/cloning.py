@@ -22,9 +22,8 @@ from lance_core.errors import (
 from lance_core.table.feature_flags import require_writable
 from lance_core.table.paths import ManifestName, is_detached_version
 from lance_core.table.ref_creation import known_to_exist
-from lance_core.transactions.history import read_transaction, withdraw_version
 from lance_core.transactions.options import CommitOptions
-from lance_core.transactions.transaction import Transaction
+from lance_core.transactions.transaction import Transaction, read_transaction, withdraw_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,6 +5,8 @@ latest version, and probing would stop at the first gap. If the store lists in l
 the newest version to the oldest, and listing stops as soon as possible. A version with a given number is opened without
 listing, first by its V2 name and then by its V1 name.
 
+The log also writes the transaction file of a new version.
+
 A commit protocol (:mod:`~lance_core.table.commit_protocols`) decides which writer creates a version. The external
 protocol stores the latest version in a database, and may have to finish a commit before its manifest can be read.
 
@@ -21,8 +23,10 @@ from lance_core.errors import CorruptDataError, NotFoundError, VersionNotFoundEr
 from lance_core.io.removal import remove_objects
 from lance_core.table.commit_protocols.conditional import ConditionalCreate
 from lance_core.table.manifest import Manifest
+from lance_core.table.manifest_file import is_kept_inline
 from lance_core.table.paths import (
     HOLD_PREFIX,
+    TRANSACTIONS_DIRECTORY,
     VERSIONS_DIRECTORY,
     ManifestName,
     ManifestNaming,
@@ -239,6 +243,22 @@ class VersionLog:
             StorageError: a storage operation failed; the caller must check whether the version exists.
         """
         return self._protocol.create(self, name, data, depends_on)
+
+    def transaction_path(self, file_name: str) -> str:
+        """Return the path of a transaction file."""
+        return self._store.join(self._root, TRANSACTIONS_DIRECTORY, file_name)
+
+    def record_transaction(self, file_name: str, serialized: bytes) -> None:
+        """Write a transaction file.
+
+        The file is made durable only if the manifest does not contain the transaction; otherwise, nothing depends on
+        the file.
+
+        Raises:
+            StorageError: a storage operation failed.
+        """
+        durable = not is_kept_inline(serialized)
+        self._store.put(self.transaction_path(file_name), serialized, durable=durable)
 
     def withdraw(self, name: ManifestName) -> None:
         """Remove the manifest of a version that was never part of the lineage.

@@ -28,9 +28,9 @@ from lance_core.io.object_store import has_object
 from lance_core.table.paths import ManifestName
 from lance_core.transactions.conflicts import Verdict, judge
 from lance_core.transactions.delete_rebase import DeleteRebase, NotMergeable
-from lance_core.transactions.history import is_made_by, read_transaction, transaction_path
 from lance_core.transactions.outcomes import AlreadyCommitted, Conflicted, TableExists
 from lance_core.transactions.overtaken import Presence, may_be_built_on
+from lance_core.transactions.transaction import is_made_by, read_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -312,7 +312,7 @@ class Basis:
 
     def _has_left_its_file(self) -> bool:
         """Return whether an earlier commit of this transaction wrote its transaction file."""
-        return has_object(self._log.store, transaction_path(self._log, self._transaction.file_name))
+        return has_object(self._log.store, self._log.transaction_path(self._transaction.file_name))
 
     def _find_earlier_try(self) -> Conflicted | None:
         """Return the conflict if an earlier commit of this transaction created a version that was cleaned up since.

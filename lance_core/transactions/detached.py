@@ -20,8 +20,8 @@ from lance_core.proto import pb_table
 from lance_core.table.manifest import Manifest
 from lance_core.table.paths import FIRST_DETACHED_VERSION, ManifestName, ManifestNaming
 from lance_core.table.row_lineage import no_hidden_columns
-from lance_core.transactions.history import is_made_by, record_transaction, transaction_path
 from lance_core.transactions.outcomes import CommitOutcome, Committed, NotCreated, Unknown
+from lance_core.transactions.transaction import is_made_by
 
 if TYPE_CHECKING:
     from lance_core.table.manifest_draft import ManifestDraft
@@ -85,11 +85,11 @@ class DetachedCommit:
         """
         log, transaction, version = self._log, self._transaction, self.current.version + 1
         serialized = transaction.serialize()
-        record = transaction_path(log, transaction.file_name)
+        record = log.transaction_path(transaction.file_name)
         path = log.path(ManifestName(version, ManifestNaming.V2))
         sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
         try:
-            record_transaction(log, transaction.file_name, serialized)
+            log.record_transaction(transaction.file_name, serialized)
         except BaseException:
             remove_objects(log.store, [record])
             raise

@@ -64,13 +64,6 @@ from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.conflicts import Verdict
-from lance_core.transactions.history import (
-    is_made_by,
-    read_transaction,
-    record_transaction,
-    transaction_path,
-    withdraw_version,
-)
 from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.outcomes import (
     AlreadyCommitted,
@@ -86,7 +79,7 @@ from lance_core.transactions.outcomes import (
 )
 from lance_core.transactions.overtaken import Presence, find_presence
 from lance_core.transactions.restoring import check_restore, has_lost_files, held
-from lance_core.transactions.transaction import Transaction
+from lance_core.transactions.transaction import Transaction, is_made_by, read_transaction, withdraw_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -469,7 +462,7 @@ class OptimisticCommit:
         check_restore(self._log, version, self._options.storage_options)
         draft = transaction.apply(made, self._log)
         sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
-        record_transaction(self._log, transaction.file_name, serialized)
+        self._log.record_transaction(transaction.file_name, serialized)
         if (
             self._log.create(ManifestName(sealed.manifest.version, sealed.manifest.naming), sealed.data)
             is not PutOutcome.CREATED
@@ -506,7 +499,7 @@ class OptimisticCommit:
         self._serialized = transaction.serialize()
         if transaction.file_name not in self._recorded:
             self._recorded.append(transaction.file_name)
-        record_transaction(self._log, transaction.file_name, self._serialized)
+        self._log.record_transaction(transaction.file_name, self._serialized)
 
     def _give_up(self) -> None:
         """Remove the leftover files of a commit that is known to have failed."""
@@ -518,7 +511,7 @@ class OptimisticCommit:
 
     def _forget(self, file_names: Iterable[str]) -> None:
         """Remove transaction files. Best effort."""
-        remove_objects(self._log.store, [transaction_path(self._log, name) for name in file_names])
+        remove_objects(self._log.store, [self._log.transaction_path(name) for name in file_names])
 
 
 def _is_retryable(error: LanceError) -> bool:

@@ -49,7 +49,7 @@ from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.fragment import Fragment
 from lance_core.table.index_directories import index_directories
 from lance_core.table.paths import ManifestName
-from lance_core.transactions.history import read_transaction
+from lance_core.transactions.transaction import read_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -1,6 +1,7 @@
 """Public class for transactions, and conversions between public and internal transactions.
 
-The public class of each operation is defined next to its record in ``lance_core/transactions/operations/``.
+The public class of each operation is defined next to its record in ``lance_core/transactions/operations/``. What users
+leave out is looked up in the table: the field ids of an Arrow schema, and the files of rewritten indices.
 
 Source: names, arguments and defaults of pylance 14.0.2.
 """
@@ -8,20 +9,32 @@ Source: names, arguments and defaults of pylance 14.0.2.
 from __future__ import annotations
 
 import uuid as uuid_module
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import InvalidInputError, InvalidTypeError, LanceError, NotSupportedError
-from lance_core.public.arguments import checked_number, whole_number
-from lance_core.transactions.history import read_transaction
+from lance_core.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    LanceError,
+    NotFoundError,
+    NotSupportedError,
+    VersionNotFoundError,
+)
+from lance_core.proto import pb_table, pb_transaction
+from lance_core.public.arguments import checked_number, schema_with_ids, whole_number
+from lance_core.table.paths import INDICES_DIRECTORY
 from lance_core.transactions.registry import LanceOperation
-from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY, checked_properties
+from lance_core.transactions.transaction import COMMIT_MESSAGE_KEY, checked_properties, read_transaction
 from lance_core.transactions.transaction import Transaction as CoreTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lance_core.public.fragment_metadata import FragmentMetadata
+    from lance_core.schema.field import Field
+    from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
 __all__ = [
@@ -32,6 +45,8 @@ __all__ = [
     "requested_transaction",
     "transaction_from_core",
     "transaction_to_core",
+    "with_index_files",
+    "with_known_field_ids",
 ]
 
 _BATCH: Final = uuid_module.UUID("6e0a41d5-7a35-4b57-9d0c-1f2f6c2f9d3b")
@@ -76,6 +91,77 @@ def transaction_to_core(transaction: Transaction) -> CoreTransaction:
             raise
         raise InvalidTypeError(f"an attribute of {type(operation).__qualname__} has the wrong type: {error}") from error
     return CoreTransaction(read_version=read_version, operation=record, uuid=transaction.uuid, properties=properties)
+
+
+def with_known_field_ids(transaction: Transaction, log: VersionLog, known: Manifest | None) -> Transaction:
+    """Return the transaction, with field ids added to an Arrow schema if the table requires them.
+
+    By default, the fields of an Arrow schema are numbered from 0, which results in the table's ids if no column was
+    dropped or moved. If a table never reuses field ids, this cannot be assumed. Instead, a column with the same name
+    and type as a column of the table gets the id of that column, and all other columns are new.
+
+    Args:
+        transaction: the user's transaction.
+        log: the table's versions.
+        known: a manifest that has already been read; used if it is the manifest of the read version.
+    """
+    operation, version = transaction.operation, transaction.read_version
+    unnumbered = operation.unnumbered_schema()
+    if unnumbered is None:
+        return transaction
+    before = known if known is not None and known.version == version else None
+    # A missing version is reported by the commit.
+    with suppress(VersionNotFoundError):
+        before = before or log.read_version(version)
+    if before is None or not before.message.HasField("max_allocated_field_id"):
+        return transaction
+    schema = schema_with_ids(unnumbered)
+    fields = _matched(schema.fields, before.schema.fields, count(before.message.max_allocated_field_id + 1))
+    return replace(transaction, operation=operation.with_schema(replace(schema, fields=fields)))
+
+
+def _matched(fields: Sequence[Field], before: Sequence[Field], new_ids: Iterator[int]) -> tuple[Field, ...]:
+    known = {each.name: each for each in before}
+    result = []
+    for each in fields:
+        same = known.get(each.name)
+        if same is not None and same.logical_type != each.logical_type:
+            same = None
+        field_id = next(new_ids) if same is None else same.id
+        children = _matched(each.children, () if same is None else same.children, new_ids)
+        result.append(replace(each, id=field_id, children=children))
+    return tuple(result)
+
+
+def with_index_files(log: VersionLog, transaction: CoreTransaction) -> CoreTransaction:
+    """Return the transaction, with the files of each rewritten index added.
+
+    The public operation has no attribute for these files. A new index without files is useless and is rejected.
+
+    Raises:
+        NotFoundError: an index has no files.
+    """
+    operation = transaction.operation
+    rebuilt = operation.rebuilt_indices()
+    if all(index.new_index_files for index in rebuilt):
+        return transaction
+    listed = tuple(index if index.new_index_files else _with_files(log, index) for index in rebuilt)
+    return replace(transaction, operation=operation.with_rebuilt_indices(listed))
+
+
+def _with_files(
+    log: VersionLog, index: pb_transaction.Transaction.Rewrite.RewrittenIndex
+) -> pb_transaction.Transaction.Rewrite.RewrittenIndex:
+    directory = log.store.join(log.root, INDICES_DIRECTORY, str(uuid_module.UUID(bytes=index.new_id.uuid)))
+    found = sorted(log.store.list(directory), key=lambda info: info.path)
+    if not found:
+        raise NotFoundError(f"the rewritten index at {directory} has no files", path=directory)
+    result = pb_transaction.Transaction.Rewrite.RewrittenIndex()
+    result.CopyFrom(index)
+    result.new_index_files.extend(
+        pb_table.IndexFile(path=info.path.removeprefix(f"{directory}/"), size_bytes=info.num_bytes) for info in found
+    )
+    return result
 
 
 def transaction_from_core(transaction: CoreTransaction) -> Transaction:

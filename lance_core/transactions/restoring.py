@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Final
 from lance_core.errors import NotFoundError, VersionNotFoundError
 from lance_core.io.object_store import has_object
 from lance_core.table.base_paths import FileLocator, Location
-from lance_core.transactions.history import transaction_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -71,7 +70,7 @@ def held(log: VersionLog, version: int, wait: Callable[[float], None]) -> Iterat
         yield
         return
     with log.hold(version):
-        if not name or not has_object(log.store, transaction_path(log, name)):
+        if not name or not has_object(log.store, log.transaction_path(name)):
             wait(_CLEANUP_BATCH_SECONDS)
         yield
 

@@ -4,7 +4,8 @@ The transaction of a version is stored in the manifest, in the file ``_transacti
 both; writers whose changes were planned on an older version read the transaction to check for conflicts. The file
 contains only the message, without framing.
 
-The UUID identifies a change. If a version with the same UUID exists, the transaction has already been committed.
+The UUID identifies a change. If a version with the same UUID exists, the transaction has already been committed; the
+manifest contains the UUID in the inline transaction and in the name of the transaction file.
 
 Source: ``lance.table.Transaction``; files of pylance 14.0.2.
 """
@@ -18,7 +19,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 from google.protobuf.message import DecodeError
 
-from lance_core.errors import CorruptDataError, InvalidInputError, InvalidTypeError
+from lance_core.errors import (
+    CorruptDataError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotFoundError,
+    VersionNotFoundError,
+)
 from lance_core.proto import pb_transaction
 from lance_core.public.arguments import checked_text
 from lance_core.table.paths import transaction_file_name
@@ -31,11 +38,20 @@ if TYPE_CHECKING:
 
     from lance_core.table.manifest import Manifest
     from lance_core.table.manifest_draft import ManifestDraft
+    from lance_core.table.paths import ManifestName
     from lance_core.table.row_lineage import HiddenColumns
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.parts import RewriteGroup
 
-__all__ = ["COMMIT_MESSAGE_KEY", "Transaction", "checked_properties", "new_uuid"]
+__all__ = [
+    "COMMIT_MESSAGE_KEY",
+    "Transaction",
+    "checked_properties",
+    "is_made_by",
+    "new_uuid",
+    "read_transaction",
+    "withdraw_version",
+]
 
 COMMIT_MESSAGE_KEY: Final = "__lance_commit_message"
 """The transaction property that contains the commit message."""
@@ -177,3 +193,55 @@ def checked_properties(properties: object, commit_message: object = None) -> dic
     if commit_message is not None:
         checked[COMMIT_MESSAGE_KEY] = checked_text("commit_message", commit_message)
     return checked
+
+
+def read_transaction(log: VersionLog, manifest: Manifest) -> Transaction | None:
+    """Return the transaction that created a version; None if it is not recorded or its file was removed.
+
+    Raises:
+        CorruptDataError: the transaction cannot be decoded.
+    """
+    what = f"transaction of version {manifest.version} of {log.root}"
+    if manifest.transaction is not None:
+        return Transaction.parse(manifest.transaction, what)
+    if not manifest.message.transaction_file:
+        return None
+    try:
+        data = log.store.get(log.transaction_path(manifest.message.transaction_file))
+    except NotFoundError:
+        return None
+    return Transaction.parse(data, what)
+
+
+def is_made_by(manifest: Manifest, transaction: Transaction) -> bool:
+    """Return whether a version was created by the given transaction.
+
+    Raises:
+        CorruptDataError: the version's transaction cannot be decoded.
+    """
+    if manifest.message.transaction_file:
+        # The same change may have been planned again on another version.
+        _, _, name = manifest.message.transaction_file.partition("-")
+        return name == f"{transaction.uuid}.txn"
+    if manifest.transaction is None:
+        return False
+    return Transaction.parse(manifest.transaction, f"version {manifest.version}").uuid == transaction.uuid
+
+
+def withdraw_version(log: VersionLog, name: ManifestName, transaction: Transaction) -> bool:
+    """Remove the writer's own version, which is not part of the table, unless another version now has its number.
+
+    Returns:
+        Whether this call removed the version.
+
+    Raises:
+        CorruptDataError: the version's transaction cannot be decoded.
+        StorageError: a storage operation failed.
+    """
+    try:
+        is_own = is_made_by(log.read(name), transaction)
+    except VersionNotFoundError:
+        return False
+    if is_own:
+        log.withdraw(name)
+    return is_own

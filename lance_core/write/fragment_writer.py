@@ -1,4 +1,4 @@
-"""Writes rows to data files, each of which becomes a new fragment.
+"""Writes rows to new data files, each of which becomes a new fragment; removes such files after a failure.
 
 Each fragment has one data file. The next file is started after exactly ``max_rows_per_file`` rows, or when the current
 file has reached ``max_bytes_per_file`` according to the file writer's estimate. Files become visible when they are
@@ -10,7 +10,16 @@ from __future__ import annotations
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from lance_core.write.new_data_file import NewDataFile, remove_placed_files
+from lance_core.errors import InvalidInputError
+from lance_core.file.blob_sidecars import Sidecars, data_file_leftover
+from lance_core.file.families import open_writer
+from lance_core.file.table_context import TableContext
+from lance_core.io.removal import remove_leftovers
+from lance_core.schema.storable import check_storable
+from lance_core.table.base_paths import DataPlace
+from lance_core.table.data_file import DataFile
+from lance_core.table.fragment import Fragment
+from lance_core.table.paths import DATA_DIRECTORY, data_file_name, is_plain_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +27,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.file.write_config import WriteConfig
+    from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Schema
-    from lance_core.table.base_paths import DataPlace
-    from lance_core.table.fragment import Fragment
     from lance_core.write.external_blobs import ExternalReferences
 
-__all__ = ["write_data_files"]
+__all__ = ["NewDataFile", "check_data_names", "remove_data_files", "remove_placed_files", "write_data_files"]
 
 
 def write_data_files(
@@ -125,3 +133,111 @@ class _Files:
             self._finished.append(self._current.finish())
             self._dictionaries = self._current.dictionaries
             self._current = None
+
+
+class NewDataFile:
+    """A new data file below ``data/``, to which no version refers. It becomes visible when it is complete.
+
+    Args:
+        place: the directory of the file.
+        schema: the columns, with the table's field ids.
+        config: settings for the file.
+        dictionaries: in format 0.1, the initial dictionary values of dictionary columns, by field id.
+        external: handles blob values that are given as URIs; None to reject such values.
+
+    Attributes:
+        name: the name of the file in its directory.
+    """
+
+    def __init__(
+        self,
+        place: DataPlace,
+        schema: Schema,
+        config: WriteConfig,
+        *,
+        dictionaries: Mapping[int, pa.Array] | None = None,
+        external: ExternalReferences | None = None,
+    ) -> None:
+        """Create the file."""
+        check_storable(schema, config.version)
+        self.name = data_file_name(config.file_token)
+        self._file_version = config.version
+        self._base_id = place.base_id
+        path = place.store.join(place.directory, self.name)
+        self._sidecars = Sidecars(place.store, path)
+        self._stream = place.store.create(path)
+        table = TableContext(sidecars=self._sidecars, external=external, dictionaries=dictionaries)
+        self._writer = open_writer(self._stream, schema, config, table)
+
+    @property
+    def dictionaries(self) -> Mapping[int, pa.Array]:
+        """In format 0.1, the current dictionary values by field id; the next file starts with these values."""
+        return self._writer.dictionaries
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows added so far."""
+        return self._writer.num_rows
+
+    @property
+    def num_bytes(self) -> int:
+        """An estimate of the file's size: the number of bytes written, plus the number of bytes buffered in memory."""
+        return self._writer.num_bytes
+
+    @property
+    def num_bytes_written(self) -> int:
+        """Number of bytes written so far; the finished file is larger."""
+        return self._stream.position
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; the errors are those of :meth:`~lance_core.file.data_file_writer.DataFileWriter.write_batch`."""
+        self._writer.write_batch(batch)
+
+    def finish(self) -> Fragment:
+        """Complete the file and return its fragment, which has id 0."""
+        written = self._writer.finish()
+        file = DataFile(
+            path=self.name,
+            field_ids=written.field_ids,
+            column_indices=written.column_indices,
+            file_version=self._file_version,
+            num_bytes=written.num_bytes,
+            base_id=self._base_id,
+        )
+        return Fragment.of([file], physical_rows=written.num_rows)
+
+    def abort(self) -> None:
+        """Remove the file and its sidecars. Safe after any failure, and may be called repeatedly."""
+        try:
+            self._writer.abort()
+        finally:
+            self._sidecars.abort()
+
+
+def remove_data_files(store: ObjectStore, root: str, names: Iterable[str]) -> None:
+    """Remove finished files to which no version refers. Files that cannot be removed are left for a later cleanup.
+
+    Raises:
+        InvalidInputError: a path is not below ``data/``; nothing is removed.
+    """
+    remove_placed_files((DataPlace(store, store.join(root, DATA_DIRECTORY)), name) for name in names)
+
+
+def remove_placed_files(files: Iterable[tuple[DataPlace, str]]) -> None:
+    """Remove finished files, each given as its directory and name, as :func:`remove_data_files` does."""
+    listed = list(files)
+    check_data_names(name for _, name in listed)
+    remove_leftovers(data_file_leftover(place.store, place.store.join(place.directory, name)) for place, name in listed)
+
+
+def check_data_names(names: Iterable[str]) -> None:
+    """Check that names are relative paths of files below ``data/``.
+
+    Raises:
+        InvalidInputError: a path is not below ``data/``.
+    """
+    for name in names:
+        if not is_plain_path(name):
+            raise InvalidInputError(
+                f"data file {name!r:.200}: expected a relative path of a file below {DATA_DIRECTORY}/", path=name
+            )

@@ -5,7 +5,7 @@ Columns are matched by name, and nullable columns may be missing. Files of forma
 other formats, and must contain all columns. The fields of a new table, or of a table whose content is replaced, are
 numbered depth first from 0; a table whose content is replaced keeps its format unless a different one is requested.
 
-Source: behavior of pylance 14.0.2.
+Source: behavior of pylance 14.0.2. It accepts two base paths with the same name or path; this library rejects them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError, SchemaMismatchError
 from lance_core.file.prepared_input import PreparedInput
+from lance_core.places.uris import recorded_root
 from lance_core.schema.blob_fields import complete_schema, declared_schema
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Schema
@@ -26,11 +27,14 @@ from lance_core.table.feature_flags import require_writable
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import pyarrow as pa
 
+    from lance_core.table.base_paths import BasePath, DataPlace, FileLocator
     from lance_core.table.manifest import Manifest
 
-__all__ = ["Mode", "WriteTarget"]
+__all__ = ["Mode", "WriteTarget", "data_places", "known_dictionaries"]
 
 
 class Mode(StrEnum):
@@ -125,6 +129,65 @@ class WriteTarget:
     def read_version(self) -> int:
         """The version that the write is planned on; 0 if the table does not exist."""
         return 0 if self.manifest is None else self.manifest.version
+
+
+def data_places(
+    locator: FileLocator, target_bases: Sequence[str] | None, *, target_all_bases: bool | None
+) -> list[DataPlace]:
+    """Return the directories for new data files, to be used in turn; an empty list means the table's own root.
+
+    Args:
+        locator: locates the bases of the table.
+        target_bases: names or paths of the bases to use.
+        target_all_bases: whether to use the root and all bases in turn.
+
+    Raises:
+        InvalidInputError: no base has a requested name or path, or both arguments are given.
+        InvalidTypeError: ``target_bases`` is not a list of strings.
+    """
+    if target_all_bases and target_bases:
+        raise InvalidInputError("target_all_bases cannot be given together with target_bases")
+    if target_all_bases:
+        ids = sorted(base.id for base in locator.base_paths)
+        return [locator.data_place(base_id) for base_id in (None, *ids)]
+    if target_bases is None:
+        return []
+    if isinstance(target_bases, str) or not all(isinstance(name, str) for name in target_bases):
+        raise InvalidTypeError(f"target_bases must be a list of names or paths, found {target_bases!r:.80}")
+    return [locator.data_place(_find(locator.base_paths, name).id) for name in target_bases]
+
+
+def _find(bases: Sequence[BasePath], name: str) -> BasePath:
+    for base in bases:
+        if base.name == name or base.path == name or base.path == _recorded(name):
+            return base
+    known = sorted(base.name or base.path for base in bases)
+    raise InvalidInputError(f"unknown target base {name!r}; the table has: {known}", argument="target_bases")
+
+
+def _recorded(name: str) -> str | None:
+    try:
+        return recorded_root(name)
+    except InvalidInputError:
+        return None
+
+
+def known_dictionaries(manifest: Manifest) -> Mapping[int, pa.Array]:
+    """Return, by field id, the dictionary values that each new file of the table must start with.
+
+    Raises:
+        NotSupportedError: the manifest lacks the dictionary of a column that data files contain.
+    """
+    if manifest.file_version.is_legacy and manifest.message.fragments:
+        fields = [field for field in manifest.schema.walk() if field.is_dictionary]
+        missing = next((field for field in fields if field.id not in manifest.dictionaries), None)
+        if missing is not None:
+            raise NotSupportedError(
+                f"version {manifest.version}: the manifest lacks the dictionary of column {missing.name!r} (id "
+                f"{missing.id}), so rows cannot be added; overwrite the table instead",
+                field=missing.id,
+            )
+    return manifest.dictionaries
 
 
 def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None) -> LanceFileVersion:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.commit.bases import data_places
 from lance_core.commit.commit import commit
-from lance_core.commit.legacy_dictionaries import known_dictionaries
 from lance_core.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -26,9 +24,8 @@ from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction
 from lance_core.write.data_input import to_reader
 from lance_core.write.external_blobs import ExternalReferences
-from lance_core.write.fragment_writer import write_data_files
-from lance_core.write.new_data_file import remove_placed_files
-from lance_core.write.target import Mode, WriteTarget
+from lance_core.write.fragment_writer import remove_placed_files, write_data_files
+from lance_core.write.target import Mode, WriteTarget, data_places, known_dictionaries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +69,7 @@ def stage_rows(
     if request.initial_bases and manifest is not None:
         raise InvalidInputError("initial_bases can only be given when the table is created")
     bases = numbered_bases(request.initial_bases or ())
-    refuse_inner_bases(log.root, (base.path for base in bases))
+    refuse_inner_bases(log.root, [base.path for base in bases])
     known = tuple(map(BasePath.from_proto, bases)) if manifest is None else manifest.base_paths
     locator = FileLocator(log.store, log.root, known, storage_options)
     places = data_places(locator, request.target_bases, target_all_bases=request.target_all_bases)

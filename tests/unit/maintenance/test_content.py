@@ -8,7 +8,7 @@ import pytest
 from lance.optimize import Compaction
 
 import lance_core
-from lance_core.transactions.history import read_transaction
+from lance_core.transactions.transaction import read_transaction
 from lance_pipelines.maintenance.content import content_digest, content_digest_before
 
 

@@ -22,7 +22,7 @@ from lance_core.schema.projection import project_by_ids
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.fragment import Fragment
 from lance_core.versions import LanceFileVersion
-from lance_core.write.new_data_file import NewDataFile
+from lance_core.write.fragment_writer import NewDataFile
 
 ROWS = pa.table(
     {

@@ -17,7 +17,7 @@ from lance_core.schema.convert import schema_from_arrow
 from lance_core.table.base_paths import FileLocator
 from lance_core.table.fragment import Fragment
 from lance_core.versions import LanceFileVersion
-from lance_core.write.new_data_file import NewDataFile
+from lance_core.write.fragment_writer import NewDataFile
 from tests.support.counting_store import CountingStore
 
 ROWS = pa.table({"a": range(600), "s": [{"x": row, "y": f"t{row}"} for row in range(600)]})

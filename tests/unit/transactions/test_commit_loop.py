@@ -12,7 +12,6 @@ from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.conflicts import Verdict
-from lance_core.transactions.history import transaction_path
 from lance_core.transactions.operations.clone import Clone
 from lance_core.transactions.operations.create_index import CreateIndex
 from lance_core.transactions.operations.map_update import MapUpdate
@@ -102,7 +101,7 @@ def test_commit_to_a_table_dropped_during_its_checks_raises_not_found(table: Mem
 
 def test_transaction_file_without_a_version_is_not_an_earlier_commit(table: MemoryTable) -> None:
     ours = append(fragment(), read_version=0)
-    table.store.inner.put(transaction_path(table.log, ours.file_name), ours.serialize())
+    table.store.inner.put(table.log.transaction_path(ours.file_name), ours.serialize())
     outcome = table.commit(ours, is_first_try=False)
     assert isinstance(outcome, Committed)
 
@@ -112,7 +111,7 @@ def test_cleaned_up_earlier_commit_is_recognized_by_its_files_in_later_versions(
     assert isinstance(table.commit(ours), Committed)
     commit_some(table)
     table.clean_up()
-    table.store.inner.delete(transaction_path(table.log, ours.file_name))
+    table.store.inner.delete(table.log.transaction_path(ours.file_name))
     outcome = table.commit(ours, is_first_try=False)
     assert isinstance(outcome, Conflicted)
     assert (outcome.verdict, outcome.version, outcome.is_removed) == (Verdict.INCOMPATIBLE, 3, True)

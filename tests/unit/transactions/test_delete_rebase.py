@@ -15,12 +15,11 @@ from lance_core.table.manifest_file import parse_manifest_file, serialize_manife
 from lance_core.table.paths import ManifestName, ManifestNaming, manifest_name
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.conflicts import Verdict
-from lance_core.transactions.history import read_transaction
 from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import AlreadyCommitted, CommitOutcome, Committed, Conflicted, Contended, Unknown
-from lance_core.transactions.transaction import Transaction, new_uuid
+from lance_core.transactions.transaction import Transaction, new_uuid, read_transaction
 from tests.support.commits import commit_transaction
 from tests.support.deletes import deleted_rows, planned_delete
 from tests.support.faulty_store import Call, FaultyStore, When

@@ -17,7 +17,6 @@ from lance_core.table.manifest_file import serialize_manifest_file
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.conflicts import Verdict
-from lance_core.transactions.history import read_transaction
 from lance_core.transactions.optimistic_commit import OptimisticCommit
 from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import (
@@ -30,7 +29,7 @@ from lance_core.transactions.outcomes import (
     TableExists,
     Unknown,
 )
-from lance_core.transactions.transaction import Transaction
+from lance_core.transactions.transaction import Transaction, read_transaction
 from tests.support.commits import commit_transaction
 from tests.support.faulty_store import Call, FaultyStore, When, no_fault
 from tests.support.records import append, fragment, overwrite

@@ -9,12 +9,11 @@ from lance_core.io.memory_store import MemoryStore
 from lance_core.table.deletion_file import deletion_file_path
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.version_log import VersionLog
-from lance_core.transactions.history import transaction_path, withdraw_version
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.outcomes import Committed
 from lance_core.transactions.restoring import check_restore, has_lost_files, held
-from lance_core.transactions.transaction import Transaction
+from lance_core.transactions.transaction import Transaction, withdraw_version
 from tests.support.commits import commit_transaction
 from tests.support.manifests import deletion
 from tests.support.records import append, fragment, overwrite
@@ -81,7 +80,7 @@ def test_held_version_is_marked_while_it_is_held(log: VersionLog) -> None:
 
 
 def test_holder_of_a_version_waits_for_a_cleanup_that_may_remove_it(log: VersionLog) -> None:
-    log.store.delete(transaction_path(log, log.read_version(1).message.transaction_file))
+    log.store.delete(log.transaction_path(log.read_version(1).message.transaction_file))
     waits: list[float] = []
     with held(log, 1, waits.append):
         assert log.held_versions(time.time()) == {1}

@@ -4,7 +4,7 @@ import pytest
 
 from lance_core.errors import InvalidInputError
 from lance_core.io.memory_store import MemoryStore
-from lance_core.write.new_data_file import remove_data_files
+from lance_core.write.fragment_writer import remove_data_files
 
 
 @pytest.mark.parametrize("name", ["../_versions/1.manifest", "/t/_versions/1.manifest", "a/../../_versions/1.manifest"])
