@@ -34,8 +34,8 @@ import lance_core
 from lance_pipelines.ingest.declaration import (
     DECLARED_MAX_BYTES_PER_FILE,
     DECLARED_MAX_ROWS_PER_FILE,
+    FileSource,
     SourceFormat,
-    SourceSpec,
 )
 from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.session import start_session, stop_session
@@ -112,7 +112,7 @@ def generate(workdir: Path, num_rows: int) -> Path:
 def compare(session: SparkSession, name: str, source: Path, workdir: Path, num_runs: int, num_rows: int) -> None:
     """Time both writers in turn and print one frame's lines."""
     columns = "*" if name == "wide" else ", ".join(NARROW)
-    spec = SourceSpec(format=SourceFormat.PARQUET, paths=(str(source),), sql=f"SELECT {columns} FROM source")
+    spec = FileSource(format=SourceFormat.PARQUET, paths=(str(source),), sql=f"SELECT {columns} FROM source")
     vectors = {"vector": VECTOR_LENGTH} if name == "wide" else {}
 
     def read() -> DataFrame:

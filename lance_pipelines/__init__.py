@@ -1,10 +1,77 @@
 """Lance datasets as Dagster assets: Spark writes the fragments, and a commit creates the version.
 
-Declare datasets with ``ingest.declaration`` and ``maintenance.policy``; ``build`` turns the declarations into Dagster
-definitions, and ``definitions`` is the module that Dagster loads. ``ingest`` and ``maintenance`` contain the rules and
-use neither Spark nor Dagster; ``spark`` contains the parallel work and does not use Dagster. ``assets``, ``ops``,
-``jobs``, ``sensors``, ``schedules``, ``automation``, and ``resources`` contain one Dagster concept each. ``events``
-creates and reads the events that Dagster records for commits, and ``runs`` checks the state of other runs. ``cli`` runs
-the maintenance jobs without a server (``command_runs``) and starts the ``demo``. ``settings`` reads the project's
-environment variables.
+::
+
+    import dagster as dg
+    from lance_pipelines import DatasetDeclaration, FileSource, SourceFormat, build_definitions
+
+    events = DatasetDeclaration(
+        key="lake/events",
+        uri="s3://lake/events.lance",
+        source=FileSource(format=SourceFormat.PARQUET, paths=("s3://landing/events/",)),
+    )
+    defs = dg.Definitions.merge(build_definitions([events]), dg.Definitions(assets=[...]))
+
+The names of this module are the public API; each is imported on first use, so that a declaration needs neither Dagster
+nor Spark. The packages behind them:
+
+``ingest`` and ``maintenance`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the parallel work
+and does not use Dagster. ``assets``, ``ops``, ``jobs``, ``sensors``, ``schedules``, ``automation``, and ``resources``
+contain one Dagster concept each, and ``build`` puts them together. ``events`` creates and reads the events that Dagster
+records for commits, and ``runs`` checks the state of other runs. ``definitions`` is the application of this repository,
+with the datasets of ``declarations``. ``cli`` runs the maintenance jobs without a server (``command_runs``) and starts
+the ``demo``. ``settings`` reads the application's environment variables.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lance_pipelines.automation import on_new_data
+    from lance_pipelines.build import build_definitions
+    from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+    from lance_pipelines.ingest.sources import FileSource, SourceFormat
+    from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+    from lance_pipelines.resources.spark import SparkResource
+    from lance_pipelines.settings import Settings
+
+__all__ = [
+    "CleanupPolicy",
+    "CompactionPolicy",
+    "DatasetDeclaration",
+    "DeletionPolicy",
+    "FileSource",
+    "MaintenancePolicy",
+    "Settings",
+    "SourceFormat",
+    "SparkResource",
+    "WriteMode",
+    "build_definitions",
+    "on_new_data",
+]
+
+_MODULES: Final = {
+    "automation": ("on_new_data",),
+    "build": ("build_definitions",),
+    "ingest.declaration": ("DatasetDeclaration", "WriteMode"),
+    "ingest.sources": ("FileSource", "SourceFormat"),
+    "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"),
+    "resources.spark": ("SparkResource",),
+    "settings": ("Settings",),
+}
+"""Maps each module to its public names."""
+
+_MODULE_OF: Final = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Conditions for assets downstream of a dataset, and the sensor that evaluates them.
+"""The condition for assets downstream of a dataset.
 
 ``AutomationCondition.eager()`` fires on every materialization. :func:`on_new_data` fires when the data version of an
 upstream asset has changed: once for new rows, and never for a repeated report of old rows. Maintenance is recorded as
@@ -11,13 +11,16 @@ considers a change handled only if it was known when a run was requested::
     tick 1   version 7 is new        request
     tick 2   version 8 is new        not handled by the request of tick 1: remembered
     tick 3   the run has ended       request
+
+Conditions are evaluated by Dagster's ``default_automation_condition_sensor``, or by a sensor of the project. This
+package adds none: Dagster refuses two such sensors for one asset.
 """
 
 from typing import Any, Final
 
 import dagster as dg
 
-__all__ = ["build_automation_sensor", "on_new_data"]
+__all__ = ["on_new_data"]
 
 _LABEL: Final = "on_new_data"
 
@@ -45,14 +48,3 @@ def on_new_data() -> dg.AutomationCondition[Any]:
         & ~condition.any_deps_in_progress()
         & ~condition.in_progress()
     ).with_label(_LABEL)
-
-
-def build_automation_sensor(*, interval_seconds: int) -> dg.AutomationConditionSensorDefinition:
-    """Return the sensor that evaluates the conditions of all assets; it runs by default."""
-    return dg.AutomationConditionSensorDefinition(
-        name="automation_sensor",
-        target=dg.AssetSelection.all(),
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        minimum_interval_seconds=interval_seconds,
-        description="Evaluates the automation conditions of all assets.",
-    )

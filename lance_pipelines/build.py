@@ -1,82 +1,72 @@
-"""build_definitions: assembles the Dagster definitions of the project.
+"""build_definitions: assembles the Dagster definitions of declared datasets.
 
 Each of the other Dagster modules covers one concept; a project can use any of them without the others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
+from typing import Final
 
 import dagster as dg
 
+from lance_core.errors import InvalidInputError
 from lance_pipelines.assets.ingested_dataset import build_dataset_asset
-from lance_pipelines.declarations import default_declarations
-from lance_pipelines.generated_names import check_dataset_names, check_generated_names
+from lance_pipelines.generated_names import check_names
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.jobs import build_ingest_jobs, build_maintenance_jobs
-from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.resources.spark import SPARK_RESOURCE, SparkResource
 from lance_pipelines.schedules import build_schedules
 from lance_pipelines.sensors.all_sensors import build_sensors
-from lance_pipelines.settings import ExecutorKind, Settings
 
 __all__ = ["build_definitions"]
 
+_SHARED_SPARK: Final = SparkResource()
+"""One object for all calls: Dagster merges two definitions of a resource only if they are the same object."""
+
 
 def build_definitions(
+    declarations: Iterable[DatasetDeclaration],
     *,
-    declarations: Sequence[DatasetDeclaration] | None = None,
-    settings: Settings | None = None,
-    resources: Mapping[str, object] | None = None,
-    assets: Sequence[dg.AssetsDefinition | dg.AssetSpec] = (),
-    jobs: Sequence[dg.JobDefinition] = (),
-    sensors: Sequence[dg.SensorDefinition] = (),
-    schedules: Sequence[dg.ScheduleDefinition] = (),
-    executor: dg.ExecutorDefinition | None = None,
+    namespace: str = "lance",
+    spark: SparkResource | None = None,
     sensor_interval_seconds: int | None = None,
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.Definitions:
-    """Return all definitions for Dagster to load.
+    """Return the assets, jobs, schedules, and sensors of datasets, to be merged with the definitions of a project.
+
+    ::
+
+        defs = dg.Definitions.merge(build_definitions([events, users]), dg.Definitions(assets=[report], executor=mine))
+
+    All names begin with the name of a dataset or with the namespace, and there is no executor among the definitions.
 
     Args:
-        declarations: datasets to ingest; if None, the project's own declarations. With several datasets, the name of
-            each job ends in the name of its dataset.
-        settings: locations and executor; if None, they are read from the environment.
-        resources: additional resources by key; each one replaces the project's own resource with the same key, if there
-            is one.
-        assets: additional assets, for example assets that read the datasets.
-        jobs: additional jobs.
-        sensors: additional sensors; a sensor that evaluates automation conditions replaces the project's own.
-        schedules: additional schedules.
-        executor: executes the runs; if None, the executor that the settings specify.
-        sensor_interval_seconds: seconds between two ticks of each of the project's sensors; if None, the default of
-            each sensor.
+        declarations: the datasets.
+        namespace: the beginning of the names of the sensors; every call in a project needs another one.
+        spark: starts the Spark sessions of the steps; if None, a resource with the default settings. Calls in one
+            project share it, so pass the same object to each.
+        sensor_interval_seconds: seconds between two ticks of each sensor; if None, the default of each sensor.
         maintenance_status: default status of the sensors that request compaction, materialization of deletions, and
             cleanup. With ``RUNNING``, they do not have to be started in the web interface.
 
     Raises:
-        InvalidInputError: two declarations have the same name, or a name is reserved by Python or Dagster, or is
-            already used by a job or an op of a dataset.
+        InvalidInputError: two datasets have the same name, a name is reserved by Python or Dagster or is that of a job
+            or a step of another dataset, or the namespace is not an identifier.
     """
-    settings = Settings.from_environment() if settings is None else settings
-    declarations = default_declarations(settings) if declarations is None else tuple(declarations)
-    check_dataset_names(declarations)
-    dataset_assets = [build_dataset_asset(declaration) for declaration in declarations]
-    ingest_jobs, maintenance_jobs = build_ingest_jobs(declarations), build_maintenance_jobs(declarations)
-    check_generated_names(dataset_assets, [*ingest_jobs, *maintenance_jobs])
-    own_sensors = build_sensors(
-        declarations,
-        maintenance_jobs,
-        interval_seconds=sensor_interval_seconds,
-        maintenance_status=maintenance_status,
-        with_automation=not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in sensors),
-    )
+    declared = tuple(declarations)
+    check_names(declared)
+    if not namespace.isidentifier():
+        raise InvalidInputError(f"invalid namespace {namespace!r}: expected letters, digits, and underscores")
+    maintenance_jobs = build_maintenance_jobs(declared)
     return dg.Definitions(
-        assets=[*dataset_assets, *assets],
-        jobs=[*ingest_jobs, *maintenance_jobs, *jobs],
-        sensors=[*own_sensors, *sensors],
-        schedules=[*build_schedules(declarations), *schedules],
-        resources={"spark": SparkResource(), **(resources or {})},
-        executor=_executor(settings.executor) if executor is None else executor,
+        assets=[build_dataset_asset(declaration) for declaration in declared],
+        jobs=[*build_ingest_jobs(declared), *maintenance_jobs],
+        sensors=build_sensors(
+            declared,
+            maintenance_jobs,
+            namespace=namespace,
+            interval_seconds=sensor_interval_seconds,
+            maintenance_status=maintenance_status,
+        ),
+        schedules=build_schedules(declared),
+        resources={SPARK_RESOURCE: _SHARED_SPARK if spark is None else spark},
     )
-
-
-def _executor(kind: ExecutorKind) -> dg.ExecutorDefinition:
-    return dg.multiprocess_executor if kind is ExecutorKind.MULTIPROCESS else dg.in_process_executor

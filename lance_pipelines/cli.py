@@ -30,7 +30,7 @@ def main() -> None:
 
 
 _COMMON_OPTIONS: Final = (
-    click.option("--dataset", metavar="NAME", help="Name of the declared dataset; optional if only one is declared."),
+    click.option("--dataset", metavar="KEY", help="Asset key of the dataset; optional if only one is declared."),
     click.option("--uri", help="Location of the dataset; by default, the declared location."),
     click.option("--dry-run", is_flag=True, help="Print the plan and change nothing."),
     click.option("-v", "--verbose", is_flag=True, help="Show the log of the run."),

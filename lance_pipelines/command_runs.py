@@ -13,8 +13,10 @@ from dagster.components.definitions import LazyDefinitions
 
 from lance_core.errors import InvalidInputError, LanceError
 from lance_pipelines.events.commit_events import OPERATION_TAG
+from lance_pipelines.ingest.declaration import dataset_name
 from lance_pipelines.jobs import DATASET_TAG, request_config
 from lance_pipelines.ops.failures import config_headline, take_failures
+from lance_pipelines.resources.spark import SPARK_RESOURCE
 
 __all__ = ["run_operation"]
 
@@ -36,7 +38,7 @@ def run_operation(
         operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
         values: the operation's configuration; a value of None keeps the declared value.
         module: name of the Python module that contains the definitions.
-        dataset: name of the declared dataset; may be None if only one is declared.
+        dataset: key or name of the declared dataset; may be None if only one is declared.
         spark_config: Spark properties.
         verbose: whether to show the run's log.
 
@@ -50,7 +52,7 @@ def run_operation(
         config = request_config(operation, **values)
         config["loggers"] = {"console": {"config": {"log_level": "INFO" if verbose else "CRITICAL"}}}
         if spark_config:
-            config["resources"] = {"spark": {"config": {"spark_config": dict(spark_config)}}}
+            config["resources"] = {SPARK_RESOURCE: {"config": {"spark_config": dict(spark_config)}}}
         with _instance() as instance:
             result = job.execute_in_process(run_config=config, instance=instance, raise_on_error=False)
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
@@ -111,9 +113,10 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
         return next(iter(jobs.values()))
     if dataset is None:
         raise InvalidInputError(f"several datasets are declared; choose one with --dataset: {sorted(jobs)}")
-    if dataset not in jobs:
+    job = jobs.get(dataset_name(dataset))
+    if job is None:
         raise InvalidInputError(f"dataset {dataset!r} is not declared; expected one of {sorted(jobs)}")
-    return jobs[dataset]
+    return job
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The datasets of this project. Add yours here, or pass your own to ``build_definitions``."""
 
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.settings import Settings
 
 __all__ = ["default_declarations"]
@@ -10,9 +11,9 @@ def default_declarations(settings: Settings) -> tuple[DatasetDeclaration, ...]:
     """Return the declared datasets. By default, there is one dataset, which the job ``ingest`` creates."""
     return (
         DatasetDeclaration(
-            name="installed_files",
+            key="installed_files",
             uri=settings.dataset_uri("installed_files"),
-            source=SourceSpec(format=SourceFormat.ENVIRONMENT),
+            source=FileSource(format=SourceFormat.ENVIRONMENT),
             description=(
                 "All files of the Python packages installed in this environment: one row per file and snapshot. "
                 "Each run appends a snapshot and creates one version. No input data is needed."

@@ -1,8 +1,7 @@
 """The jobs of each declared dataset, and their run configurations.
 
-With several datasets, the name of each job includes its dataset: ``ingest_trips``, ``compact_trips`` … If only one
-dataset is declared, the jobs are named after the operations: ``ingest``, ``compact`` … Names therefore do not depend on
-the order of the declarations. Every job is tagged with its dataset and operation.
+A job is named after its dataset and its operation: ``trips__ingest``, ``lake__events__compact`` … The name does not
+depend on which other datasets are declared. Every job is tagged with its dataset and operation.
 
 ==========================  ===================================================================
 Job                         Steps
@@ -24,7 +23,6 @@ from typing import Any, Final
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lance_core.errors import InvalidInputError
 from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
@@ -66,11 +64,11 @@ _DESCRIPTIONS: Final = MappingProxyType(
 
 
 def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
-    """Return the ingest job of each dataset: ``ingest_<name>``, or ``ingest`` if only one is declared."""
+    """Return the ingest job of each dataset."""
     return [
         dg.define_asset_job(
-            name=job_name("ingest", declarations, declaration.name),
-            selection=dg.AssetSelection.assets(declaration.name),
+            name=job_name("ingest", declaration.name),
+            selection=dg.AssetSelection.assets(dg.AssetKey(declaration.key)),
             description=(
                 f"Read the source of {declaration.name}, write its rows with Spark, and commit the next version."
             ),
@@ -84,7 +82,7 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
     """Return four jobs for each dataset: compact, materialize deletions, clean up, and delete rows."""
     return [
         dg.job(
-            name=job_name(operation, declarations, declaration.name),
+            name=job_name(operation, declaration.name),
             description=_DESCRIPTIONS[operation].format(declaration.name),
             tags=job_tags(operation, declaration.name),
             **_shown_config(operation, declaration),
@@ -94,16 +92,9 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
     ]
 
 
-def job_name(operation: str, declarations: Sequence[DatasetDeclaration], dataset: str) -> str:
-    """Return the name of the job that runs an operation on a dataset.
-
-    Raises:
-        InvalidInputError: no such dataset is declared.
-    """
-    names = [declaration.name for declaration in declarations]
-    if dataset not in names:
-        raise InvalidInputError(f"dataset {dataset!r} is not declared; expected one of {names}")
-    return operation if len(names) == 1 else f"{operation}_{dataset}"
+def job_name(operation: str, dataset: str) -> str:
+    """Return the name of the job that runs an operation on the dataset with this name."""
+    return f"{dataset}__{operation}"
 
 
 def job_tags(operation: str, dataset: str) -> dict[str, str]:

@@ -9,9 +9,8 @@ cleanup                 Sunday 04:00  after a week of rewrites, which leave old 
 
 ======================  ============  ==============================================================
 
-Each dataset has a schedule ``<operation>_<dataset>_schedule`` for each operation; it is stopped by default. Dagster
-identifies a schedule by its name when it stores whether the schedule is running, so the name always contains the
-dataset. A run with nothing to do reports this and ends.
+Each dataset has a schedule for each operation, named after the job: ``<dataset>__<operation>_schedule``. It is stopped
+by default. A run with nothing to do reports this and ends.
 """
 
 from collections.abc import Sequence
@@ -34,15 +33,15 @@ CRON_SCHEDULES: Final = MappingProxyType(
 def build_schedules(declarations: Sequence[DatasetDeclaration]) -> list[dg.ScheduleDefinition]:
     """Return one schedule for each scheduled operation of each dataset."""
     return [
-        _schedule(operation, declaration.name, cron_schedule, job_name(operation, declarations, declaration.name))
+        _schedule(operation, cron_schedule, job_name(operation, declaration.name))
         for declaration in declarations
         for operation, cron_schedule in CRON_SCHEDULES.items()
     ]
 
 
-def _schedule(operation: str, dataset: str, cron_schedule: str, job: str) -> dg.ScheduleDefinition:
+def _schedule(operation: str, cron_schedule: str, job: str) -> dg.ScheduleDefinition:
     return dg.ScheduleDefinition(
-        name=f"{operation}_{dataset}_schedule",
+        name=f"{job}_schedule",
         job_name=job,
         cron_schedule=cron_schedule,
         execution_timezone="UTC",

@@ -1,35 +1,68 @@
 """ingested_dataset: the asset of a declared dataset, which writes fragments with Spark and then commits them."""
 
-from typing import Any
+from typing import Final
 
 import dagster as dg
 
 from lance_pipelines.events.asset_metadata import STORAGE_KIND, asset_metadata
-from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.declaration import DatasetDeclaration, dataset_name, key_parts
 from lance_pipelines.ops.commit_fragments import build_commit_op
 from lance_pipelines.ops.ingest_config import IngestConfig
 from lance_pipelines.ops.write_fragments import build_write_op
 
 __all__ = ["build_dataset_asset"]
 
+_WRITE: Final = "write_fragments"
+_COMMIT: Final = "commit_fragments"
+_OUTPUT: Final = "result"
+
+
+@dg.config_mapping
+def _flat_config(config: IngestConfig) -> dict[str, object]:
+    return {_WRITE: {"config": config.model_dump(mode="json", by_alias=True, exclude_none=True)}}
+
 
 def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
     """Return the asset of one dataset; materializing it writes fragments and commits them as a new version."""
-    write_fragments = build_write_op(declaration).alias("write_fragments")
-    commit_fragments = build_commit_op(declaration).alias("commit_fragments")
-
-    @dg.config_mapping
-    def flat_config(config: IngestConfig) -> dict[str, object]:
-        return {"write_fragments": {"config": config.model_dump(mode="json", by_alias=True, exclude_none=True)}}
-
-    @dg.graph_asset(
+    spec = _spec(declaration)
+    upstream = {f"after_{dataset_name(dep.asset_key.path)}": dep.asset_key for dep in spec.deps}
+    write = build_write_op(declaration, upstream=tuple(upstream))
+    commit = build_commit_op(declaration)
+    graph = dg.GraphDefinition(
         name=declaration.name,
         description=declaration.description,
-        config=flat_config,
-        metadata=asset_metadata(declaration),
-        kinds={STORAGE_KIND, "spark"},
+        node_defs=[write, commit],
+        dependencies={
+            dg.NodeInvocation(write.name, _WRITE): {},
+            dg.NodeInvocation(commit.name, _COMMIT): {"staged_write": dg.DependencyDefinition(_WRITE)},
+        },
+        input_mappings=[
+            dg.InputMapping(graph_input_name=name, mapped_node_name=_WRITE, mapped_node_input_name=name)
+            for name in upstream
+        ],
+        output_mappings=[
+            dg.OutputMapping(graph_output_name=_OUTPUT, mapped_node_name=_COMMIT, mapped_node_output_name=_OUTPUT)
+        ],
+        config=_flat_config,
     )
-    def ingested_dataset() -> Any:
-        return commit_fragments(write_fragments())
+    asset = dg.AssetsDefinition.from_graph(graph, keys_by_input_name=upstream, keys_by_output_name={_OUTPUT: spec.key})
+    return asset.map_asset_specs(lambda _: spec)
 
-    return ingested_dataset
+
+def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:
+    """Return what Dagster shows of the dataset, and its place in the asset graph."""
+    return dg.AssetSpec(
+        dg.AssetKey(key_parts(declaration.key)),
+        deps=[
+            dep if isinstance(dep, dg.AssetDep) else dg.AssetDep(dg.AssetKey(key_parts(dep)))
+            for dep in declaration.deps
+        ],
+        description=declaration.description,
+        metadata=asset_metadata(declaration),
+        group_name=declaration.group,
+        owners=declaration.owners,
+        tags=declaration.tags,
+        kinds={STORAGE_KIND, "spark", *declaration.kinds},
+        freshness_policy=declaration.freshness,
+        automation_condition=declaration.automation_condition,
+    )

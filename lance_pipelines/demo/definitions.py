@@ -12,7 +12,8 @@ import dagster as dg
 import lance_core
 from lance_pipelines.automation import on_new_data
 from lance_pipelines.build import build_definitions
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
 from lance_pipelines.settings import Settings
 
@@ -59,17 +60,21 @@ def demo_definitions(settings: Settings) -> dg.Definitions:
         return dg.MaterializeResult(metadata={str(count["values"]): int(count["counts"]) for count in counts})
 
     declaration = DatasetDeclaration(
-        name=DATASET,
+        key=DATASET,
         uri=uri,
-        source=SourceSpec(format=SourceFormat.PARQUET, paths=("named-by-each-run.parquet",)),
+        source=FileSource(format=SourceFormat.PARQUET, paths=("named-by-each-run.parquet",)),
         description="Events that arrive in many small batches.",
         maintenance=MaintenancePolicy(compaction=COMPACTION_POLICY, deletion=DELETION_POLICY, cleanup=CLEANUP_POLICY),
     )
-    return build_definitions(
-        declarations=[declaration],
-        settings=settings,
-        assets=[event_counts],
-        sensor_interval_seconds=_INTERVAL_SECONDS,
+    conditions = dg.AutomationConditionSensorDefinition(
+        "automation_sensor",
+        target=[event_counts],
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        minimum_interval_seconds=_INTERVAL_SECONDS,
+    )
+    return dg.Definitions.merge(
+        build_definitions([declaration], sensor_interval_seconds=_INTERVAL_SECONDS),
+        dg.Definitions(assets=[event_counts], sensors=[conditions], executor=dg.in_process_executor),
     )
 
 

@@ -34,7 +34,8 @@ from lance_pipelines.demo.dev_server import DevServer
 from lance_pipelines.demo.events_data import DELETES, EMBEDDING_LENGTH, ExpectedRows, events, write_batch
 from lance_pipelines.demo.reference_check import is_reference_installed, rows_by_version
 from lance_pipelines.demo.snapshot import Snapshot
-from lance_pipelines.jobs import request_config
+from lance_pipelines.jobs import job_name, request_config
+from lance_pipelines.resources.spark import SPARK_RESOURCE
 
 __all__ = ["FailedCheckError", "Story", "StoryOutcome"]
 
@@ -148,9 +149,9 @@ class Story:
         }
         run_config = {
             "ops": {DATASET: {"config": asset_config}},
-            "resources": {"spark": {"config": {"spark_config": _SPARK_CONFIG}}},
+            "resources": {SPARK_RESOURCE: {"config": {"spark_config": _SPARK_CONFIG}}},
         }
-        return self._api.launch("ingest", run_config)
+        return self._api.launch(job_name("ingest", DATASET), run_config)
 
     def _tag(self) -> int:
         dataset = lance_core.dataset(self._uri)
@@ -161,7 +162,7 @@ class Story:
     def _delete_all(self) -> None:
         for delete in DELETES:
             run_config = request_config("delete_rows", predicate=delete.predicate)
-            self._finish(self._api.launch("delete_rows", run_config))
+            self._finish(self._api.launch(job_name("delete_rows", DATASET), run_config))
             num_rows = self._expected.delete(delete)
             self._check_rows(f"after {num_rows} rows were deleted where {delete.predicate}")
             self._wait_for_request()
@@ -185,20 +186,20 @@ class Story:
         most, worst = self._most_fragments(), DELETION_POLICY.max_deleted_fraction
         stages: tuple[tuple[str, str, str, Callable[[Snapshot], bool]], ...] = (
             (
-                "deletion_sensor",
-                "materialize_deletions",
+                "lance_deletion_sensor",
+                job_name("materialize_deletions", DATASET),
                 f"no fragment has more than {worst:.0%} deleted rows",
                 lambda look: look.worst_deleted_fraction <= worst,
             ),
             (
-                "compaction_sensor",
-                "compact",
+                "lance_compaction_sensor",
+                job_name("compact", DATASET),
                 f"at most {most} fragments remain, and they have no deleted rows",
                 lambda look: look.fragments <= most and look.deleted_rows == 0,
             ),
             (
-                "cleanup_sensor",
-                "cleanup",
+                "lance_cleanup_sensor",
+                job_name("cleanup", DATASET),
                 f"only the newest versions and tagged version {tagged_version} remain, and there are no deletion files",
                 lambda look: (
                     look.deletion_files == 0

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import lance_core
-from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_report import WriteReport
 from lance_pipelines.maintenance.content import content_digest
@@ -92,13 +92,22 @@ _MAX_TABLE_ROWS: Final = 50
 
 def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValue]:
     """Return the metadata of the asset definition, which is known before any run."""
-    return {
-        URI_KEY: dg.MetadataValue.text(declaration.uri),
-        "dagster/table_name": dg.MetadataValue.text(declaration.name),
-        "dagster/storage_kind": dg.MetadataValue.text(STORAGE_KIND),
+    metadata: dict[str, dg.MetadataValue] = dataset_metadata(declaration.name, declaration.uri) | {
         "lance/write_mode": dg.MetadataValue.text(declaration.mode.value),
         "lance/source_format": dg.MetadataValue.text(declaration.source.format.value),
     }
+    if declaration.column_lineage:
+        metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_column_lineage(declaration))
+    return metadata
+
+
+def _column_lineage(declaration: DatasetDeclaration) -> dg.TableColumnLineage:
+    return dg.TableColumnLineage(
+        {
+            column: [dg.TableColumnDep(dg.AssetKey(key_parts(key)), source) for key, source in sources]
+            for column, sources in declaration.column_lineage.items()
+        }
+    )
 
 
 def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:

@@ -28,6 +28,7 @@ from lance_pipelines.events.asset_metadata import (
     version_metadata,
 )
 from lance_pipelines.events.data_version import data_version_at
+from lance_pipelines.ingest.declaration import DatasetKey, dataset_name, key_parts
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
@@ -49,7 +50,7 @@ EXTERNAL_WRITER: Final = "external"
 
 def dataset_materialization(
     *,
-    dataset: str,
+    dataset: DatasetKey,
     uri: str,
     op: str,
     report_metadata: Mapping[str, int | float | str],
@@ -61,7 +62,7 @@ def dataset_materialization(
     """Return the event for a commit that changed rows; :func:`dataset_observation` describes the arguments."""
     summary = str(report_metadata.get(SUMMARY_KEY) or _summary(op, version, writer))
     return dg.AssetMaterialization(
-        asset_key=dataset,
+        asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,
         metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy),
         tags=_tags(uri, op, version, data_version, writer),
@@ -70,7 +71,7 @@ def dataset_materialization(
 
 def dataset_observation(
     *,
-    dataset: str,
+    dataset: DatasetKey,
     uri: str,
     op: str,
     report_metadata: Mapping[str, int | float | str],
@@ -82,7 +83,7 @@ def dataset_observation(
     """Return the event for a commit that changed no row, or for a cleanup that removed files.
 
     Args:
-        dataset: the declaration's name.
+        dataset: the dataset's asset key.
         uri: the dataset's location.
         op: what was done, for example ``compact``; for a commit by another program, the operation in its transaction.
         report_metadata: metadata about the operation; a key without ``/`` gets the prefix ``lance/``. The value of
@@ -95,7 +96,7 @@ def dataset_observation(
     """
     summary = str(report_metadata.get(SUMMARY_KEY) or f"{_summary(op, version, writer)}, no row changed")
     return dg.AssetObservation(
-        asset_key=dataset,
+        asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,
         metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy),
         tags=_tags(uri, op, version, data_version, writer),
@@ -111,7 +112,7 @@ def _summary(op: str, version: int, writer: str | None) -> str:
 
 
 def _metadata(
-    dataset: str,
+    dataset: DatasetKey,
     uri: str,
     version: int,
     report_metadata: Mapping[str, int | float | str],
@@ -120,7 +121,7 @@ def _metadata(
     reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
     return folded(
         {SUMMARY_KEY: reported[SUMMARY_KEY], VERSION_KEY: dg.MetadataValue.int(version)}
-        | dataset_metadata(dataset, uri)
+        | dataset_metadata(dataset_name(dataset), uri)
         | _statistics(uri, version, policy or MaintenancePolicy())
         | reported
     )

@@ -24,6 +24,7 @@ from lance_pipelines.events.asset_metadata import CONTENT_KEY, URI_KEY, VERSION_
 from lance_pipelines.events.commit_events import DATA_VERSION_TAG
 from lance_pipelines.events.data_version import data_version_of, is_unknown
 from lance_pipelines.events.found_version import FoundVersion
+from lance_pipelines.ingest.declaration import DatasetKey, key_parts
 from lance_pipelines.settings import absolute_uri
 
 __all__ = ["RecordedVersion", "RecordedVersions", "find_data_version", "is_event_at"]
@@ -67,15 +68,15 @@ class RecordedVersions:
     points: tuple[RecordedVersion, ...]
 
     @classmethod
-    def read(cls, instance: dg.DagsterInstance, dataset: str, uri: str) -> Self:
+    def read(cls, instance: dg.DagsterInstance, dataset: DatasetKey, uri: str) -> Self:
         """Query the event log.
 
         Args:
             instance: the Dagster instance.
-            dataset: the declaration's name.
+            dataset: the dataset's asset key.
             uri: the dataset's location; events for other locations are ignored.
         """
-        key = dg.AssetKey(dataset)
+        key = dg.AssetKey(key_parts(dataset))
         materializations = instance.fetch_materializations(key, limit=_MAX_EVENTS).records
         observations = instance.fetch_observations(key, limit=_MAX_EVENTS).records
         records = sorted([*materializations, *observations], key=lambda record: record.storage_id, reverse=True)
@@ -116,12 +117,12 @@ class RecordedVersions:
         return match.data_version if between <= {match.data_version} else None
 
 
-def find_data_version(instance: dg.DagsterInstance, dataset: str, uri: str, version: int) -> str:
+def find_data_version(instance: dg.DagsterInstance, dataset: DatasetKey, uri: str, version: int) -> str:
     """Return the data version of one version, from the history or the event log; a placeholder if neither contains it.
 
     Args:
         instance: the Dagster instance with the event log.
-        dataset: the declaration's name.
+        dataset: the dataset's asset key.
         uri: the dataset's location.
         version: the version.
 

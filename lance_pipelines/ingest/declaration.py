@@ -1,28 +1,34 @@
-"""The declaration of a dataset: its location, its source, and how it is written.
+"""The declaration of a dataset: its asset key, its location, its source, and how it is written and shown.
 
 A :class:`DatasetDeclaration` is plain data. ``build_definitions`` turns each into a graph-backed asset; the Spark
 layer reads its source; the commit step reads its mode. A run configuration can replace individual values for one run.
+What only Dagster uses (tags, conditions) is passed on as it is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
+from lance_pipelines.ingest.sources import FileSource
 from lance_pipelines.maintenance.policy import MaintenancePolicy
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 __all__ = [
     "DECLARED_MAX_BYTES_PER_FILE",
     "DECLARED_MAX_ROWS_PER_FILE",
     "DatasetDeclaration",
-    "SourceFormat",
-    "SourceSpec",
+    "DatasetKey",
     "WriteMode",
+    "dataset_name",
+    "key_parts",
 ]
 
 DECLARED_MAX_ROWS_PER_FILE: Final = 1024 * 1024
@@ -38,7 +44,10 @@ DECLARED_MAX_BYTES_PER_FILE: Final = 2 * 1024**3
 Large enough for efficient scans, small enough to be rewritten by one task.
 """
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+DatasetKey: TypeAlias = str | Sequence[str]
+"""An asset key: its parts, or one string, in which slashes separate the parts."""
+
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
 class WriteMode(StrEnum):
@@ -54,49 +63,12 @@ class WriteMode(StrEnum):
     """Create the dataset; fail if there is one."""
 
 
-class SourceFormat(StrEnum):
-    """The format of a source that Spark reads."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSON = "json"
-    ORC = "orc"
-    ENVIRONMENT = "environment"
-    """The inventory of files installed in the running Python environment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSpec:
-    """The source of a dataset's rows.
-
-    Attributes:
-        format: the format, which selects the reader.
-        paths: files, directories or globs that the reader opens; empty for ``environment``.
-        options: reader options under the names that Spark uses (``header``, ``sep`` …).
-        schema: the schema as Spark DDL (``"id BIGINT, name STRING"``); if None, the reader infers it.
-        sql: a SQL query that reads from the view ``source``; if None, all rows and columns are read.
-    """
-
-    format: SourceFormat
-    paths: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
-    schema: str | None = None
-    sql: str | None = None
-
-    def __post_init__(self) -> None:
-        needs_paths = self.format is not SourceFormat.ENVIRONMENT
-        if needs_paths and not self.paths:
-            raise InvalidInputError(f"a source of format {self.format} needs at least one path")
-        if not needs_paths and self.paths:
-            raise InvalidInputError(f"an {self.format} source takes no paths, found {list(self.paths)}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetDeclaration:
     """One Lance dataset of the project.
 
     Attributes:
-        name: the asset's name; consists of letters, digits, and underscores.
+        key: the asset key: ``"events"``, ``"lake/events"``, or its parts, ``("lake", "events")``.
         uri: the dataset's location.
         source: the source of its rows.
         mode: what a run does with existing rows.
@@ -107,27 +79,42 @@ class DatasetDeclaration:
             dataset. Appended rows use the dataset's version.
         vector_columns: maps each column of float lists to the length that every list must have; these columns are
             stored as fixed-size lists.
-        description: description of the asset.
         maintenance: the policy that determines when fragments are merged and old versions are removed.
+        description: description of the asset.
+        group: the asset's group in the web interface.
+        owners: email addresses, or teams as ``"team:data"``.
+        tags: tags of the asset.
+        kinds: kinds that the asset shows besides ``lance`` and ``spark``.
+        deps: keys of the assets that must exist before the dataset is ingested, or ``dagster.AssetDep`` objects.
+        automation_condition: the condition under which Dagster ingests the dataset by itself.
+        freshness: the policy that says how old the data may be.
+        column_descriptions: maps the names of columns to their descriptions.
+        column_lineage: maps the name of each column to the columns that it is computed from, as pairs of asset key and
+            column.
     """
 
-    name: str
+    key: DatasetKey
     uri: str
-    source: SourceSpec
+    source: FileSource
     mode: WriteMode = WriteMode.APPEND
     max_rows_per_file: int = DECLARED_MAX_ROWS_PER_FILE
     max_bytes_per_file: int = DECLARED_MAX_BYTES_PER_FILE
     data_storage_version: str | None = None
     vector_columns: Mapping[str, int] = field(default_factory=dict)
-    description: str | None = None
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+    description: str | None = None
+    group: str | None = None
+    owners: Sequence[str] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    kinds: Sequence[str] = ()
+    deps: Sequence[DatasetKey | dg.AssetDep] = ()
+    automation_condition: dg.AutomationCondition[Any] | None = None
+    freshness: dg.FreshnessPolicy | None = None
+    column_descriptions: Mapping[str, str] = field(default_factory=dict)
+    column_lineage: Mapping[str, Sequence[tuple[DatasetKey, str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise InvalidInputError(
-                f"invalid dataset name {self.name!r}: it must start with a letter or an underscore and "
-                "contain only letters, digits, and underscores"
-            )
+        object.__setattr__(self, "key", key_parts(self.key))
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")
         for what, number in (
@@ -142,3 +129,25 @@ class DatasetDeclaration:
                 LanceFileVersion.parse(self.data_storage_version).require_writable()
             except (InvalidInputError, UnsupportedVersionError) as error:
                 raise InvalidInputError(f"dataset {self.name}: {error}") from error
+
+    @property
+    def name(self) -> str:
+        """The key as one identifier, which is part of the names of jobs, steps, and pools: ``lake__events``."""
+        return dataset_name(self.key)
+
+
+def key_parts(key: DatasetKey) -> tuple[str, ...]:
+    """Return the parts of an asset key; a string is split at its slashes.
+
+    Raises:
+        InvalidInputError: the key, or a part of it, is empty.
+    """
+    parts = tuple(key.split("/") if isinstance(key, str) else key)
+    if not parts or not all(parts):
+        raise InvalidInputError(f"invalid asset key {key!r}: a part is empty")
+    return parts
+
+
+def dataset_name(key: DatasetKey) -> str:
+    """Return the identifier for an asset key: its parts, joined by ``__``, with ``_`` for all other characters."""
+    return "__".join(_NOT_IN_NAMES.sub("_", part) for part in key_parts(key))

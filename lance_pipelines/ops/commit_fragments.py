@@ -26,7 +26,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the commit op of one dataset. Its output is the asset's materialization."""
 
     @dg.op(
-        name=f"commit_fragments_of_{declaration.name}",
+        name=f"{declaration.name}__commit_fragments",
         description=f"Checks the staged fragments of {declaration.name} and commits them as the next version.",
         ins={"staged_write": dg.In(str, description="The staged write, as JSON.")},
         out=dg.Out(dg.Nothing),

@@ -25,7 +25,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the commit op of one dataset's rewriting jobs."""
 
     @dg.op(
-        name=f"commit_rewrites_of_{declaration.name}",
+        name=f"{declaration.name}__commit_rewrites",
         description=f"Commits the rewritten fragments of {declaration.name}. Only groups that other writers changed "
         "in the meantime are planned and rewritten again.",
         ins={"staged_rewrite": dg.In(str, description="The staged rewrite, as JSON.")},
@@ -33,23 +33,21 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         pool=commit_pool(declaration.name),
         retry_policy=COMMIT_RETRIES,
     )
-    def commit_rewrites(context: dg.OpExecutionContext, spark: SparkResource, staged_rewrite: str) -> None:
+    def commit_rewrites(context: dg.OpExecutionContext, lance_spark: SparkResource, staged_rewrite: str) -> None:
         stop_watching(context.run_id)
         staged = StagedRewrite.from_json(staged_rewrite)
         with reported_as_failure(declaration.name, context.log):
-            outcome = commit_staged_rewrite(staged, rewrite=partial(rewrite_with, spark), discard=discard_files)
+            outcome = commit_staged_rewrite(staged, rewrite=partial(rewrite_with, lance_spark), discard=discard_files)
             report = report_rewrite(staged.plan, outcome, declaration.maintenance)
             if report.has_changed:
                 event = dataset_observation(
-                    dataset=declaration.name,
+                    dataset=declaration.key,
                     uri=report.uri,
                     op=staged.plan.op,
                     report_metadata=report.metadata() | duration(context),
                     version=report.after.version,
                     # The history may have been cleaned up; then the event log has the value.
-                    data_version=find_data_version(
-                        context.instance, declaration.name, report.uri, report.after.version
-                    ),
+                    data_version=find_data_version(context.instance, declaration.key, report.uri, report.after.version),
                     policy=declaration.maintenance,
                 )
                 context.log_event(event)

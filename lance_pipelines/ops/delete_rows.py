@@ -28,7 +28,7 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the op that counts the rows of one dataset that match a predicate."""
 
     @dg.op(
-        name=f"plan_delete_from_{declaration.name}",
+        name=f"{declaration.name}__plan_delete",
         description=f"Counts the rows of {declaration.name} for which the predicate is true.",
         out=dict(PLAN_OUTPUTS),
     )
@@ -45,7 +45,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the op that deletes rows of one dataset."""
 
     @dg.op(
-        name=f"delete_rows_from_{declaration.name}",
+        name=f"{declaration.name}__commit_delete",
         description=f"Deletes rows of {declaration.name}: writes deletion files and commits the next version.",
         ins={"plan": dg.In(str, description="The planned delete, as JSON.")},
         out=dg.Out(dg.Nothing),
@@ -59,7 +59,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             report = commit_delete(planned, declaration.maintenance)
             if report.has_changed:
                 event = dataset_materialization(
-                    dataset=declaration.name,
+                    dataset=declaration.key,
                     uri=report.uri,
                     op="delete_rows",
                     report_metadata=report.metadata() | duration(context),
@@ -78,7 +78,7 @@ def _plan(
     uri = dataset_uri(declaration, config)
     dry_run = is_dry_run(declaration, config)
     if not dry_run:
-        await_ingests(context, declaration.name)
+        await_ingests(context, declaration.key)
     dataset = lance_core.dataset(uri)
     before = TableHealth.of(dataset, declaration.maintenance)
     found = plan_delete_of(dataset, config.predicate)

@@ -18,7 +18,8 @@ import dagster as dg
 from pydantic import Field
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.settings import absolute_uri
 
 __all__ = ["IngestConfig", "SourceConfig", "apply_config"]
@@ -104,7 +105,7 @@ def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> Datas
         raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
 
 
-def _source(declared: SourceSpec, config: SourceConfig | None) -> SourceSpec:
+def _source(declared: FileSource, config: SourceConfig | None) -> FileSource:
     if config is None:
         return declared
     chosen = SourceFormat(config.format.value) if config.format else declared.format
@@ -116,7 +117,7 @@ def _source(declared: SourceSpec, config: SourceConfig | None) -> SourceSpec:
     )
     if chosen is declared.format:
         return dataclasses.replace(declared, **changes)
-    return SourceSpec(format=chosen, **changes)
+    return FileSource(format=chosen, **changes)
 
 
 def _location(uri: str) -> str:

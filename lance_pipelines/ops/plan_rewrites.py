@@ -31,7 +31,7 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
     """Return the op that plans which fragments of one dataset are merged."""
 
     @dg.op(
-        name=f"plan_compaction_of_{declaration.name}",
+        name=f"{declaration.name}__plan_compaction",
         description=f"Finds small fragments of {declaration.name} that can be merged.",
         out=dict(PLAN_OUTPUTS),
     )
@@ -49,7 +49,7 @@ def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefin
     """Return the op that plans which fragments of one dataset are rewritten without their deleted rows."""
 
     @dg.op(
-        name=f"plan_materialization_of_{declaration.name}",
+        name=f"{declaration.name}__plan_materialization",
         description=f"Finds fragments of {declaration.name} with many deleted rows.",
         out=dict(PLAN_OUTPUTS),
     )
@@ -75,7 +75,7 @@ def _plan(
     uri = dataset_uri(declaration, config)
     dry_run = is_dry_run(declaration, config)
     if not dry_run:
-        await_ingests(context, declaration.name)
+        await_ingests(context, declaration.key)
     dataset = lance_core.dataset(uri)
     before = TableHealth.of(dataset, declaration.maintenance)
     plan = plan_rewrite(dataset, operation, options)

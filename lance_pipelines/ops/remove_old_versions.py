@@ -27,7 +27,7 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the op that plans which old versions of one dataset are removed."""
 
     @dg.op(
-        name=f"plan_cleanup_of_{declaration.name}",
+        name=f"{declaration.name}__plan_cleanup",
         description=f"Finds old versions of {declaration.name}, and files that no version uses.",
         out=dict(PLAN_OUTPUTS),
     )
@@ -44,7 +44,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the op that removes old versions of one dataset."""
 
     @dg.op(
-        name=f"remove_old_versions_of_{declaration.name}",
+        name=f"{declaration.name}__remove_old_versions",
         description=f"Removes old versions of {declaration.name} and the files that only they use.",
         ins={"plan": dg.In(str, description="The planned cleanup, as JSON.")},
         out=dg.Out(dg.Nothing),
@@ -60,14 +60,14 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             for warning in removal.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)
             # Others may have committed since the plan; an earlier attempt may have removed the history.
-            current = find_data_version(context.instance, declaration.name, planned.uri, removal.read_version)
+            current = find_data_version(context.instance, declaration.key, planned.uri, removal.read_version)
             report = CleanupReport(uri=planned.uri, plan=removal, stats=removal.execute())
             for warning in report.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)
             report.require_progress()
             if report.has_changed:
                 event = dataset_observation(
-                    dataset=declaration.name,
+                    dataset=declaration.key,
                     uri=report.uri,
                     op="cleanup",
                     report_metadata=report.metadata() | duration(context),
@@ -87,7 +87,7 @@ def _plan(
     uri = dataset_uri(declaration, config)
     policy, dry_run = cleanup_policy(declaration, config), is_dry_run(declaration, config)
     if not dry_run:
-        await_ingests(context, declaration.name)
+        await_ingests(context, declaration.key)
     dataset = lance_core.dataset(uri)
     forecast = CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
@@ -95,6 +95,6 @@ def _plan(
         return [shown]
     context.log.info(forecast.headline())
     prepare_for_pool(context)
-    data_version = find_data_version(context.instance, declaration.name, uri, dataset.version)
+    data_version = find_data_version(context.instance, declaration.key, uri, dataset.version)
     planned = PlannedCleanup(uri=uri, policy=policy, data_version=data_version)
     return [shown, dg.Output(planned.to_json(), "plan")]

@@ -21,16 +21,16 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     """Return the rewrite op of one dataset: it converts a ``PlannedRewrite`` to a ``StagedRewrite``, both as JSON."""
 
     @dg.op(
-        name=f"rewrite_fragments_of_{declaration.name}",
+        name=f"{declaration.name}__rewrite_fragments",
         description=f"Uses Spark to rewrite fragments of {declaration.name}, omitting deleted rows. No version "
         "refers to the new fragments yet.",
         ins={"plan": dg.In(str, description="The planned rewrite, as JSON.")},
         out=dg.Out(str, description="The staged rewrite, as JSON."),
     )
-    def rewrite_fragments(context: dg.OpExecutionContext, spark: SparkResource, plan: str) -> dg.Output[str]:
+    def rewrite_fragments(context: dg.OpExecutionContext, lance_spark: SparkResource, plan: str) -> dg.Output[str]:
         planned = PlannedRewrite.from_json(plan)
         with reported_as_failure(declaration.name, context.log):
-            written = rewrite_with(spark, planned.uri, planned.tasks)
+            written = rewrite_with(lance_spark, planned.uri, planned.tasks)
         staged = StagedRewrite.of(planned, written.file_token, written.results)
         context.log.info("Rewrote %s of fragments in %s.", amount(len(written.results), "group"), planned.uri)
         prepare_for_pool(context)

@@ -5,6 +5,7 @@ from typing import Final
 
 import dagster as dg
 
+from lance_pipelines.ingest.declaration import DatasetKey, dataset_name
 from lance_pipelines.runs.dead_runs import fail_dead_runs, note_run_process, watch_for_dead_runs
 from lance_pipelines.runs.runs_in_flight import INGEST, find_runs_in_flight
 
@@ -22,7 +23,7 @@ def begin_run(context: dg.OpExecutionContext) -> None:
     _report_dead_runs(context)
 
 
-def await_ingests(context: dg.OpExecutionContext, dataset: str) -> None:
+def await_ingests(context: dg.OpExecutionContext, dataset: DatasetKey) -> None:
     """Wait for the ingests of a dataset that are running now, so that maintenance covers their commits.
 
     This does not wait for ingests that are queued or start later, because this run may occupy the slot that they need.
@@ -31,7 +32,7 @@ def await_ingests(context: dg.OpExecutionContext, dataset: str) -> None:
     first = told = _ingests_at_work(context, dataset)
     while left := {run_id: text for run_id, text in _ingests_at_work(context, dataset).items() if run_id in first}:
         if told is first or left.keys() != told.keys():
-            context.log.info("%s: waiting for %s.", dataset, ", ".join(left.values()))
+            context.log.info("%s: waiting for %s.", dataset_name(dataset), ", ".join(left.values()))
             told = left
         time.sleep(_POLL_SECONDS)
 
@@ -49,7 +50,7 @@ def _report_dead_runs(context: dg.OpExecutionContext) -> None:
         )
 
 
-def _ingests_at_work(context: dg.OpExecutionContext, dataset: str) -> dict[str, str]:
+def _ingests_at_work(context: dg.OpExecutionContext, dataset: DatasetKey) -> dict[str, str]:
     """Map each run id to a description of the run."""
     runs = find_runs_in_flight(context.instance, dataset, (INGEST,)).awaited
     return {run.run_id: run.text for run in runs if run.is_at_work}

@@ -1,5 +1,6 @@
 """The op that writes the new fragments of a dataset with Spark."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -16,21 +17,29 @@ from lance_pipelines.spark.staging import stage_write
 __all__ = ["build_write_op"]
 
 
-def build_write_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
-    """Return the write op of one dataset. Its output is the JSON text of a ``StagedWrite``."""
+def build_write_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] = ()) -> dg.OpDefinition:
+    """Return the write op of one dataset. Its output is the JSON text of a ``StagedWrite``.
+
+    Args:
+        declaration: the dataset.
+        upstream: names of the inputs that make the op wait for other assets, without a value.
+    """
 
     @dg.op(
-        name=f"write_fragments_of_{declaration.name}",
+        name=f"{declaration.name}__write_fragments",
         description=f"Reads the source of {declaration.name} with Spark and writes its rows as Lance fragments. No "
         "version refers to them yet.",
+        ins={name: dg.In(dg.Nothing) for name in upstream},
         out=dg.Out(str, description="The staged write, as JSON."),
     )
-    def write_fragments(context: dg.OpExecutionContext, config: IngestConfig, spark: SparkResource) -> dg.Output[str]:
+    def write_fragments(
+        context: dg.OpExecutionContext, config: IngestConfig, lance_spark: SparkResource
+    ) -> dg.Output[str]:
         begin_run(context)
         with reported_as_failure(declaration.name, context.log):
             wanted = apply_config(declaration, config)
             context.log.info("Reading %s into %s (%s).", wanted.source.format, wanted.uri, wanted.mode)
-            session = spark.spark_session
+            session = lance_spark.spark_session
             step_key = context.get_step_execution_context().step.key
             staging = run_interruptibly(
                 session,

@@ -7,7 +7,7 @@ executor, all steps of a run share the session; with the multiprocess executor, 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import dagster as dg
 from dagster_pyspark import PySparkResource
@@ -18,7 +18,10 @@ from pyspark.sql import SparkSession
 
 from lance_pipelines.spark.session import start_session, stop_session
 
-__all__ = ["SparkResource"]
+__all__ = ["SPARK_RESOURCE", "SparkResource"]
+
+SPARK_RESOURCE: Final = "lance_spark"
+"""The resource key, which the steps request by the name of a parameter."""
 
 
 class SparkResource(PySparkResource):

@@ -11,6 +11,7 @@ from typing import Final
 
 import dagster as dg
 
+from lance_pipelines.ingest.declaration import DatasetKey, dataset_name, key_parts
 from lance_pipelines.runs.dead_runs import PROCESS_TAG, fail_dead_runs
 from lance_pipelines.runs.silent_runs import describe_run, is_silent
 
@@ -64,10 +65,15 @@ class RunsInFlight:
     passed_over: str
 
 
-def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> RunsInFlight:
+def find_runs_in_flight(instance: dg.DagsterInstance, dataset: DatasetKey, ops: Sequence[str]) -> RunsInFlight:
     """Find the unfinished runs of these operations on the dataset.
 
     Runs whose process no longer exists are marked as failed and are not returned. Dry runs are not returned either.
+
+    Args:
+        instance: the Dagster instance.
+        dataset: the dataset's asset key.
+        ops: the operations.
     """
     found = _find(instance, dataset, ops)
     if found and fail_dead_runs(instance):
@@ -83,20 +89,20 @@ def find_runs_in_flight(instance: dg.DagsterInstance, dataset: str, ops: Sequenc
     return RunsInFlight(awaited=tuple(awaited), passed_over=", ".join(silent))
 
 
-def _find(instance: dg.DagsterInstance, dataset: str, ops: Sequence[str]) -> list[tuple[dg.DagsterRun, bool]]:
+def _find(instance: dg.DagsterInstance, dataset: DatasetKey, ops: Sequence[str]) -> list[tuple[dg.DagsterRun, bool]]:
     """Return each run, with whether it is an ingest."""
-    found = []
+    name, found = dataset_name(dataset), []
     for run in instance.get_runs(filters=dg.RunsFilter(statuses=_IN_FLIGHT)):
-        op = run.tags.get("lance/op") if run.tags.get("lance/dataset") == dataset else None
+        op = run.tags.get("lance/op") if run.tags.get("lance/dataset") == name else None
         is_ingest = op == INGEST or (op is None and INGEST in ops and _is_to_materialize(instance, run, dataset))
         if (is_ingest and INGEST in ops) or (op in ops and not _is_dry(run)):
             found.append((run, is_ingest))
     return found
 
 
-def _is_to_materialize(instance: dg.DagsterInstance, run: dg.DagsterRun, dataset: str) -> bool:
+def _is_to_materialize(instance: dg.DagsterInstance, run: dg.DagsterRun, dataset: DatasetKey) -> bool:
     """Return whether a run was launched to materialize the dataset's asset, and has not done so yet."""
-    key = dg.AssetKey(dataset)
+    key = dg.AssetKey(key_parts(dataset))
     events = [entry.get_dagster_event() for entry in instance.all_logs(run.run_id, of_type=_ASSET_EVENTS)]
     kinds = {event.event_type for event in events if event.asset_key == key}
     return kinds == {dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED}

@@ -1,16 +1,16 @@
 """The sensors of a project: one of each kind, for all declared datasets.
 
-==================  ===========  =====================================  =================================
-Sensor              Every        Looks at                               Does
-==================  ===========  =====================================  =================================
-version_sensor      30 seconds   versions not seen before               reports commits by other programs
-automation_sensor   30 seconds   events                                 runs assets downstream
-compaction_sensor   5 minutes    the latest manifest                    requests ``compact``
-deletion_sensor     5 minutes    the latest manifest                    requests ``materialize_deletions``
-cleanup_sensor      5 minutes    names and ages of manifests, tags      requests ``cleanup``
-==================  ===========  =====================================  =================================
+========================  ===========  =====================================  =================================
+Sensor                    Every        Looks at                               Does
+========================  ===========  =====================================  =================================
+lance_version_sensor      30 seconds   versions not seen before               reports commits by other programs
+lance_compaction_sensor   5 minutes    the latest manifest                    requests ``compact``
+lance_deletion_sensor     5 minutes    the latest manifest                    requests ``materialize_deletions``
+lance_cleanup_sensor      5 minutes    names and ages of manifests, tags      requests ``cleanup``
+========================  ===========  =====================================  =================================
 
-The first two run by default. The others rewrite or delete files, so they must be started explicitly.
+``lance`` is the namespace of the definitions, which differs between calls of ``build_definitions`` in one project. The
+first sensor runs by default. The others rewrite or delete files, so they must be started explicitly.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,6 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.automation import build_automation_sensor
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.jobs import job_name, request_config
 from lance_pipelines.sensors.cleanup_sensor import CLEANUP
@@ -41,35 +40,39 @@ def build_sensors(
     declarations: Sequence[DatasetDeclaration],
     jobs: Sequence[dg.JobDefinition],
     *,
+    namespace: str,
     interval_seconds: int | None = None,
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
-    with_automation: bool = True,
 ) -> list[dg.SensorDefinition]:
     """Return all sensors of the declared datasets.
 
     Args:
         declarations: the datasets.
         jobs: their maintenance jobs.
+        namespace: the beginning of the name of each sensor.
         interval_seconds: seconds between two ticks of each sensor; if None, the defaults.
         maintenance_status: the default status of the sensors that request maintenance.
-        with_automation: False if the project evaluates the automation conditions of its assets itself.
     """
     watch_seconds = WATCH_SECONDS if interval_seconds is None else interval_seconds
-    sensors: list[dg.SensorDefinition] = [
-        build_version_sensor(declarations, interval_seconds=watch_seconds, status=dg.DefaultSensorStatus.RUNNING),
+    sensors = [
+        build_version_sensor(
+            declarations,
+            namespace=namespace,
+            interval_seconds=watch_seconds,
+            status=dg.DefaultSensorStatus.RUNNING,
+        )
     ]
-    if with_automation:
-        sensors.append(build_automation_sensor(interval_seconds=watch_seconds))
     if not declarations:
         return sensors
     by_name = {job.name: job for job in jobs}
     for kind in _MAINTENANCE:
-        targets = [_target(kind.op, declarations, declaration) for declaration in declarations]
+        targets = [_target(kind.op, declaration) for declaration in declarations]
         sensors.append(
             build_maintenance_sensor(
                 kind,
                 targets,
                 [by_name[target.job_name] for target in targets],
+                namespace=namespace,
                 interval_seconds=MAINTENANCE_SECONDS if interval_seconds is None else interval_seconds,
                 status=maintenance_status,
             )
@@ -77,9 +80,9 @@ def build_sensors(
     return sensors
 
 
-def _target(operation: str, declarations: Sequence[DatasetDeclaration], declaration: DatasetDeclaration) -> Target:
+def _target(operation: str, declaration: DatasetDeclaration) -> Target:
     return Target(
         declaration=declaration,
-        job_name=job_name(operation, declarations, declaration.name),
+        job_name=job_name(operation, declaration.name),
         run_config=request_config(operation),
     )

@@ -122,7 +122,7 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
         return Progress(reason="the dataset does not exist yet")
     if mark is not None and (mark.version, mark.stamp) == (latest.version, latest.stamp):
         return Progress(reason=f"no versions after version {mark.version}", mark=mark)
-    recorded = RecordedVersions.read(instance, declaration.name, declaration.uri)
+    recorded = RecordedVersions.read(instance, declaration.key, declaration.uri)
     follower = _Follower(instance, declaration, latest, recorded)
     if mark is None or not _is_continued(latest, mark):
         return follower.begin()
@@ -147,7 +147,7 @@ class _Follower:
     def begin(self) -> Progress:
         """Start following a dataset, at its latest version."""
         found = FoundVersion.read(self.latest.log, self.latest.names[-1])
-        data_version = find_data_version(self.instance, self.declaration.name, self.declaration.uri, found.version)
+        data_version = find_data_version(self.instance, self.declaration.key, self.declaration.uri, found.version)
         started = Progress(reason=f"tracking starts at version {found.version}", mark=self._mark(found, data_version))
         told = self.recorded.latest_materialization
         if told is not None and told.data_version == data_version:
@@ -235,7 +235,7 @@ class _Follower:
             return None
         make = dataset_materialization if is_change else dataset_observation
         return make(
-            dataset=self.declaration.name,
+            dataset=self.declaration.key,
             uri=self.declaration.uri,
             op=found.operation,
             report_metadata=found.facts(),
@@ -297,7 +297,7 @@ def _find_run(instance: dg.DagsterInstance, run_id: str) -> dg.DagsterRun | None
 
 
 def _reported_versions(instance: dg.DagsterInstance, run_id: str, declaration: DatasetDeclaration) -> Iterator[int]:
-    key = dg.AssetKey(declaration.name)
+    key = dg.AssetKey(declaration.key)
     for entry in instance.all_logs(run_id, of_type=_EVENT_TYPES):
         event = entry.asset_materialization or entry.asset_observation
         if event is not None and event.asset_key == key and is_event_at(event, declaration.uri):

@@ -18,6 +18,7 @@ def build_maintenance_sensor(
     targets: Sequence[Target],
     jobs: Sequence[dg.JobDefinition],
     *,
+    namespace: str,
     interval_seconds: int,
     status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
@@ -27,6 +28,7 @@ def build_maintenance_sensor(
         kind: the kind of maintenance.
         targets: the datasets and their jobs.
         jobs: the jobs of the targets.
+        namespace: the beginning of the sensor's name.
         interval_seconds: seconds between two ticks.
         status: the default status of the sensor.
     """
@@ -35,7 +37,7 @@ def build_maintenance_sensor(
         return request_runs(context, kind, targets)
 
     return _JobSensor(
-        name=kind.sensor,
+        name=f"{namespace}_{kind.sensor}",
         evaluation_fn=evaluate,
         jobs=jobs,
         minimum_interval_seconds=interval_seconds,

@@ -66,7 +66,7 @@ class MaintenanceKind:
     """The kind of maintenance that one sensor requests.
 
     Attributes:
-        sensor: the sensor's name.
+        sensor: the sensor's name, without the namespace.
         description: what the sensor does.
         op: the operation, as recorded in run tags.
         excludes: operations that must not be in progress when a run is requested, including ``op``.
@@ -172,7 +172,7 @@ def _examine(
         waiting = replace(now, reason=verdict.reason, work=work, run_key=asked_for)
         return Finding(reason=f"{waited_for}, {verdict.reason}", seen=waiting)
     asked = replace(now, reason=verdict.reason, work=work, run_key=attempts.run_key)
-    others = find_runs_in_flight(instance, target.declaration.name, kind.excludes)
+    others = find_runs_in_flight(instance, target.declaration.key, kind.excludes)
     ingest = None if seen is None else seen.ingest
     awaited = [run for run in others.awaited if not run.is_ingest or ingest in (None, run.run_id)]
     if awaited:

@@ -19,6 +19,7 @@ __all__ = ["build_version_sensor"]
 def build_version_sensor(
     declarations: Sequence[DatasetDeclaration],
     *,
+    namespace: str,
     interval_seconds: int,
     status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
@@ -26,12 +27,13 @@ def build_version_sensor(
 
     Args:
         declarations: the datasets.
+        namespace: the beginning of the sensor's name.
         interval_seconds: seconds between two ticks.
         status: the default status of the sensor.
     """
 
     @dg.sensor(
-        name="version_sensor",
+        name=f"{namespace}_version_sensor",
         minimum_interval_seconds=interval_seconds,
         default_status=status,
         description="Reports versions committed by other programs: as materializations if rows changed, otherwise as "

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
 from pyspark.errors import PySparkException
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import SourceFormat, SourceSpec
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.spark.environment_inventory import environment_inventory
 from lance_pipelines.spark.failures import translate_failure, translated
 
@@ -26,7 +26,7 @@ SOURCE_VIEW: Final = "source"
 _view_lock: Final = threading.Lock()
 
 
-def read_source(session: SparkSession, source: SourceSpec, *, captured_at: datetime) -> DataFrame:
+def read_source(session: SparkSession, source: FileSource, *, captured_at: datetime) -> DataFrame:
     """Return the DataFrame of a source.
 
     Args:
@@ -44,7 +44,7 @@ def read_source(session: SparkSession, source: SourceSpec, *, captured_at: datet
     return frame if source.sql is None else _query(session, frame, source.sql)
 
 
-def _read(session: SparkSession, source: SourceSpec, captured_at: datetime) -> DataFrame:
+def _read(session: SparkSession, source: FileSource, captured_at: datetime) -> DataFrame:
     try:
         source_format = SourceFormat(source.format)
     except ValueError as error:

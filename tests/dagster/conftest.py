@@ -20,17 +20,18 @@ import yaml
 
 import lance_core
 from lance_pipelines.build import build_definitions
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_plan import plan_write
 from lance_pipelines.ops import failures as failures_module
 from lance_pipelines.ops import write_fragments as write_module
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.settings import Settings
 from lance_pipelines.spark.staging import Staging
 from tests.support.dev_server import DevServer, dev_server
 
 REPOSITORY = Path(__file__).parents[2]
+INGEST = "installed_files__ingest"
 
 
 class NoSession:
@@ -60,20 +61,18 @@ class Project:
     declarations: list[DatasetDeclaration] = field(default_factory=list)
 
     def definitions(self, **arguments: Any) -> dg.Definitions:
-        return build_definitions(
-            declarations=[self.declaration()],
-            settings=Settings(warehouse=str(Path(self.uri).parent)),
-            resources={"spark": NoSpark()},
-            **arguments,
+        """The dataset's definitions, with other definitions of a project."""
+        return dg.Definitions.merge(
+            build_definitions([self.declaration()], spark=NoSpark()), dg.Definitions(**arguments)
         )
 
     def declaration(self) -> DatasetDeclaration:
         return DatasetDeclaration(
-            name="events", uri=self.uri, source=SourceSpec(format=SourceFormat.ENVIRONMENT), description="Test rows."
+            key="events", uri=self.uri, source=FileSource(format=SourceFormat.ENVIRONMENT), description="Test rows."
         )
 
     def run(self, instance: dg.DagsterInstance, config: Mapping[str, Any] | None = None) -> dg.ExecuteInProcessResult:
-        job = self.definitions().resolve_job_def("ingest")
+        job = self.definitions().resolve_job_def("events__ingest")
         return job.execute_in_process(
             run_config={"ops": {"events": {"config": dict(config or {})}}}, instance=instance, raise_on_error=False
         )
@@ -156,12 +155,12 @@ class CommandLine:
         )
 
     def start_ingest(self, config: Path | None = None, **limits: int) -> subprocess.Popen[str]:
-        """Start the job ``ingest``."""
+        """Start the project's own ingest job."""
         chosen = [] if config is None else ["-c", str(config)]
-        return self.start("job", "execute", "-m", "lance_pipelines.definitions", "-j", "ingest", *chosen, **limits)
+        return self.start("job", "execute", "-m", "lance_pipelines.definitions", "-j", INGEST, *chosen, **limits)
 
     def ingest(self, config: Path | None = None, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        """Run the job ``ingest`` to its end."""
+        """Run the project's own ingest job to its end."""
         process = self.start_ingest(config)
         stdout, stderr = process.communicate(timeout=timeout)
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
@@ -214,12 +213,12 @@ FAST_SESSION = {"spark.master": "local[2,2]", "spark.driver.extraJavaOptions": "
 
 @pytest.fixture
 def run_config(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a run configuration for the project's own job ``ingest``."""
+    """Writes a run configuration for the project's own ingest job."""
 
     def make(config: Mapping[str, Any], name: str = "run.yaml") -> Path:
         document = {
             "ops": {"installed_files": {"config": dict(config)}},
-            "resources": {"spark": {"config": {"spark_config": FAST_SESSION}}},
+            "resources": {"lance_spark": {"config": {"spark_config": FAST_SESSION}}},
         }
         path = tmp_path / name
         path.write_text(yaml.safe_dump(document))

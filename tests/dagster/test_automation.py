@@ -12,7 +12,7 @@ import pytest
 from dagster._core.events import AssetMaterializationPlannedData
 
 import lance_core
-from lance_pipelines.automation import build_automation_sensor, on_new_data
+from lance_pipelines.automation import on_new_data
 from lance_pipelines.events.commit_events import EXTERNAL_WRITER, dataset_materialization, dataset_observation
 from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.instance_storage import LockedSqliteStorage
@@ -215,9 +215,3 @@ def test_assets_further_downstream_run_in_the_same_run(instance, tmp_path) -> No
 
 def test_the_automation_condition_has_a_name_in_the_web_interface() -> None:
     assert on_new_data().get_label() == "on_new_data"
-
-
-def test_the_automation_sensor_runs_without_being_switched_on() -> None:
-    sensor = build_automation_sensor(interval_seconds=7)
-    assert sensor.default_status is dg.DefaultSensorStatus.RUNNING
-    assert sensor.minimum_interval_seconds == 7

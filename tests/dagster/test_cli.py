@@ -18,10 +18,10 @@ import lance_core
 from lance_pipelines import command_runs
 from lance_pipelines.build import build_definitions
 from lance_pipelines.cli import main
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ops import rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.settings import Settings
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 
 SEEN: list[dict[str, Any]] = []
@@ -62,11 +62,10 @@ def module(uri: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
         module = ModuleType("lake_definitions")
         module.defs = build_definitions(
             declarations=[
-                DatasetDeclaration(name=name, uri=uri, source=SourceSpec(format=SourceFormat.ENVIRONMENT))
+                DatasetDeclaration(key=name, uri=uri, source=FileSource(format=SourceFormat.ENVIRONMENT))
                 for name in names
             ],
-            settings=Settings(warehouse=str(Path(uri).parent)),
-            resources={"spark": SeenSpark()},
+            spark=SeenSpark(),
         )
         monkeypatch.setitem(sys.modules, module.__name__, module)
         return module.__name__
@@ -245,7 +244,7 @@ def test_a_run_appears_in_the_instance_of_dagster_home(module, tmp_path, monkeyp
     assert run("compact", "-m", name).exit_code == 0
     with dg.DagsterInstance.from_config(str(home)) as instance:
         (found,) = instance.get_runs()
-        assert (found.job_name, found.status) == ("compact", dg.DagsterRunStatus.SUCCESS)
+        assert (found.job_name, found.status) == ("events__compact", dg.DagsterRunStatus.SUCCESS)
         assert found.tags["lance/dataset"] == "events"
         observed = instance.fetch_observations(dg.AssetKey("events"), limit=5).records
     assert len(observed) == 1

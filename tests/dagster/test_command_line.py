@@ -125,24 +125,24 @@ def test_a_full_disk_fails_the_run_and_leaves_nothing_behind(command_line, run_c
 
 WRONG_CONFIGURATIONS = {
     "value": (
-        "ingest",
+        "installed_files__ingest",
         "ops: {installed_files: {config: {mode: upsert}}}",
         "Value at path root:ops:installed_files:config:mode not in enum type ModeChoice got upsert",
     ),
     "unknown field": (
-        "compact",
+        "installed_files__compact",
         "ops: {plan_rewrites: {config: {treshold: 0.5}}}",
         'Received unexpected config entry "treshold" at path root:ops:plan_rewrites:config',
     ),
     "missing field": (
-        "delete_rows",
+        "installed_files__delete_rows",
         "ops: {plan_delete: {config: {}}}",
         'Missing required config entry "predicate" at path root:ops:plan_delete:config',
     ),
     "resource": (
-        "ingest",
-        "resources: {spark: {config: {spark_config: 3}}}",
-        "root:resources:spark:config:spark_config",
+        "installed_files__ingest",
+        "resources: {lance_spark: {config: {spark_config: 3}}}",
+        "root:resources:lance_spark:config:spark_config",
     ),
 }
 
@@ -167,7 +167,7 @@ def test_a_typed_failure_logs_its_stack_once(command_line, tmp_path) -> None:
     config = tmp_path / "run.yaml"
     config.write_text("ops: {plan_rewrites: {config: {threshold: 7}}}")
     process = command_line().start(
-        "job", "execute", "-m", "lance_pipelines.definitions", "-j", "compact", "-c", str(config)
+        "job", "execute", "-m", "lance_pipelines.definitions", "-j", "installed_files__compact", "-c", str(config)
     )
     _, stderr = process.communicate(timeout=300)
     headline = "run configuration of installed_files: threshold must be at least 0 and less than 1, found 7.0"

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
+import re
 import subprocess
 import sys
 import tomllib
+from datetime import timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -11,7 +14,10 @@ import yaml
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.build import build_definitions
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.definitions import application
+from lance_pipelines.generated_names import JOBS, STEPS
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.settings import ExecutorKind, Settings
 
 MODULE = "lance_pipelines.definitions"
@@ -20,7 +26,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 def declaration(name: str) -> DatasetDeclaration:
     return DatasetDeclaration(
-        name=name, uri=f"/lake/{name}.lance", source=SourceSpec(format=SourceFormat.CSV, paths=("/in/*.csv",))
+        key=name, uri=f"/lake/{name}.lance", source=FileSource(format=SourceFormat.CSV, paths=("/in/*.csv",))
     )
 
 
@@ -28,7 +34,9 @@ def test_the_definitions_of_the_project_load() -> None:
     from lance_pipelines.definitions import defs
 
     dg.Definitions.validate_loadable(defs)
-    assert defs.resolve_job_def("ingest").asset_layer.executable_asset_keys == {dg.AssetKey("installed_files")}
+    assert defs.resolve_job_def("installed_files__ingest").asset_layer.executable_asset_keys == {
+        dg.AssetKey("installed_files")
+    }
 
 
 def test_loading_the_definitions_starts_no_jvm_and_reads_no_dataset() -> None:
@@ -42,7 +50,7 @@ def test_loading_the_definitions_starts_no_jvm_and_reads_no_dataset() -> None:
 
 
 def test_an_asset_shows_its_kinds_and_its_uri() -> None:
-    defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/lake"))
+    defs = build_definitions([declaration("trips")])
     spec = defs.resolve_assets_def("trips").get_asset_spec()
     assert spec.kinds == {"lance", "spark"}
     assert spec.metadata["dagster/uri"].value == "/lake/trips.lance"
@@ -50,42 +58,43 @@ def test_an_asset_shows_its_kinds_and_its_uri() -> None:
 
 
 def test_each_dataset_has_a_job_and_a_pool() -> None:
-    defs = build_definitions(
-        declarations=[declaration("trips"), declaration("zones")], settings=Settings(warehouse="/lake")
-    )
+    defs = build_definitions([declaration("trips"), declaration("lake/zones-2")])
     dg.Definitions.validate_loadable(defs)
-    for job_name, asset in (("ingest_trips", "trips"), ("ingest_zones", "zones")):
-        job = defs.resolve_job_def(job_name)
-        assert job.asset_layer.executable_asset_keys == {dg.AssetKey(asset)}
-        pools = {node.name: node.definition.pool for node in job.graph.node_dict[asset].definition.nodes}
-        assert pools == {"write_fragments": None, "commit_fragments": f"lance__{asset}"}
+    for name, key in (("trips", dg.AssetKey("trips")), ("lake__zones_2", dg.AssetKey(["lake", "zones-2"]))):
+        job = defs.resolve_job_def(f"{name}__ingest")
+        assert job.asset_layer.executable_asset_keys == {key}
+        pools = {node.name: node.definition.pool for node in job.graph.node_dict[name].definition.nodes}
+        assert pools == {"write_fragments": None, "commit_fragments": f"lance__{name}"}
 
 
-def test_names_do_not_depend_on_the_order_of_declarations() -> None:
-    def names(*datasets: str) -> dict[str, object]:
-        declarations = list(map(declaration, datasets))
-        repository = build_definitions(
-            declarations=declarations, settings=Settings(warehouse="/l")
-        ).get_repository_def()
-        jobs = {job.name: job.tags for job in repository.get_all_jobs() if job.tags}
-        schedules = {schedule.name: schedule.job_name for schedule in repository.schedule_defs}
-        sensors = {sensor.name: {target.job_name for target in sensor.targets} for sensor in repository.sensor_defs}
-        return {"jobs": jobs, "schedules": schedules, "sensors": sensors}
-
-    assert names("trips", "zones", "users") == names("users", "zones", "trips")
+def names_of(defs: dg.Definitions, dataset: str) -> set[str]:
+    repository = defs.get_repository_def()
+    named = [*repository.get_all_jobs(), *repository.schedule_defs, *repository.sensor_defs]
+    return {each.name for each in named if dataset in each.name}
 
 
-def test_a_second_dataset_leaves_the_names_of_schedules_as_they_are() -> None:
-    """Whether a schedule is switched on belongs to its name."""
+def test_names_of_a_dataset_do_not_depend_on_the_other_datasets() -> None:
+    alone = names_of(build_definitions([declaration("trips")]), "trips")
+    assert alone == {
+        "trips__ingest",
+        "trips__compact",
+        "trips__compact_schedule",
+        "trips__materialize_deletions",
+        "trips__materialize_deletions_schedule",
+        "trips__cleanup",
+        "trips__cleanup_schedule",
+        "trips__delete_rows",
+    }
+    assert names_of(build_definitions([declaration("zones"), declaration("trips")]), "trips") == alone
 
-    def schedules(*datasets: str) -> set[str]:
-        declarations = list(map(declaration, datasets))
-        repository = build_definitions(
-            declarations=declarations, settings=Settings(warehouse="/l")
-        ).get_repository_def()
-        return {schedule.name for schedule in repository.schedule_defs}
 
-    assert schedules("trips") < schedules("zones", "trips")
+def test_the_listed_jobs_and_steps_are_those_of_a_dataset() -> None:
+    defs = build_definitions([declaration("trips")])
+    jobs = {job.name for job in defs.get_repository_def().get_all_jobs() if job.name.startswith("trips")}
+    assert jobs == {f"trips__{job}" for job in JOBS}
+    (asset,) = defs.assets
+    graphs = [asset.node_def, *(job.graph for job in defs.jobs if isinstance(job, dg.JobDefinition))]
+    assert {node.definition.name for graph in graphs for node in graph.nodes} == {f"trips__{step}" for step in STEPS}
 
 
 def sensors_of(defs: dg.Definitions) -> dict[str, dg.SensorDefinition]:
@@ -93,128 +102,107 @@ def sensors_of(defs: dg.Definitions) -> dict[str, dg.SensorDefinition]:
 
 
 def test_each_kind_of_sensor_exists_once_for_all_datasets() -> None:
-    declarations = [declaration("trips"), declaration("zones")]
-    sensors = sensors_of(build_definitions(declarations=declarations, settings=Settings(warehouse="/lake")))
+    sensors = sensors_of(build_definitions([declaration("trips"), declaration("zones")], namespace="lake"))
     targets = {name: {target.job_name for target in sensor.targets} for name, sensor in sensors.items()}
     assert targets == {
-        "version_sensor": set(),
-        "automation_sensor": targets["automation_sensor"],
-        "compaction_sensor": {"compact_trips", "compact_zones"},
-        "deletion_sensor": {"materialize_deletions_trips", "materialize_deletions_zones"},
-        "cleanup_sensor": {"cleanup_trips", "cleanup_zones"},
+        "lake_version_sensor": set(),
+        "lake_compaction_sensor": {"trips__compact", "zones__compact"},
+        "lake_deletion_sensor": {"trips__materialize_deletions", "zones__materialize_deletions"},
+        "lake_cleanup_sensor": {"trips__cleanup", "zones__cleanup"},
     }
 
 
 def test_maintenance_sensors_are_switched_off_unless_requested() -> None:
     def running(**arguments: object) -> set[str]:
-        defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l"), **arguments)
+        defs = build_definitions([declaration("trips")], **arguments)
         return {
             name for name, sensor in sensors_of(defs).items() if sensor.default_status is dg.DefaultSensorStatus.RUNNING
         }
 
-    watching = {"version_sensor", "automation_sensor"}
-    acting = {"compaction_sensor", "deletion_sensor", "cleanup_sensor"}
-    assert running() == watching
-    assert running(maintenance_status=dg.DefaultSensorStatus.RUNNING) == watching | acting
+    acting = {"lance_compaction_sensor", "lance_deletion_sensor", "lance_cleanup_sensor"}
+    assert running() == {"lance_version_sensor"}
+    assert running(maintenance_status=dg.DefaultSensorStatus.RUNNING) == {"lance_version_sensor"} | acting
 
 
 def test_the_interval_of_the_sensors_can_be_given() -> None:
     for interval, expected in ((None, {30, 300}), (2, {2})):
-        defs = build_definitions(
-            declarations=[declaration("trips")], settings=Settings(warehouse="/l"), sensor_interval_seconds=interval
-        )
+        defs = build_definitions([declaration("trips")], sensor_interval_seconds=interval)
         assert {sensor.minimum_interval_seconds for sensor in sensors_of(defs).values()} == expected
 
 
 def test_a_project_without_datasets_loads() -> None:
-    defs = build_definitions(declarations=[], settings=Settings(warehouse="/l"))
+    defs = build_definitions([])
     dg.Definitions.validate_loadable(defs)
-    assert set(sensors_of(defs)) == {"version_sensor", "automation_sensor"}
-
-
-def test_an_automation_sensor_of_the_user_replaces_the_default_one() -> None:
-    """Two of them would both claim every asset."""
-    mine = dg.AutomationConditionSensorDefinition("mine", target=dg.AssetSelection.all())
-    defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l"), sensors=[mine])
-    dg.Definitions.validate_loadable(defs)
-    assert {"mine", "version_sensor"} <= set(sensors_of(defs))
-    assert "automation_sensor" not in sensors_of(defs)
-
-
-def test_additional_sensors_and_schedules_become_part_of_the_definitions() -> None:
-    @dg.sensor(job_name="ingest")
-    def new_files(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        return dg.SkipReason("none")
-
-    hourly = dg.ScheduleDefinition(name="hourly", job_name="ingest", cron_schedule="0 * * * *")
-    defs = build_definitions(
-        declarations=[declaration("trips")], settings=Settings(warehouse="/l"), sensors=[new_files], schedules=[hourly]
-    )
-    dg.Definitions.validate_loadable(defs)
-    assert "new_files" in sensors_of(defs)
-    assert "hourly" in {schedule.name for schedule in defs.get_repository_def().schedule_defs}
-
-
-def test_a_dataset_name_declared_twice_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match=r"duplicate dataset names: \['trips'\]"):
-        build_definitions(declarations=[declaration("trips"), declaration("trips")])
+    assert set(sensors_of(defs)) == {"lance_version_sensor"}
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"),
+    ("keys", "expected"),
     [
+        (["trips", "trips"], "datasets trips and trips have the same name 'trips'"),
+        (["lake/trips", "lake__trips"], "datasets lake/trips and lake__trips have the same name 'lake__trips'"),
+        (["a-b", "a.b"], "datasets a-b and a.b have the same name 'a_b'"),
+        (["a", "a/compact"], "dataset a/compact has the name 'a__compact' of the job compact of dataset a"),
         (
-            ["compact"],
-            "a job of dataset 'compact' and the asset of dataset 'compact' would have the same name 'compact'",
+            ["a__write_fragments", "a"],
+            "dataset a__write_fragments has the name 'a__write_fragments' of the step write_fragments of dataset a",
         ),
-        (
-            ["trips", "ingest_trips"],
-            "a job of dataset 'trips' and the asset of dataset 'ingest_trips' would have the same name 'ingest_trips'",
-        ),
-        (
-            ["a", "compact_b", "b"],
-            "a job of dataset 'b' and the asset of dataset 'compact_b' would have the same name 'com",
-        ),
-        (["a", "delete_rows_from_a"], "an op of dataset 'a' and the asset of dataset 'delete_rows_from_a' would have"),
-        (["a", "write_fragments_of_a"], "an op of dataset 'a' and the asset of dataset 'write_fragments_of_a' would"),
-        (
-            ["b", "from_b"],
-            "a job of dataset 'from_b' and an op of dataset 'b' would have the same name 'delete_rows_from_b'",
-        ),
-        (["b", "ingest"], None),
-        (["compact_schedule", "version_sensor", "write_fragments", "plan_cleanup"], None),
+        (["b", "ingest", "compact", "a/compact"], None),
+        (["lance_version_sensor", "write_fragments", "plan_cleanup", "2024"], None),
         (["config"], "invalid dataset name 'config'"),
         (["class"], "invalid dataset name 'class'"),
         (["__ASSET_JOB"], "invalid dataset name '__ASSET_JOB'"),
     ],
 )
-def test_a_dataset_name_used_by_another_definition_is_refused(names, expected) -> None:
-    def load() -> dg.Definitions:
-        return build_definitions(declarations=list(map(declaration, names)), settings=Settings(warehouse="/lake"))
-
+def test_dataset_keys_with_colliding_names_are_refused(keys, expected) -> None:
     if expected is None:
-        dg.Definitions.validate_loadable(load())
+        dg.Definitions.validate_loadable(build_definitions(map(declaration, keys)))
     else:
-        with pytest.raises(InvalidInputError, match=expected):
-            load()
+        with pytest.raises(InvalidInputError, match=re.escape(expected)):
+            build_definitions(map(declaration, keys))
 
 
-def test_a_run_uses_the_executor_of_the_settings() -> None:
-    for kind, name in ((ExecutorKind.IN_PROCESS, "in_process"), (ExecutorKind.MULTIPROCESS, "multiprocess")):
-        defs = build_definitions(declarations=[declaration("trips")], settings=Settings(warehouse="/l", executor=kind))
-        assert defs.resolve_job_def("ingest").executor_def.name == name
+def test_a_malformed_namespace_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="invalid namespace 'my-lake'"):
+        build_definitions([], namespace="my-lake")
 
 
-def test_additional_assets_and_resources_become_part_of_the_definitions() -> None:
-    @dg.asset(deps=["trips"])
-    def report() -> None:
-        """Reads the trips."""
-
-    defs = build_definitions(
-        declarations=[declaration("trips")], settings=Settings(warehouse="/l"), assets=[report], resources={"more": 1}
+def test_what_a_declaration_says_of_its_asset_reaches_the_asset() -> None:
+    declared = dataclasses.replace(
+        declaration("lake/trips"),
+        description="Trips.",
+        group="rides",
+        owners=["team:rides", "ann@example.com"],
+        tags={"tier": "gold"},
+        kinds=["csv"],
+        deps=["landing/files", ("raw", "zones"), dg.AssetDep("fares")],
+        automation_condition=dg.AutomationCondition.on_cron("@daily"),
+        freshness=dg.FreshnessPolicy.time_window(fail_window=timedelta(days=1)),
+        column_lineage={"fare": [("fares", "amount"), (("raw", "zones"), "factor")]},
     )
-    assert defs.resolve_asset_graph().get(dg.AssetKey("report")).parent_keys == {dg.AssetKey("trips")}
-    assert set(defs.resources) == {"spark", "more"}
+    defs = dg.Definitions.merge(build_definitions([declared]), dg.Definitions(assets=[dg.AssetSpec("fares")]))
+    dg.Definitions.validate_loadable(defs)
+    spec = defs.resolve_assets_def(["lake", "trips"]).get_asset_spec()
+    assert spec.key == dg.AssetKey(["lake", "trips"])
+    assert (spec.description, spec.group_name, spec.owners) == ("Trips.", "rides", ["team:rides", "ann@example.com"])
+    assert spec.tags["tier"] == "gold"
+    assert spec.kinds == {"lance", "spark", "csv"}
+    assert {dep.asset_key.to_user_string() for dep in spec.deps} == {"landing/files", "raw/zones", "fares"}
+    assert spec.automation_condition == declared.automation_condition
+    assert spec.freshness_policy == declared.freshness
+    lineage = spec.metadata["dagster/column_lineage"].value.deps_by_column
+    assert lineage == {
+        "fare": [
+            dg.TableColumnDep(dg.AssetKey("fares"), "amount"),
+            dg.TableColumnDep(dg.AssetKey(["raw", "zones"]), "factor"),
+        ]
+    }
+
+
+def test_a_run_of_the_application_uses_the_executor_of_the_settings() -> None:
+    for kind, name in ((ExecutorKind.IN_PROCESS, "in_process"), (ExecutorKind.MULTIPROCESS, "multiprocess")):
+        defs = application(Settings(warehouse="/l", executor=kind))
+        assert defs.resolve_job_def("installed_files__ingest").executor_def.name == name
 
 
 def test_the_instance_configuration_is_accepted_by_dagster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

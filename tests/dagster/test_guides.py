@@ -10,8 +10,8 @@ import pytest
 import yaml
 from dagster._core.system_config.objects import ResolvedRunConfig
 
-from lance_pipelines.build import build_definitions
 from lance_pipelines.declarations import default_declarations
+from lance_pipelines.definitions import application
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 from lance_pipelines.settings import Settings
 
@@ -26,7 +26,7 @@ def examples(language: str) -> list[str]:
 @pytest.mark.parametrize("text", examples("yaml"))
 def test_run_configurations_of_the_guide_are_accepted(text) -> None:
     document = yaml.safe_load(text)
-    job = build_definitions(settings=SETTINGS).resolve_job_def("ingest")
+    job = application(SETTINGS).resolve_job_def("installed_files__ingest")
     ResolvedRunConfig.build(job, document)
     (declaration,) = default_declarations(SETTINGS)
     changed = apply_config(declaration, IngestConfig(**document["ops"]["installed_files"]["config"]))
@@ -40,7 +40,7 @@ def test_the_declaration_of_the_guide_loads() -> None:
     exec(compile(text, "guide", "exec"), namespace)
     defs = namespace["defs"]
     dg.Definitions.validate_loadable(defs)
-    assert defs.resolve_job_def("ingest").asset_layer.executable_asset_keys == {dg.AssetKey("trips")}
+    assert defs.resolve_job_def("trips__ingest").asset_layer.executable_asset_keys == {dg.AssetKey("trips")}
 
 
 def test_every_setting_is_listed_in_the_guide() -> None:

@@ -8,14 +8,14 @@ from dagster._core.system_config.objects import ResolvedRunConfig
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.build import build_definitions
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
-from lance_pipelines.settings import Settings
 
 TRIPS = DatasetDeclaration(
-    name="trips",
+    key="trips",
     uri="/lake/trips.lance",
-    source=SourceSpec(format=SourceFormat.CSV, paths=("/in/*.csv",), options={"header": "true"}, sql="FROM source"),
+    source=FileSource(format=SourceFormat.CSV, paths=("/in/*.csv",), options={"header": "true"}, sql="FROM source"),
 )
 
 
@@ -57,14 +57,14 @@ def test_a_file_uri_as_spark_prints_it_is_kept() -> None:
 
 
 def test_a_source_of_the_same_format_changes_only_the_given_values() -> None:
-    assert applied(source={"paths": ["/new.csv"]}).source == SourceSpec(
+    assert applied(source={"paths": ["/new.csv"]}).source == FileSource(
         format=SourceFormat.CSV, paths=("/new.csv",), options={"header": "true"}, sql="FROM source"
     )
 
 
 def test_a_source_of_another_format_keeps_no_declared_value() -> None:
     source = applied(source={"format": "parquet", "paths": ["/in"]}).source
-    assert source == SourceSpec(format=SourceFormat.PARQUET, paths=("/in",))
+    assert source == FileSource(format=SourceFormat.PARQUET, paths=("/in",))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_an_invalid_run_configuration_names_the_wrong_value(config, message) -> 
 
 def resolve(config: dict[str, object]) -> dict[str, object]:
     """What the write op gets for a run configuration of the job."""
-    job = build_definitions(declarations=[TRIPS], settings=Settings(warehouse="/lake")).resolve_job_def("ingest")
+    job = build_definitions([TRIPS]).resolve_job_def("trips__ingest")
     resolved = ResolvedRunConfig.build(job, {"ops": {"trips": {"config": config}}})
     return resolved.ops["trips.write_fragments"].config
 

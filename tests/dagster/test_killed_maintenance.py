@@ -41,11 +41,18 @@ class Lake:
     def start(self, operation: str, **values: Any) -> subprocess.Popen[str]:
         document = request_config(operation, uri=str(self.uri), **values)
         if operation in ("compact", "materialize_deletions"):
-            document["resources"] = {"spark": {"config": {"spark_config": SPARK}}}
+            document["resources"] = {"lance_spark": {"config": {"spark_config": SPARK}}}
         path = self.directory / f"{operation}.yaml"
         path.write_text(yaml.safe_dump(document))
         return self.dagster.start(
-            "job", "execute", "-m", "lance_pipelines.definitions", "-j", operation, "-c", str(path)
+            "job",
+            "execute",
+            "-m",
+            "lance_pipelines.definitions",
+            "-j",
+            f"installed_files__{operation}",
+            "-c",
+            str(path),
         )
 
     def finish(self, operation: str, **values: Any) -> str:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from dagster._core.system_config.objects import ResolvedRunConfig
 
 from lance_pipelines import cli
-from lance_pipelines.build import build_definitions
+from lance_pipelines.definitions import application
 from lance_pipelines.ops import maintenance_config
 from lance_pipelines.settings import Settings
 
@@ -29,8 +29,8 @@ def test_the_maintenance_guide_has_examples_of_every_job() -> None:
 
 @pytest.mark.parametrize(("job", "text"), CONFIGS)
 def test_run_configurations_of_the_maintenance_guide_are_accepted(job, text) -> None:
-    definitions = build_definitions(settings=Settings(warehouse="/warehouse"))
-    ResolvedRunConfig.build(definitions.resolve_job_def(job), yaml.safe_load(text))
+    definitions = application(Settings(warehouse="/warehouse"))
+    ResolvedRunConfig.build(definitions.resolve_job_def(f"installed_files__{job}"), yaml.safe_load(text))
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if not command.startswith("demo")])

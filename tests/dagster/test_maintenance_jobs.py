@@ -18,14 +18,14 @@ import pytest
 import lance_core
 from lance_core.errors import StorageError
 from lance_pipelines.build import build_definitions
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.jobs import job_name, request_config
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, MaintenancePolicy
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.ops import commit_fragments, commit_rewrites, delete_rows, remove_old_versions, rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
-from lance_pipelines.settings import Settings
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 
 EVENTS = dg.AssetKey("events")
@@ -76,21 +76,20 @@ class Lake:
 
     def declaration(self, name: str = "events") -> DatasetDeclaration:
         return DatasetDeclaration(
-            name=name,
+            key=name,
             uri=self.uri,
-            source=SourceSpec(format=SourceFormat.ENVIRONMENT),
+            source=FileSource(format=SourceFormat.ENVIRONMENT),
             maintenance=MaintenancePolicy(compaction=CompactionPolicy(target_rows_per_fragment=19)),
         )
 
     def definitions(self, *names: str) -> dg.Definitions:
         return build_definitions(
             declarations=[self.declaration(name) for name in names or ("events",)],
-            settings=Settings(warehouse=str(Path(self.uri).parent)),
-            resources={"spark": CountedSpark()},
+            spark=CountedSpark(),
         )
 
     def job(self, operation: str) -> dg.JobDefinition:
-        return self.definitions().resolve_job_def(operation)
+        return self.definitions().resolve_job_def(job_name(operation, "events"))
 
     def run(self, operation: str, **config: Any) -> dg.ExecuteInProcessResult:
         values = {**CONFIGS[operation], **config}
@@ -437,7 +436,7 @@ def test_the_last_step_of_a_maintenance_job_can_be_run_again_alone(lake, operati
             delete_rows.build_delete_op(lake.declaration())(context, message)
         else:
             op = commit_rewrites.build_rewrite_commit_op(lake.declaration())
-            op(context, spark=CountedSpark(), staged_rewrite=message)
+            op(context, lance_spark=CountedSpark(), staged_rewrite=message)
     assert lake.version() == version
     check(lake.uri, rows() if operation == "compact" else rows(*range(15)))
 
@@ -510,10 +509,9 @@ def test_the_launchpad_shows_a_short_duration_as_it_is(lake, monkeypatch) -> Non
 def test_every_dataset_has_a_job_of_each_maintenance_operation(lake) -> None:
     definitions = lake.definitions("events", "trips")
     dg.Definitions.validate_loadable(definitions)
-    declarations = [lake.declaration("events"), lake.declaration("trips")]
     for name in ("events", "trips"):
         for operation in OPERATIONS:
-            job = definitions.resolve_job_def(job_name(operation, declarations, name))
+            job = definitions.resolve_job_def(job_name(operation, name))
             assert {key: job.tags[key] for key in ("lance/dataset", "lance/op")} == {
                 "lance/dataset": name,
                 "lance/op": operation,
@@ -524,9 +522,9 @@ def test_every_dataset_has_a_job_of_each_maintenance_operation(lake) -> None:
                 step: f"lance__{name}" if step == STEPS[operation][-1] else None for step in STEPS[operation]
             }
     assert {job.name for job in definitions.resolve_all_job_defs()} >= {
-        "compact_events",
-        "compact_trips",
-        "delete_rows_trips",
+        "events__compact",
+        "trips__compact",
+        "trips__delete_rows",
     }
 
 

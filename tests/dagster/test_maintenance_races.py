@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -17,12 +16,12 @@ import lance_core
 from lance_core.cleanup import CleanupPolicy, plan_cleanup
 from lance_pipelines.build import build_definitions
 from lance_pipelines.events.asset_metadata import event_value
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.jobs import request_config
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.ops import rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
-from lance_pipelines.settings import Settings
 from lance_pipelines.spark.session import start_session, stop_session
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 
@@ -70,12 +69,10 @@ class NoSpark(SparkResource):
         return NoSession()
 
 
-def race(uri: str, instance: dg.DagsterInstance, seconds: float, resources: dict[str, object]) -> None:
+def race(uri: str, instance: dg.DagsterInstance, seconds: float, spark: SparkResource) -> None:
     """Compact again and again until the other writer ends; then every row must be where it left it."""
-    declaration = DatasetDeclaration(name="events", uri=uri, source=SourceSpec(format=SourceFormat.ENVIRONMENT))
-    definitions = build_definitions(
-        declarations=[declaration], settings=Settings(warehouse=str(Path(uri).parent)), resources=resources
-    )
+    declaration = DatasetDeclaration(key="events", uri=uri, source=FileSource(format=SourceFormat.ENVIRONMENT))
+    definitions = build_definitions(declarations=[declaration], spark=spark)
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, uri, str(seconds), "11"],
         stdout=subprocess.PIPE,
@@ -85,7 +82,7 @@ def race(uri: str, instance: dg.DagsterInstance, seconds: float, resources: dict
     conflicts = rewritten = 0
     try:
         while writer.poll() is None:
-            result = definitions.resolve_job_def("compact").execute_in_process(
+            result = definitions.resolve_job_def("events__compact").execute_in_process(
                 run_config=request_config("compact", target_rows_per_fragment=60), instance=instance
             )
             assert result.success
@@ -121,7 +118,7 @@ def test_compaction_beside_a_pylance_writer_neither_loses_nor_restores_rows(
         return rewrite_locally(uri, tasks)
 
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite)
-    race(uri, instance, seconds, {"spark": NoSpark()})
+    race(uri, instance, seconds, NoSpark())
 
 
 @pytest.mark.soak

@@ -42,7 +42,7 @@ def test_compaction_waits_for_the_ingest_of_another_process_and_takes_in_its_row
     write_fragments(uri, 4)
     dagster = command_line(tmp_path / "home", EVENTS_URI=uri)
     (dagster.directory / "lake.py").write_text(LAKE)
-    ingest = dagster.start("job", "execute", "-m", "lake", "-j", "ingest")
+    ingest = dagster.start("job", "execute", "-m", "lake", "-j", "events__ingest")
     wait_for(dagster.directory / "at-work", ingest)
     compact = subprocess.Popen(
         [sys.executable, "-m", "lance_pipelines", "compact", "-m", "lake", "-v"],

@@ -5,25 +5,25 @@ import pytest
 from dagster._core.system_config.objects import ResolvedRunConfig
 
 from lance_pipelines.build import build_definitions
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.schedules import CRON_SCHEDULES
-from lance_pipelines.settings import Settings
 
 DECLARATIONS = [
-    DatasetDeclaration(name=name, uri=f"/lake/{name}", source=SourceSpec(format=SourceFormat.ENVIRONMENT))
+    DatasetDeclaration(key=name, uri=f"/lake/{name}", source=FileSource(format=SourceFormat.ENVIRONMENT))
     for name in ("events", "users")
 ]
 
 
 @pytest.fixture(scope="module")
 def definitions() -> dg.Definitions:
-    return build_definitions(declarations=DECLARATIONS, settings=Settings(warehouse="/lake"))
+    return build_definitions(DECLARATIONS)
 
 
 def test_every_scheduled_operation_of_every_dataset_has_a_schedule(definitions) -> None:
     schedules = {schedule.name: schedule for schedule in definitions.get_repository_def().schedule_defs}
     assert {name: schedule.cron_schedule for name, schedule in schedules.items()} == {
-        f"{op}_{dataset}_schedule": cron for op, cron in CRON_SCHEDULES.items() for dataset in ("events", "users")
+        f"{dataset}__{op}_schedule": cron for op, cron in CRON_SCHEDULES.items() for dataset in ("events", "users")
     }
 
 

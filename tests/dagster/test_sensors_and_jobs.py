@@ -41,10 +41,10 @@ def eager(project, monkeypatch):
 def test_a_run_that_reported_its_commit_leaves_nothing_to_report(project, instance) -> None:
     defs = project.definitions()
     assert project.run(instance).success
-    first = tick(defs, "version_sensor", instance)
+    first = tick(defs, "lance_version_sensor", instance)
     assert (first.asset_events, first.skip_reason.skip_message) == ([], "events: tracking starts at version 1")
     assert project.run(instance).success
-    second = tick(defs, "version_sensor", instance, first.cursor)
+    second = tick(defs, "lance_version_sensor", instance, first.cursor)
     assert (second.asset_events, second.skip_reason.skip_message) == ([], "events: version 2: 0 events")
 
 
@@ -52,10 +52,10 @@ def test_rows_that_other_writers_add_between_runs_are_reported(project, instance
     """Reported after a later version was: the data version of the asset does not go back."""
     defs = project.definitions()
     assert project.run(instance).success
-    cursor = tick(defs, "version_sensor", instance).cursor
+    cursor = tick(defs, "lance_version_sensor", instance).cursor
     lance.write_dataset(pa.table({"id": [7]}), project.uri, mode="append")
     assert project.run(instance).success
-    (event,) = tick(defs, "version_sensor", instance, cursor).asset_events
+    (event,) = tick(defs, "lance_version_sensor", instance, cursor).asset_events
     assert isinstance(event, dg.AssetMaterialization)
     assert event.metadata["lance/version"].value == 2
     assert event.tags["dagster/data_version"] == data_version_at(project.uri, 3)
@@ -63,7 +63,11 @@ def test_rows_that_other_writers_add_between_runs_are_reported(project, instance
 
 @pytest.mark.parametrize(
     ("name", "job_name"),
-    [("compaction_sensor", "compact"), ("deletion_sensor", "materialize_deletions"), ("cleanup_sensor", "cleanup")],
+    [
+        ("lance_compaction_sensor", "events__compact"),
+        ("lance_deletion_sensor", "events__materialize_deletions"),
+        ("lance_cleanup_sensor", "events__cleanup"),
+    ],
 )
 def test_run_requests_of_a_sensor_are_accepted_by_its_job(eager, instance, name, job_name) -> None:
     for _ in range(3):
@@ -82,9 +86,9 @@ def test_a_sensor_waits_for_a_job_run_that_was_started_by_hand(eager, instance) 
     for _ in range(3):
         lance_core.write_dataset(pa.table({"id": [1]}), eager.uri, mode="append")
     defs = eager.definitions()
-    job = defs.resolve_job_def("materialize_deletions")
+    job = defs.resolve_job_def("events__materialize_deletions")
     run = instance.create_run_for_job(job, status=dg.DagsterRunStatus.STARTED, tags=job.tags)
-    result = tick(defs, "compaction_sensor", instance)
+    result = tick(defs, "lance_compaction_sensor", instance)
     assert result.run_requests == []
     assert f"waiting for run {run.run_id} (materialize_deletions, last event at " in result.skip_reason.skip_message
 
@@ -93,11 +97,11 @@ def test_after_the_requested_cleanup_nothing_is_due(eager, instance) -> None:
     for _ in range(4):
         lance_core.write_dataset(pa.table({"id": [1]}), eager.uri, mode="append")
     defs = eager.definitions()
-    first = tick(defs, "cleanup_sensor", instance)
+    first = tick(defs, "lance_cleanup_sensor", instance)
     (request,) = first.run_requests
     job = defs.resolve_job_def(request.job_name)
     result = job.execute_in_process(run_config=request.run_config, instance=instance, tags=request.tags)
     assert result.success
-    second = tick(defs, "cleanup_sensor", instance, first.cursor)
+    second = tick(defs, "lance_cleanup_sensor", instance, first.cursor)
     assert second.run_requests == []
     assert second.skip_reason.skip_message == "events: 1 version, 0 removable < 1 (keeping the newest 1)"

@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lance_pipelines.build import build_definitions
+from lance_pipelines.definitions import application
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 from lance_pipelines.schedules import CRON_SCHEDULES
 from lance_pipelines.settings import Settings
@@ -44,7 +44,7 @@ def test_every_number_of_a_policy_is_listed_with_its_default_in_the_guide(part) 
 
 
 def test_every_sensor_and_schedule_is_listed_in_the_guide() -> None:
-    repository = build_definitions(settings=Settings(warehouse="/w")).get_repository_def()
+    repository = application(Settings(warehouse="/w")).get_repository_def()
     for sensor in repository.sensor_defs:
         (row,) = re.findall(rf"^\| `{sensor.name}` \|.*$", GUIDE, re.MULTILINE)
         minutes, seconds = divmod(sensor.minimum_interval_seconds, 60)

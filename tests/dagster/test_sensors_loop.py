@@ -22,7 +22,7 @@ from lance_pipelines.ops import rewrite_fragments
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
 
 EVENTS = dg.AssetKey("events")
-MAINTENANCE = ("compaction_sensor", "deletion_sensor", "cleanup_sensor")
+MAINTENANCE = ("lance_compaction_sensor", "lance_deletion_sensor", "lance_cleanup_sensor")
 POLICY = MaintenancePolicy(
     compaction=CompactionPolicy(target_rows_per_fragment=60, min_small_fragments=4),
     deletion=DeletionPolicy(max_deleted_fraction=0.0),
@@ -72,7 +72,7 @@ class Daemon:
             assert job.execute_in_process(instance=self.instance, asset_selection=[downstream.key]).success
 
     def watch(self) -> None:
-        self.tick("version_sensor")
+        self.tick("lance_version_sensor")
         self.automate()
 
     def round(self) -> list[str]:
@@ -130,7 +130,7 @@ def test_sensors_maintain_a_fragmented_table_until_nothing_is_due(daemon, projec
     write_fragments(uri, 8)
     lance.dataset(uri).tags.create("gold", 3)
     daemon.watch()
-    daemon.run("delete_rows", request_config("delete_rows", predicate="id % 10 = 3"))
+    daemon.run("events__delete_rows", request_config("delete_rows", predicate="id % 10 = 3"))
     lance.dataset(uri).delete("id = 5")
     expected = [value for value in range(80) if value % 10 != 3 and value != 5]
     validate(uri, expected)
@@ -146,13 +146,15 @@ def test_sensors_maintain_a_fragmented_table_until_nothing_is_due(daemon, projec
     assert ids(uri, version=3) == list(range(30))
     assert daemon.round() == []
     assert daemon.reasons == {
-        "version_sensor": f"events: no versions after version {dataset.version}",
-        "compaction_sensor": f"events: version {dataset.version} unchanged: 0 small fragments < 4",
-        "deletion_sensor": (
+        "lance_version_sensor": f"events: no versions after version {dataset.version}",
+        "lance_compaction_sensor": f"events: version {dataset.version} unchanged: 0 small fragments < 4",
+        "lance_deletion_sensor": (
             f"events: version {dataset.version} unchanged: no fragment has more than 0 of its rows deleted "
             "(overall fraction: 0)"
         ),
-        "cleanup_sensor": "events: 2 versions, 0 removable < 1 (keeping the newest 1; 1 tagged or used by a branch)",
+        "lance_cleanup_sensor": (
+            "events: 2 versions, 0 removable < 1 (keeping the newest 1; 1 tagged or used by a branch)"
+        ),
     }
 
 
@@ -163,7 +165,7 @@ def test_each_change_of_data_runs_downstream_once_and_maintenance_never(daemon, 
     assert (daemon.downstream_runs, daemon.events()) == (1, (1, 0))
     lance.write_dataset(pa.table({"id": [100]}), uri, mode="append")
     daemon.watch()
-    daemon.run("delete_rows", request_config("delete_rows", predicate="id = 7"))
+    daemon.run("events__delete_rows", request_config("delete_rows", predicate="id = 7"))
     daemon.watch()
     lance.dataset(uri).delete("id = 8")
     daemon.watch()
@@ -203,9 +205,9 @@ def data_version_observed(daemon: Daemon) -> str:
 
 def maintain(daemon: Daemon) -> None:
     """Two compactions, and a cleanup that removes what links the second one to the data."""
-    daemon.run("compact", request_config("compact", target_rows_per_fragment=20))
-    daemon.run("compact", request_config("compact", target_rows_per_fragment=80))
-    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
+    daemon.run("events__compact", request_config("compact", target_rows_per_fragment=20))
+    daemon.run("events__compact", request_config("compact", target_rows_per_fragment=80))
+    daemon.run("events__cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
 
 
 def test_reported_maintenance_without_history_triggers_no_downstream_run(daemon, project) -> None:
@@ -217,7 +219,7 @@ def test_reported_maintenance_without_history_triggers_no_downstream_run(daemon,
     assert len(lance_core.dataset(uri).version_refs()) == 1
     daemon.watch()
     assert (daemon.downstream_runs, daemon.events()) == (1, (1, 3))
-    daemon.run("compact", request_config("compact", target_rows_per_fragment=40))
+    daemon.run("events__compact", request_config("compact", target_rows_per_fragment=40))
     daemon.cursors.clear()
     daemon.watch()
     assert (daemon.downstream_runs, daemon.events()[0]) == (1, 1)
@@ -229,12 +231,12 @@ def test_an_observation_keeps_the_data_version_when_the_history_is_gone(daemon, 
     write_fragments(uri, 8)
     before = data_version_at(uri, None)
     daemon.watch()
-    daemon.run("compact", request_config("compact", target_rows_per_fragment=20))
-    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
-    daemon.run("compact", request_config("compact", target_rows_per_fragment=80))
+    daemon.run("events__compact", request_config("compact", target_rows_per_fragment=20))
+    daemon.run("events__cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
+    daemon.run("events__compact", request_config("compact", target_rows_per_fragment=80))
     assert lance_core.dataset(uri).version > 10
     assert data_version_observed(daemon) == before
-    daemon.run("cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
+    daemon.run("events__cleanup", request_config("cleanup", retain_versions=1, older_than="0s", min_age="0s"))
     assert data_version_observed(daemon) == before
 
 

@@ -20,7 +20,8 @@ import pytest
 from dagster._core.test_utils import create_run_for_test
 
 import lance_core
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
 from lance_pipelines.runs import silent_runs
 from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG
@@ -60,19 +61,19 @@ class Watched:
 
     def target(self, name: str, op: str) -> Target:
         declaration = DatasetDeclaration(
-            name=name,
+            key=name,
             uri=self.uri(name),
-            source=SourceSpec(format=SourceFormat.ENVIRONMENT),
+            source=FileSource(format=SourceFormat.ENVIRONMENT),
             maintenance=self.policy,
         )
-        return Target(declaration=declaration, job_name=f"{op}_{name}", run_config={"ops": {}})
+        return Target(declaration=declaration, job_name=f"{name}__{op}", run_config={"ops": {}})
 
     def tick(self, op: str = "compact") -> list[dg.RunRequest]:
         """One tick; what is asked for a second time is dropped, as the daemon does."""
         targets = [self.target(name, op) for name in self.names]
         jobs = [make_job(target.job_name) for target in targets]
         sensor = build_maintenance_sensor(
-            KINDS[op], targets, jobs, interval_seconds=30, status=dg.DefaultSensorStatus.STOPPED
+            KINDS[op], targets, jobs, namespace="lance", interval_seconds=30, status=dg.DefaultSensorStatus.STOPPED
         )
         with dg.build_sensor_context(instance=self.instance, cursor=self.cursors.get(op)) as context:
             data = sensor.evaluate_tick(context)
@@ -94,7 +95,7 @@ class Watched:
         status: dg.DagsterRunStatus = dg.DagsterRunStatus.STARTED,
         **tags: str,
     ) -> str:
-        job = make_job(f"{op}_{name}")
+        job = make_job(f"{name}__{op}")
         return self.instance.create_run_for_job(
             job, status=status, tags={"lance/dataset": name, "lance/op": op, **tags}
         ).run_id
@@ -127,11 +128,11 @@ def test_a_compaction_is_requested_once_there_are_enough_small_fragments(watched
     watched.skip("events: version 3 unchanged: 3 small fragments < 4")
     watched.fill(1)
     (request,) = watched.tick()
-    assert request.job_name == "compact_events"
+    assert request.job_name == "events__compact"
     assert request.run_config == {"ops": {}}
     assert request.run_key.startswith(f"events:compact:4:{POLICY.digest()}:")
     assert request.tags == {
-        "dagster/sensor_name": "compaction_sensor",
+        "dagster/sensor_name": "lance_compaction_sensor",
         "lance/dataset": "events",
         "lance/op": "compact",
         "lance/read_version": "4",
@@ -439,7 +440,7 @@ def test_each_dataset_gets_one_request_and_one_line(watched) -> None:
     watched.fill(1, name="small")
     requests = watched.tick()
     assert [request.tags["lance/dataset"] for request in requests] == ["events", "users"]
-    assert [request.job_name for request in requests] == ["compact_events", "compact_users"]
+    assert [request.job_name for request in requests] == ["events__compact", "users__compact"]
     watched.skip(
         "events: version 4 unchanged: a run was requested, 4 small fragments >= 4; "
         "users: version 4 unchanged: a run was requested, 4 small fragments >= 4; "

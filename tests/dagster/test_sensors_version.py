@@ -26,7 +26,8 @@ from lance_core.table.paths import manifest_name
 from lance_pipelines.events.asset_metadata import event_value
 from lance_pipelines.events.commit_events import dataset_observation
 from lance_pipelines.events.data_version import data_version_at
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 from lance_pipelines.runs import silent_runs
 from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
@@ -51,14 +52,17 @@ class Followed:
         return str(self.lake / f"{name}.lance")
 
     def declare(self, name: str) -> DatasetDeclaration:
-        return DatasetDeclaration(name=name, uri=self.uri(name), source=SourceSpec(format=SourceFormat.ENVIRONMENT))
+        return DatasetDeclaration(key=name, uri=self.uri(name), source=FileSource(format=SourceFormat.ENVIRONMENT))
 
     def append(self, value: int, name: str = "events", **properties: str) -> int:
         return append(self.uri(name), value, **properties)
 
     def tick(self) -> list[dg.AssetMaterialization | dg.AssetObservation]:
         sensor = build_version_sensor(
-            [self.declare(name) for name in self.names], interval_seconds=30, status=dg.DefaultSensorStatus.RUNNING
+            [self.declare(name) for name in self.names],
+            namespace="lance",
+            interval_seconds=30,
+            status=dg.DefaultSensorStatus.RUNNING,
         )
         with dg.build_sensor_context(instance=self.instance, cursor=self.cursor) as context:
             data = sensor.evaluate_tick(context)

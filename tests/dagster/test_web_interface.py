@@ -44,7 +44,7 @@ def test_runs_launched_from_the_web_interface_show_their_versions(
     config = yaml.safe_load(run_config({"source": ten_rows, "uri": uri}).read_text())
     run_ids = []
     for version in range(1, num_runs + 1):
-        run_ids.insert(0, web_server.launch("ingest", config))
+        run_ids.insert(0, web_server.launch("installed_files__ingest", config))
         assert web_server.wait_for_run(run_ids[0]) == "SUCCESS"
         assert lance_core.dataset(uri).version == version
 

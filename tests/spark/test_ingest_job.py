@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 import lance_core
 from lance_pipelines.build import build_definitions
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ops import failures
-from lance_pipelines.settings import Settings
 
 pytestmark = pytest.mark.spark
 
@@ -44,11 +44,9 @@ def write(path: Path, table: pa.Table) -> None:
 @pytest.fixture
 def ingest(spark: SparkSession, source: Path, uri: str, instance: dg.DagsterInstance):
     declaration = DatasetDeclaration(
-        name="events", uri=uri, source=SourceSpec(format=SourceFormat.PARQUET, paths=(str(source),))
+        key="events", uri=uri, source=FileSource(format=SourceFormat.PARQUET, paths=(str(source),))
     )
-    job = build_definitions(declarations=[declaration], settings=Settings(warehouse="/unused")).resolve_job_def(
-        "ingest"
-    )
+    job = build_definitions([declaration]).resolve_job_def("events__ingest")
 
     def run(**config: Any) -> dg.ExecuteInProcessResult:
         return job.execute_in_process(

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec, WriteMode
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import WriteOutcome, commit_staged
 from lance_pipelines.ingest.write_plan import WritePlan, plan_write
@@ -28,7 +29,7 @@ class Warehouse:
 
     def declaration(self, mode: WriteMode = WriteMode.APPEND) -> DatasetDeclaration:
         return DatasetDeclaration(
-            name="events", uri=self.uri, source=SourceSpec(format=SourceFormat.ENVIRONMENT), mode=mode
+            key="events", uri=self.uri, source=FileSource(format=SourceFormat.ENVIRONMENT), mode=mode
         )
 
     def plan(self, mode: WriteMode = WriteMode.APPEND) -> WritePlan:

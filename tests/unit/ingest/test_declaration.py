@@ -10,14 +10,15 @@ import lance
 import pytest
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "spark.md"
 
 
 def _declared(**values: object) -> DatasetDeclaration:
-    source = SourceSpec(format=SourceFormat.PARQUET, paths=("/x",))
-    return DatasetDeclaration(name="t", uri="/t.lance", source=source, **values)
+    source = FileSource(format=SourceFormat.PARQUET, paths=("/x",))
+    return DatasetDeclaration(key="t", uri="/t.lance", source=source, **values)
 
 
 def test_default_file_limits_match_the_guide() -> None:

@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import DatasetDeclaration, SourceFormat, SourceSpec
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
 
 OTHER_POLICIES = [
@@ -55,5 +56,5 @@ def test_policy_with_values_out_of_range_is_refused(policy, values, message) -> 
 
 
 def test_dataset_declaration_has_a_default_maintenance_policy() -> None:
-    declaration = DatasetDeclaration(name="events", uri="/e", source=SourceSpec(format=SourceFormat.ENVIRONMENT))
+    declaration = DatasetDeclaration(key="events", uri="/e", source=FileSource(format=SourceFormat.ENVIRONMENT))
     assert declaration.maintenance == MaintenancePolicy()
