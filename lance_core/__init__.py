@@ -8,9 +8,9 @@
     lance_core.dataset("/data/points").to_table(columns=["x", "y"])
 
 Names, arguments, and defaults follow pylance. The public API consists of the names in this module, the modules
-``errors``, ``metadata``, and ``optimize``, and the names exported by ``blob``, ``commit``, ``dataset``, ``file``,
-``fragment``, and ``types``, which correspond to the pylance modules with the same names. Everything else is internal.
-Each name is imported on first use, so a program that needs only the errors does not load the readers.
+``errors``, ``metadata``, ``optimize``, and ``repair``, and the names exported by ``blob``, ``commit``, ``dataset``,
+``file``, ``fragment``, and ``types``, which correspond to the pylance modules with the same names. Everything else is
+internal. Each name is imported on first use, so a program that needs only the errors does not load the readers.
 """
 
 from __future__ import annotations

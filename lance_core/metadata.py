@@ -11,7 +11,7 @@
 * *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
 * *Fragments and schemas*: :func:`check_storable` and :func:`stored_field_ids` help to write data files for a table.
-* *Stores*: :func:`open_store` gives access to the files below a URI.
+* *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.
 
@@ -34,8 +34,9 @@ from lance_core.commit.commit import commit
 from lance_core.commit.replanning import RetryPolicy
 from lance_core.delete import delete
 from lance_core.delete.plan import DeletePlan, FragmentDelete, plan_delete
-from lance_core.io.object_store import ObjectInfo, ObjectStore
-from lance_core.io.uri import resolve
+from lance_core.io.byte_range import ByteRange
+from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome, StoreCapabilities, WriteStream
+from lance_core.io.uri import register_store, resolve, unregister_store
 from lance_core.places.location import open_log, uri_text
 from lance_core.refs.leases import VersionLease, lease_version
 from lance_core.schema import storable
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_VERSION",
     "MAY_CHANGE_ROWS",
+    "ByteRange",
     "ClassifiedPath",
     "CleanupPlan",
     "CleanupPolicy",
@@ -82,10 +84,13 @@ __all__ = [
     "ObjectInfo",
     "ObjectStore",
     "PathState",
+    "PutOutcome",
     "RewriteGroup",
+    "StoreCapabilities",
     "TransactionRecord",
     "VersionLease",
     "VersionLog",
+    "WriteStream",
     "check_compatible",
     "check_storable",
     "commit_transaction",
@@ -97,7 +102,9 @@ __all__ = [
     "plan_cleanup",
     "plan_delete",
     "read_transaction",
+    "register_store",
     "stored_field_ids",
+    "unregister_store",
 ]
 
 CommittedDelete: TypeAlias = delete.Deleted

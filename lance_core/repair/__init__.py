@@ -1,5 +1,12 @@
 """The doctor: finds problems left behind by crashed writers and old releases, and repairs those of crashed writers.
 
+This is a public module::
+
+    log = open_version_log("/data/points")  # of lance_core.metadata
+    for problem in diagnose(log):
+        if problem.is_repairable:
+            repair(log, problem)
+
 It also works on a table that cannot be opened. It does not remove files that no version refers to, such as files of
 uncommitted writes; a cleanup (:mod:`lance_core.cleanup`) removes them.
 

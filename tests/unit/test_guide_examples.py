@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
+from lance_core.errors import DatasetNotFoundError
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 
@@ -53,3 +54,12 @@ def test_doctor_example_runs(tmp_path) -> None:
     lance_core.write_dataset(pa.table({"x": [1]}), uri)
     (text,) = examples("doctor.md")
     run(text, tmp_path, {"uri": uri, "storage_options": None})
+
+
+def test_object_store_example_counts_the_requests_of_a_registered_store(tmp_path) -> None:
+    (text,) = [text for text in examples("object-stores.md") if "register_store" in text]
+    namespace: dict[str, Any] = {"lance_core": lance_core, "table": pa.table({"x": [1, 2]})}
+    run(text, tmp_path, namespace)
+    assert namespace["counting"].num_gets > 0
+    with pytest.raises(DatasetNotFoundError):
+        lance_core.dataset("memory://counted/points")
