@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.file_bytes import Read
     from lance_core.file.file_metadata import FileMetadata
-    from lance_core.file.read_steps import Read
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 

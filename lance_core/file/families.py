@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from lance_core.file.data_file_writer import DataFileWriter
     from lance_core.file.field_source import FieldSource, RowStatistics
+    from lance_core.file.file_bytes import FileBytes
     from lance_core.file.file_format import FileFormat
     from lance_core.file.file_metadata import FileMetadata
     from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
-    from lance_core.file.tail import FileTail
     from lance_core.file.write_config import WriteConfig
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Field, Schema
@@ -56,7 +56,7 @@ _BY_VERSION: Final[Mapping[LanceFileVersion, FileFormat[Any]]] = MappingProxyTyp
 
 
 def open_metadata(
-    tail: FileTail, field_ids: Sequence[int] | None, page_states: PageCache[Any] | None = None
+    tail: FileBytes, field_ids: Sequence[int] | None, page_states: PageCache[Any] | None = None
 ) -> FileMetadata:
     """Parse the metadata that is required to open a file of any version.
 

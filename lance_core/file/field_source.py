@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lance_core.file.read_steps import Read, ReadSteps
+    from lance_core.file.file_bytes import Read, ReadSteps
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 

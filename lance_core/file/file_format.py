@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from lance_core.file.data_file_writer import DataFileWriter
     from lance_core.file.field_source import FieldSource, RowStatistics
+    from lance_core.file.file_bytes import FileBytes
     from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
-    from lance_core.file.tail import FileTail
     from lance_core.file.write_config import WriteConfig
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Field, Schema
@@ -46,7 +46,7 @@ class FileFormat(Generic[M]):
     """
 
     versions: tuple[LanceFileVersion, ...]
-    open: Callable[[FileTail, Sequence[int] | None, PageCache[Any] | None], M]
+    open: Callable[[FileBytes, Sequence[int] | None, PageCache[Any] | None], M]
     sources: Callable[[M, Sequence[Field], Mapping[int, int] | None], list[FieldSource]]
     writer: Callable[[WriteStream, Schema, WriteConfig, TableContext | None], DataFileWriter]
     describe: Callable[[M], Iterator[str]]

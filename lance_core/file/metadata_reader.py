@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lance_core.file.tail import FileTail
+    from lance_core.file.file_bytes import FileBytes
     from lance_core.schema.field import Schema
     from lance_core.versions import LanceFileVersion
 
@@ -53,7 +53,7 @@ class MetadataReader:
         NotSupportedError: the schema has a field that this library does not support.
     """
 
-    def __init__(self, tail: FileTail, page_states: PageCache[Any] | None = None) -> None:
+    def __init__(self, tail: FileBytes, page_states: PageCache[Any] | None = None) -> None:
         """See the class docstring."""
         self.path = tail.path
         self.num_bytes = tail.num_bytes

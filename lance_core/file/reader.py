@@ -8,24 +8,21 @@ The differences between format versions are hidden behind two protocols: one for
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 
-from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
-from lance_core.file.decode_budget import stream_plans
+from lance_core.errors import InvalidInputError, NotSupportedError, OutOfMemoryError, RowOutOfRangeError
 from lance_core.file.families import open_metadata, open_sources, read_statistics
 from lance_core.file.field_source import SteppedSource
-from lance_core.file.memory_errors import typed_memory_errors, typed_memory_stream
+from lance_core.file.file_bytes import FileBytes, run_steps, together
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.read_config import ReadConfig
-from lance_core.file.read_steps import run_steps, together
 from lance_core.file.row_numbers import row_number, row_positions
-from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches
-from lance_core.file.tail import FileTail
+from lance_core.file.scan import FieldPlan, scan_arrays, scan_batches, stream_plans
 from lance_core.schema.extension_types import has_extension, restore_batch, restore_schema
 from lance_core.schema.logical_types import arrow_field
 
@@ -62,13 +59,13 @@ class FileReader:
     depend on which caller uses it first.
 
     Args:
-        tail: the open file; use :meth:`open` to create a reader from a path.
+        file_bytes: the open file; use :meth:`open` to create a reader from a path.
         metadata: metadata of the file.
     """
 
-    def __init__(self, tail: FileTail, metadata: FileMetadata) -> None:
+    def __init__(self, file_bytes: FileBytes, metadata: FileMetadata) -> None:
         """See the class docstring."""
-        self._tail = tail
+        self._bytes = file_bytes
         self._metadata = metadata
         self._known: list[tuple[tuple[Field, ...], Mapping[int, int] | None, list[FieldSource]]] = []
 
@@ -98,8 +95,8 @@ class FileReader:
             UnsupportedVersionError: the version is not supported.
             NotSupportedError: the schema has a field that this library does not support.
         """
-        tail = FileTail(store, path, num_bytes)
-        return cls(tail, open_metadata(tail, field_ids, page_states))
+        file_bytes = FileBytes(store, path, num_bytes)
+        return cls(file_bytes, open_metadata(file_bytes, field_ids, page_states))
 
     @property
     def path(self) -> str:
@@ -109,7 +106,7 @@ class FileReader:
     @property
     def memory(self) -> int:
         """Approximate memory in bytes that the open file uses once all metadata is parsed, without page information."""
-        return _OPEN_BYTES + _PARSED * self._tail.num_bytes_held
+        return _OPEN_BYTES + _PARSED * self._bytes.num_bytes_held
 
     @property
     def num_rows(self) -> int:
@@ -163,7 +160,6 @@ class FileReader:
         """
         return read_statistics(self._metadata, field_ids)
 
-    @typed_memory_errors
     def read_batches(
         self,
         fields: Sequence[Field],
@@ -194,12 +190,10 @@ class FileReader:
             UnsupportedEncodingError: a page uses an unsupported encoding.
         """
         start, stop = self._checked_range(row_range)
-        sources = self._sources(fields, column_indices)
-        plans = stream_plans(sources, start, stop, config)
-        batches = self._batches(plans, stop - start, config, in_runs=in_runs)
-        return typed_memory_stream(self.path, batches)
+        with _typed_memory_errors(self.path):
+            plans = stream_plans(self._sources(fields, column_indices), start, stop, config)
+        return self._batches(plans, stop - start, config, in_runs=in_runs)
 
-    @typed_memory_errors
     def read_table(
         self,
         fields: Sequence[Field],
@@ -208,17 +202,17 @@ class FileReader:
         row_range: tuple[int, int] | None = None,
     ) -> pa.Table:
         """Read a range of rows of some fields into one table, with one chunk per page; see :meth:`read_batches`."""
-        start, stop = self._checked_range(row_range)
-        sources = self._sources(fields, column_indices)
-        plans = [FieldPlan(source, source.plan(start, stop)) for source in sources]
-        if not plans:
-            return pa.Table.from_batches([_without_columns(stop - start)])
-        schema = pa.schema([arrow_field(plan.source.field) for plan in plans])
-        chunks = scan_arrays(plans, self._metadata.read, _DEFAULT_CONFIG, in_memory=self._tail.is_whole)
-        columns = [pa.chunked_array(arrays, column.type) for arrays, column in zip(chunks, schema, strict=True)]
-        return _restored(pa.Table.from_arrays(columns, schema=schema), fields)
+        with _typed_memory_errors(self.path):
+            start, stop = self._checked_range(row_range)
+            sources = self._sources(fields, column_indices)
+            plans = [FieldPlan(source, source.plan(start, stop)) for source in sources]
+            if not plans:
+                return pa.Table.from_batches([_without_columns(stop - start)])
+            schema = pa.schema([arrow_field(plan.source.field) for plan in plans])
+            chunks = scan_arrays(plans, self._bytes.read, _DEFAULT_CONFIG, in_memory=self._bytes.is_whole)
+            columns = [pa.chunked_array(arrays, column.type) for arrays, column in zip(chunks, schema, strict=True)]
+            return _restored(pa.Table.from_arrays(columns, schema=schema), fields)
 
-    @typed_memory_errors
     def take(
         self,
         fields: Sequence[Field],
@@ -243,20 +237,21 @@ class FileReader:
             raise RowOutOfRangeError(
                 f"{self.path}: row {outside[0]} is out of range; the file has {self.num_rows} rows"
             )
-        is_ascending = bool((wanted[1:] >= wanted[:-1]).all())
-        order = None if is_ascending else np.argsort(wanted, kind="stable")
-        ascending = wanted if order is None else wanted[order]
-        schema = pa.schema([arrow_field(top) for top in fields])
-        taken = self._take_ascending(self._sources(fields, column_indices), ascending)
-        columns = [_joined(arrays, column.type) for arrays, column in zip(taken, schema, strict=True)]
-        table = _restored(pa.Table.from_arrays(columns, schema=schema), fields)
-        return table if order is None else table.take(pa.array(np.argsort(order)))
+        with _typed_memory_errors(self.path):
+            is_ascending = bool((wanted[1:] >= wanted[:-1]).all())
+            order = None if is_ascending else np.argsort(wanted, kind="stable")
+            ascending = wanted if order is None else wanted[order]
+            schema = pa.schema([arrow_field(top) for top in fields])
+            taken = self._take_ascending(self._sources(fields, column_indices), ascending)
+            columns = [_joined(arrays, column.type) for arrays, column in zip(taken, schema, strict=True)]
+            table = _restored(pa.Table.from_arrays(columns, schema=schema), fields)
+            return table if order is None else table.take(pa.array(np.argsort(order)))
 
     def _take_ascending(self, sources: Sequence[FieldSource], rows: NDArray[np.int64]) -> list[list[pa.Array]]:
         """Read rows of every column. Columns that are read in steps share their requests."""
         if not len(rows):
             return [[] for _ in sources]
-        read = self._tail.read_scattered
+        read = self._bytes.read_scattered
         stepped = [source for source in sources if isinstance(source, SteppedSource)]
         if len(stepped) < len(sources):
             return [source.take(rows, read) for source in sources]
@@ -266,25 +261,26 @@ class FileReader:
         self, plans: Sequence[FieldPlan], num_rows: int, config: ReadConfig, *, in_runs: bool
     ) -> Iterator[pa.RecordBatch]:
         if not plans:
-            batch_rows = config.batch_rows
-            starts = range(0, num_rows, batch_rows)
-            return (_without_columns(min(batch_rows, num_rows - start)) for start in starts)
+            for start in range(0, num_rows, config.batch_rows):
+                yield _without_columns(min(config.batch_rows, num_rows - start))
+            return
         stored, has_extensions = _stored_schema(tuple([plan.source.field for plan in plans]))
         restored = restore_schema(stored) if has_extensions else stored
 
         def finish(batch: pa.RecordBatch) -> pa.RecordBatch:
             return batch if restored is stored else restore_batch(batch, restored)
 
-        return scan_batches(
-            plans,
-            stored,
-            num_rows,
-            config,
-            self._metadata.read,
-            finish,
-            in_runs=in_runs,
-            in_memory=self._tail.is_whole,
-        )
+        with _typed_memory_errors(self.path):
+            yield from scan_batches(
+                plans,
+                stored,
+                num_rows,
+                config,
+                self._bytes.read,
+                finish,
+                in_runs=in_runs,
+                in_memory=self._bytes.is_whole,
+            )
 
     def _checked_range(self, row_range: tuple[int, int] | None) -> tuple[int, int]:
         first, last = row_range if row_range is not None else (0, self.num_rows)
@@ -308,6 +304,19 @@ class FileReader:
         kept = None if column_indices is None else dict(column_indices)
         self._known = [*self._known[-_KEPT_PROJECTIONS + 1 :], (tuple(fields), kept, sources)]
         return sources
+
+
+@contextmanager
+def _typed_memory_errors(path: str) -> Iterator[None]:
+    """Convert the out-of-memory errors that Python and Arrow raise to ``OutOfMemoryError``."""
+    try:
+        yield
+    except OutOfMemoryError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(
+            f"{path}: the rows do not fit into memory; read fewer rows or columns at a time", path=path
+        ) from error
 
 
 @lru_cache(maxsize=64)

@@ -2,9 +2,9 @@
 
 Start with ``table_view``, which represents one version of a dataset, and ``scanner``, which reads its fragments.
 ``projection`` selects the columns, ``scan_plan`` selects the rows of each fragment, and ``matching`` finds the rows
-that match a filter. ``fragment_reader`` combines the files of one fragment according to a ``read_plan``, using
-``open_files`` and ``column_sources``, and applies ``fragment_overlays``. ``take`` reads individual rows, and
-``row_id_lookup`` finds rows by id. ``row_columns`` computes system columns. ``shown_columns`` and ``output_schema``
-convert stored columns to their public form. ``blob_rows`` finds the values of blobs. ``hidden_columns`` and
-``early_fragments`` read information from data files if the manifest lacks it.
+that match a filter. ``fragment_reader`` combines the files of one fragment according to a ``read_plan``, and applies
+``fragment_overlays``. ``take`` reads individual rows, and ``row_id_lookup`` finds rows by id. ``row_columns`` computes
+system columns. ``shown_columns`` and ``output_schema`` convert stored columns to their public form. ``blob_rows`` finds
+the values of blobs. ``hidden_columns`` and ``early_fragments`` read information from data files if the manifest lacks
+it.
 """

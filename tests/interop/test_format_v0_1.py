@@ -13,8 +13,8 @@ import pytest
 import lance_core
 from lance_core.errors import LanceError, NotSupportedError, SchemaMismatchError, UnsupportedVersionError
 from lance_core.file.describe import describe_file
+from lance_core.file.file_bytes import FileBytes
 from lance_core.file.reader import FileReader
-from lance_core.file.tail import FileTail
 from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 from lance_core.file.v0_1.statistics import read_statistics
 from lance_core.file.v0_1.writer import LegacyFileWriter
@@ -88,7 +88,7 @@ def ours(table: pa.Table, **options: object) -> bytes:
 
 
 def opened(path: Path, field_ids: list[int] | None = None) -> LegacyMetadataReader:
-    return LegacyMetadataReader(FileTail(LocalStore(), str(path)), field_ids)
+    return LegacyMetadataReader(FileBytes(LocalStore(), str(path)), field_ids)
 
 
 def read(path: Path, **options: object) -> pa.Table:

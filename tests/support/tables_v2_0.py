@@ -13,8 +13,8 @@ from lance.file import LanceFileReader, LanceFileWriter
 
 from lance_core.file.data_file_writer import WrittenFile
 from lance_core.file.families import open_writer
+from lance_core.file.file_bytes import FileBytes
 from lance_core.file.metadata_reader import MetadataReader
-from lance_core.file.tail import FileTail
 from lance_core.file.v2_0.fields import v2_0_sources
 from lance_core.file.write_config import WriteConfig
 from lance_core.io.local_store import LocalStore
@@ -152,7 +152,7 @@ def write_ours(path: Path | str, batches: list[pa.Table], schema: Schema | None 
 
 
 def open_ours(path: Path | str) -> MetadataReader:
-    return MetadataReader(FileTail(LocalStore(), str(path)))
+    return MetadataReader(FileBytes(LocalStore(), str(path)))
 
 
 def read_ours(path: Path | str, start: int = 0, stop: int | None = None, fields: list[Field] | None = None) -> pa.Table:

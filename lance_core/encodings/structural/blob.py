@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.api import DataBlock, Decoder, Encoder
-    from lance_core.encodings.structural.page_steps import PageState, PageSteps, Rows
+    from lance_core.encodings.structural.page_requests import PageState, PageSteps, Rows
 
 __all__ = ["BlobState", "encode", "open_page"]
 

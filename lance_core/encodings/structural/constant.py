@@ -30,7 +30,7 @@ from lance_core.encodings.kernels.segments import Segments
 from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import NULLABLE_ITEM, Layers
 from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, encode_levels
-from lance_core.encodings.structural.page_steps import Wanted
+from lance_core.encodings.structural.page_requests import Wanted
 from lance_core.encodings.structural.rows import cut_rows, pick_rows
 from lance_core.errors import CorruptDataError, InternalError, UnsupportedEncodingError
 from lance_core.proto import pb21
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.api import DataBlock, Decoder
-    from lance_core.encodings.structural.page_steps import PageSteps, Rows
+    from lance_core.encodings.structural.page_requests import PageSteps, Rows
 
 __all__ = ["ConstantState", "encode_all_null", "encode_scalar", "open_page"]
 

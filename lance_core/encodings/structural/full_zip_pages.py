@@ -16,7 +16,7 @@ import numpy as np
 from lance_core.encodings.api import FixedRows, VariableWidthBlock
 from lance_core.encodings.kernels.bits import UNSIGNED_DTYPES
 from lance_core.encodings.kernels.segments import Segments
-from lance_core.encodings.structural.page_steps import Wanted
+from lance_core.encodings.structural.page_requests import Wanted
 from lance_core.encodings.structural.zipped_levels import ZippedForm, find_levels
 from lance_core.errors import CorruptDataError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lance_core.encodings.api import DataBlock, Decoder
     from lance_core.encodings.levels.build import Levels
-    from lance_core.encodings.structural.page_steps import Fetched, PageSteps, Rows
+    from lance_core.encodings.structural.page_requests import Fetched, PageSteps, Rows
     from lance_core.proto import pb21
 
 __all__ = ["FullZipState", "open_page"]

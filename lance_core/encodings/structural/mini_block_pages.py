@@ -22,7 +22,7 @@ from lance_core.encodings.levels.build import Levels
 from lance_core.encodings.levels.layers import Layers
 from lance_core.encodings.structural.chunk_directory import ChunkDirectory, ChunkTable
 from lance_core.encodings.structural.level_buffers import check_levels, decode_levels, pick_levels
-from lance_core.encodings.structural.page_steps import Wanted
+from lance_core.encodings.structural.page_requests import Wanted
 from lance_core.encodings.structural.repetition_index import RepetitionIndex
 from lance_core.encodings.structural.rows import cut_rows
 from lance_core.encodings.structural.wrapped_counts import unwrapped_counts
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.api import DataBlock, Decoder
-    from lance_core.encodings.structural.page_steps import PageSteps, Rows
+    from lance_core.encodings.structural.page_requests import PageSteps, Rows
 
 __all__ = ["MiniBlockState", "merge_key", "merged", "open_page"]
 

@@ -1,22 +1,30 @@
 """Reads the top-level fields of files of version 2.1 and later.
 
-**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behavior of pylance 14.0.2.
+A field is read in segments of rows. Decoders of pages request parts of buffers, which are converted to ranges of the
+file. Parts that are close together are fetched as one extent. If the store maps files, an extent costs nothing until
+its bytes are accessed, so one extent covers all parts of a buffer; otherwise, large gaps are skipped.
+
+**Source:** ``lance.file.v2.ColumnMetadata``: one column per leaf, depth first; behavior of pylance 14.0.2. The way
+pages are read is our own design; see ``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
-from lance_core.encodings.page_decoder import assemble
-from lance_core.errors import InvalidInputError
-from lance_core.file.read_steps import run_steps, together
+from lance_core.encodings.leaf_arrays import bytes_of
+from lance_core.encodings.page_decoder import assemble, open_page, read_leaf, run_in_memory
+from lance_core.encodings.structural import mini_block_pages
+from lance_core.encodings.structural.page_requests import Fetched
+from lance_core.errors import InvalidInputError, LanceError
+from lance_core.file.file_bytes import run_steps, together
 from lance_core.file.structural.page_plan import PageSegment, leaf_columns, merge_segments, plan_segments
-from lance_core.file.structural.page_reading import merge_key, read_page, read_pages_as_one
 from lance_core.file.structural.row_split import split_rows
+from lance_core.io.byte_range import ByteRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,16 +32,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.encodings.leaf_page import LeafPage
-    from lance_core.encodings.structural.page_steps import PageState, Rows
+    from lance_core.encodings.structural.mini_block_pages import MiniBlockState
+    from lance_core.encodings.structural.page_requests import PageState, PageSteps, Rows, Wanted
+    from lance_core.file.column_metadata import Page
     from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.file_bytes import Read, ReadSteps
     from lance_core.file.metadata_reader import MetadataReader
     from lance_core.file.page_cache import PageCache
-    from lance_core.file.read_steps import Read, ReadSteps
     from lance_core.file.structural.page_plan import LeafColumn
-    from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
 __all__ = ["StructuralSource", "structural_sources"]
+
+T = TypeVar("T")
 
 _MAX_SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
@@ -41,6 +52,12 @@ _MAX_SEGMENT_BYTES: Final = 8 * 1024 * 1024
 
 _MERGED_BYTES: Final = 2 * 1024 * 1024
 """Neighboring segments with fewer bytes than this are decoded together."""
+
+_MAX_SPREAD: Final = 2
+"""Buffers of several pages are mapped as one extent if it is at most this many times as large as the buffers."""
+
+_MAX_GAP_BYTES: Final = 16 * 1024
+"""Parts of a buffer that are at most this many bytes apart are fetched together: this is faster than two requests."""
 
 
 def structural_sources(
@@ -179,10 +196,192 @@ class StructuralSource:
     def _merge_keys(self, column: LeafColumn) -> list[bytes | None]:
         """Return the merge keys of all pages of a leaf, which are computed only once."""
         if column.index not in self._keys:
-            self._keys[column.index] = [merge_key(page) for page in column.pages]
+            self._keys[column.index] = [_merge_key(page) for page in column.pages]
         return self._keys[column.index]
 
     def _read_pages(self, column: LeafColumn, pages: Sequence[int], rows: Rows) -> ReadSteps[LeafPage]:
         if len(pages) == 1:
-            return read_page(column, pages[0], rows, self._states, is_mapped=self._is_mapped)
-        return read_pages_as_one(column, pages, rows, self._states, is_mapped=self._is_mapped)
+            return _read_page(column, pages[0], rows, self._states, is_mapped=self._is_mapped)
+        return _read_pages_as_one(column, pages, rows, self._states, is_mapped=self._is_mapped)
+
+
+def _read_page(
+    column: LeafColumn, page_index: int, rows: Rows, states: PageCache[PageState], *, is_mapped: bool
+) -> ReadSteps[LeafPage]:
+    """Read rows of one page of a leaf.
+
+    Args:
+        column: the leaf.
+        page_index: index of the page; pages of the leaf that have no rows are not counted.
+        rows: the rows to read, relative to the start of the page, in units of ``Page.length``.
+        states: cached information about pages of this file.
+        is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
+
+    Raises:
+        CorruptDataError: the page is inconsistent.
+        UnsupportedEncodingError: the page uses an unsupported encoding.
+    """
+    page = column.pages[page_index]
+    with _Located(column, page_index):
+        if isinstance(rows, tuple) and rows == (0, page.length):
+            found = yield page.buffers
+            views = [bytes_of(buffer) for buffer in found]
+            sizes = [buffer.num_bytes for buffer in page.buffers]
+            state = run_in_memory(open_page(column.field, page.layout, sizes, page.length), views)
+            return run_in_memory(read_leaf(column.field, state, rows), views)
+        state = yield from _opened(column, page_index, states, is_mapped=is_mapped)
+        return (yield from _on_file(read_leaf(column.field, state, rows), page.buffers, is_mapped=is_mapped))
+
+
+def _merge_key(page: Page) -> bytes | None:
+    """Return the merge key of a page, or None if it must be read alone. Pages with equal keys can be read as one."""
+    layout = page.layout
+    return mini_block_pages.merge_key(layout.mini_block) if layout.HasField("mini_block") else None
+
+
+def _read_pages_as_one(
+    column: LeafColumn,
+    page_indices: Sequence[int],
+    rows: Rows,
+    states: PageCache[PageState],
+    *,
+    is_mapped: bool,
+) -> ReadSteps[LeafPage]:
+    """Read rows of several pages with the same :func:`_merge_key`, in the same way as :func:`_read_page`.
+
+    Args:
+        column: the leaf.
+        page_indices: the pages, ascending.
+        rows: the rows to read, numbered across these pages as if they were consecutive.
+        states: cached information about pages of this file.
+        is_mapped: whether the file is mapped into memory, so that only the accessed bytes of a range are loaded.
+    """
+    pages = [column.pages[page] for page in page_indices]
+    with _Located(column, page_indices[0]):
+        if isinstance(rows, tuple) and rows == (0, sum(page.length for page in pages)):
+            buffers = [buffer for page in pages for buffer in page.buffers]
+            whole = ByteRange(min(buffer.start for buffer in buffers), max(buffer.stop for buffer in buffers))
+            is_dense = whole.num_bytes <= _MAX_SPREAD * sum(buffer.num_bytes for buffer in buffers)
+            if not is_mapped or not is_dense:
+                found = yield buffers
+                return _decoded_as_one(column, pages, [bytes_of(buffer) for buffer in found], rows)
+            # One extent, in which the chunks of all pages can be decoded in place.
+            [extent] = yield [whole]
+            span = bytes_of(extent)
+            starts = [buffer.start - whole.start for buffer in buffers]
+            views = [span[at : at + buffer.num_bytes] for at, buffer in zip(starts, buffers, strict=True)]
+            return _decoded_as_one(column, pages, views, rows, (whole.start, span))
+        opened = yield from together([_opened(column, page, states, is_mapped=is_mapped) for page in page_indices])
+        starts = [page.buffers[1].start for page in pages]
+        state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
+        # The parts of the extent are given by positions in the file.
+        whole = ByteRange(0, max(page.buffers[1].stop for page in pages))
+        return (yield from _on_file(read_leaf(column.field, state, rows), (whole, whole), is_mapped=is_mapped))
+
+
+def _decoded_as_one(
+    column: LeafColumn,
+    pages: Sequence[Page],
+    views: Sequence[NDArray[np.uint8]],
+    rows: Rows,
+    span: tuple[int, NDArray[np.uint8]] | None = None,
+) -> LeafPage:
+    """Decode all rows of several pages whose buffers are all in memory.
+
+    Args:
+        column: the leaf.
+        pages: the pages.
+        views: the bytes of all buffers of the pages.
+        rows: as in :func:`_read_pages_as_one`.
+        span: start and bytes of a range of the file that contains all buffers; None if they were read separately.
+    """
+    opened, data = [], []
+    at = 0
+    for page in pages:
+        of_page = views[at : at + len(page.buffers)]
+        at += len(page.buffers)
+        opened.append(
+            run_in_memory(open_page(column.field, page.layout, list(map(len, of_page)), page.length), of_page)
+        )
+        data.append(of_page[1])
+    if span is None:
+        starts = list(itertools.accumulate(map(len, data[:-1]), initial=0))
+        joined = np.concatenate(data)
+    else:
+        first, joined = span
+        starts = [page.buffers[1].start - first for page in pages]
+    state = mini_block_pages.merged(cast("list[MiniBlockState]", opened), starts)
+    return run_in_memory(read_leaf(column.field, state, rows), (joined, joined))
+
+
+def _opened(
+    column: LeafColumn, page_index: int, states: PageCache[PageState], *, is_mapped: bool
+) -> ReadSteps[PageState]:
+    """Return the state of a page, which is read on first use."""
+    key = (column.index, page_index)
+    state = states.get(key)
+    if state is None:
+        page = column.pages[page_index]
+        opening = open_page(column.field, page.layout, [buffer.num_bytes for buffer in page.buffers], page.length)
+        # Cached data must not keep a mapping of the file alive.
+        state = yield from _on_file(opening, page.buffers, is_mapped=is_mapped, copies=True)
+        states.put(key, state, state.num_bytes)
+    return state
+
+
+def _on_file(
+    steps: PageSteps[T], buffers: Sequence[ByteRange], *, is_mapped: bool, copies: bool = False
+) -> ReadSteps[T]:
+    """Convert a page's read steps to read steps of the file that contains the page."""
+    try:
+        wanted = next(steps)
+        while True:
+            extents = [_extents(part, buffers[part.buffer], is_mapped=is_mapped) for part in wanted]
+            ranges = [extent for part, _ in extents for extent in part]
+            found = iter((yield ranges))
+            answers = []
+            for part, starts in extents:
+                views = [bytes_of(next(found)) for _ in part]
+                data = views[0] if len(views) == 1 else np.concatenate(views)
+                answers.append(Fetched(data.copy() if copies and len(views) == 1 else data, starts))
+            wanted = steps.send(answers)
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+
+
+def _extents(wanted: Wanted, buffer: ByteRange, *, is_mapped: bool) -> tuple[list[ByteRange], np.ndarray]:
+    """Return the ranges to fetch from one buffer, and the start of each requested part in the joined bytes."""
+    base, starts, stops = buffer.start, wanted.starts, wanted.stops
+    if len(starts) == 1 or is_mapped:
+        first = int(starts[0])
+        return [ByteRange(base + first, base + int(stops[-1]))], starts - first
+    is_new = starts[1:] - stops[:-1] > _MAX_GAP_BYTES
+    first_parts = np.append(0, np.flatnonzero(is_new) + 1)
+    extent_starts = starts[first_parts]
+    extent_stops = stops[np.append(first_parts[1:], len(starts)) - 1]
+    sizes = extent_stops - extent_starts
+    shifts = np.cumsum(sizes) - sizes - extent_starts
+    ranges = [
+        ByteRange(base + start, base + stop)
+        for start, stop in zip(extent_starts.tolist(), extent_stops.tolist(), strict=True)
+    ]
+    return ranges, starts + np.repeat(shifts, np.diff(np.append(first_parts, len(starts))))
+
+
+class _Located:
+    """Adds the location of the page to the message of an error."""
+
+    __slots__ = ("_column", "_page_index")
+
+    def __init__(self, column: LeafColumn, page_index: int) -> None:
+        self._column = column
+        self._page_index = page_index
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, LanceError):
+            where = f"{self._column.where}, page {self._page_index}"
+            raise type(error)(f"{where}: {error.message}", **error.context) from error

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from lance_core.encodings.structural.page_steps import Rows
+    from lance_core.encodings.structural.page_requests import Rows
     from lance_core.file.structural.page_plan import LeafColumn
 
 __all__ = ["split_rows"]

@@ -17,7 +17,7 @@ from lance_core.io.byte_range import ByteRange
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lance_core.file.read_steps import Read
+    from lance_core.file.file_bytes import Read
 
 __all__ = ["Extents", "merged_spans"]
 

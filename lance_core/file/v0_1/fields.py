@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lance_core.file.field_source import FieldSource, Pace, Segment
-    from lance_core.file.read_steps import Read
+    from lance_core.file.file_bytes import Read
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.schema.field import Field
 

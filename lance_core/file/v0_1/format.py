@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lance_core.file.field_source import FieldSource
+    from lance_core.file.file_bytes import FileBytes
     from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
-    from lance_core.file.tail import FileTail
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
     from lance_core.file.v0_1.writer import LegacyFileWriter
     from lance_core.file.write_config import WriteConfig
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT"]
 
 
-def _open(tail: FileTail, field_ids: Sequence[int] | None, _: PageCache[Any] | None) -> LegacyMetadataReader:
+def _open(tail: FileBytes, field_ids: Sequence[int] | None, _: PageCache[Any] | None) -> LegacyMetadataReader:
     from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 
     return LegacyMetadataReader(tail, field_ids)

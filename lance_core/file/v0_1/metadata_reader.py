@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from lance_core.file.tail import FileTail
+    from lance_core.file.file_bytes import FileBytes
     from lance_core.schema.field import Field
 
 __all__ = ["LegacyMetadataReader"]
@@ -68,7 +68,7 @@ class LegacyMetadataReader:
         NotSupportedError: the schema has a field that this library does not support.
     """
 
-    def __init__(self, tail: FileTail, field_ids: Sequence[int] | None = None) -> None:
+    def __init__(self, tail: FileBytes, field_ids: Sequence[int] | None = None) -> None:
         """Read the footer, the messages, and the page table."""
         self._tail = tail
         self._listed_ids = field_ids

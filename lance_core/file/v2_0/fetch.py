@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lance_core.encodings.v2_0.api import Steps
-    from lance_core.file.read_steps import Read
+    from lance_core.file.file_bytes import Read
 
 __all__ = ["first_ranges", "run"]
 

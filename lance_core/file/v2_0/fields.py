@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from lance_core.file.column_metadata import ColumnMetadata
     from lance_core.file.field_source import FieldSource, Pace, Segment
+    from lance_core.file.file_bytes import Read
     from lance_core.file.metadata_reader import MetadataReader
-    from lance_core.file.read_steps import Read
     from lance_core.file.v2_0.nodes import Node
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field

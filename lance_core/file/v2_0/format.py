@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lance_core.file.field_source import FieldSource
+    from lance_core.file.file_bytes import FileBytes
     from lance_core.file.page_cache import PageCache
     from lance_core.file.table_context import TableContext
-    from lance_core.file.tail import FileTail
     from lance_core.file.write_config import WriteConfig
     from lance_core.file.writer import FileWriter
     from lance_core.io.object_store import WriteStream
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT"]
 
 
-def _open(tail: FileTail, _: Sequence[int] | None, page_states: PageCache[Any] | None) -> MetadataReader:
+def _open(tail: FileBytes, _: Sequence[int] | None, page_states: PageCache[Any] | None) -> MetadataReader:
     return MetadataReader(tail, page_states)
 
 

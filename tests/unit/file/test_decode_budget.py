@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import InternalError
-from lance_core.file import decode_budget, scan
-from lance_core.file.decode_budget import fair_share, stream_plans
+from lance_core.file import scan
 from lance_core.file.families import open_sources
 from lance_core.file.field_source import FieldSource
 from lance_core.file.lance_file import LanceFileWriter
 from lance_core.file.read_config import ReadConfig
 from lance_core.file.reader import FileReader
+from lance_core.file.scan import fair_share, stream_plans
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from tests.support.counting_store import CountingStore
@@ -195,7 +195,7 @@ def test_decode_pieces_are_planned_lazily(opened: dict[str, FileReader]) -> None
     sources = _sources(opened["2.2"])[:1]
     [plan] = stream_plans(sources, 0, NUM_ROWS, ReadConfig(batch_rows=100, decoded_bytes=1))
     assert plan.pace is not None
-    assert plan.pace.max_memory == decode_budget._LEAST_BYTES
+    assert plan.pace.max_memory == scan._LEAST_BYTES
     first, second = itertools.islice(plan.pieces(), 2)
     assert (first.start, first.stop) == (0, second.start)
 

@@ -10,7 +10,6 @@ import pytest
 from lance_core import LanceFileReader, LanceFileWriter
 from lance_core.errors import LanceError, OutOfMemoryError
 from lance_core.file import reader as reader_module
-from lance_core.file.memory_errors import typed_memory_stream
 
 PATH = "memory://memory-errors/f.lance"
 
@@ -28,12 +27,16 @@ def no_memory(*_: object, **__: object) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("error", [MemoryError, pa.ArrowMemoryError, OutOfMemoryError])
-def test_allocation_failure_in_a_stream_raises_out_of_memory(error: type[MemoryError]) -> None:
-    def batches() -> Iterator[int]:
+def test_allocation_failure_in_a_stream_raises_out_of_memory(
+    error: type[MemoryError], reader: LanceFileReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def batches(*_: object, **__: object) -> Iterator[int]:
         yield 1
         raise error("no memory")
 
-    stream = typed_memory_stream("f.lance", batches())
+    monkeypatch.setattr(reader_module, "scan_batches", batches)
+    files = reader._reader
+    stream = files.read_batches(files.schema.fields)
     assert next(stream) == 1
     with pytest.raises(OutOfMemoryError):
         next(stream)

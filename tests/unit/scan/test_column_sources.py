@@ -7,7 +7,7 @@ import lance_core
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.file.families import open_writer
 from lance_core.file.write_config import WriteConfig
-from lance_core.scan.column_sources import ColumnSources, assemble_column
+from lance_core.scan.read_plan import ColumnSources, assemble_column
 from lance_core.schema.convert import schema_from_arrow, schema_to_arrow
 from lance_core.schema.field import Field, Schema
 from lance_core.schema.projection import project_by_ids

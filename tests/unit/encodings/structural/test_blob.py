@@ -6,9 +6,9 @@ import pytest
 
 from lance_core.encodings.api import EncodedPage, FixedWidthBlock, StructBlock
 from lance_core.encodings.levels.build import ItemSlots, ListSlots, shred
+from lance_core.encodings.page_decoder import run_in_memory
 from lance_core.encodings.registry import DECODER, ENCODER
 from lance_core.encodings.structural import blob
-from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.errors import CorruptDataError, NotSupportedError
 from lance_core.proto import pb21
 from lance_core.versions import LanceFileVersion

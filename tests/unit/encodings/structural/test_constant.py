@@ -9,9 +9,9 @@ import pytest
 
 from lance_core.encodings.api import DictionaryBlock, FixedWidthBlock, NullBlock, VariableWidthBlock
 from lance_core.encodings.levels.build import ItemSlots, ListSlots, shred
+from lance_core.encodings.page_decoder import run_in_memory
 from lance_core.encodings.registry import DECODER
 from lance_core.encodings.structural import constant
-from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.errors import CorruptDataError, UnsupportedEncodingError
 from lance_core.proto import pb21
 

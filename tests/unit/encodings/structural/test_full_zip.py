@@ -7,9 +7,9 @@ import pytest
 
 from lance_core.encodings.api import FixedWidthBlock, VariableWidthBlock
 from lance_core.encodings.levels.build import ItemSlots, ListSlots, shred
+from lance_core.encodings.page_decoder import run_in_memory
 from lance_core.encodings.registry import DECODER, ENCODER
 from lance_core.encodings.structural import full_zip, full_zip_pages
-from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21
 from tests.support.encoded_blocks import strings, strings_of

@@ -8,10 +8,10 @@ import pytest
 from lance_core.encodings.api import FixedWidthBlock
 from lance_core.encodings.levels.build import ItemSlots, Levels, ListSlots, shred
 from lance_core.encodings.levels.layers import Layers
+from lance_core.encodings.page_decoder import run_in_memory
 from lance_core.encodings.registry import DECODER, ENCODER
 from lance_core.encodings.structural import mini_block, mini_block_pages
 from lance_core.encodings.structural.chunk_directory import ChunkDirectory, ChunkTable
-from lance_core.encodings.structural.page_steps import run_in_memory
 from lance_core.encodings.structural.repetition_index import RepetitionIndex, build_repetition_index
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb21

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from lance_core.errors import CorruptDataError
-from lance_core.file.tail import FileTail
+from lance_core.file.file_bytes import FileBytes
 from lance_core.file.v0_1.fields import v0_1_sources
 from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 from lance_core.file.v0_1.page_table import PageTable
@@ -21,7 +21,7 @@ def opened(table: pa.Table, **options: object) -> LegacyMetadataReader:
     for batch in table.to_batches():
         writer.write_batch(batch)
     writer.finish()
-    return LegacyMetadataReader(FileTail(store, "file"))
+    return LegacyMetadataReader(FileBytes(store, "file"))
 
 
 def test_thousand_small_batches_become_one_segment_and_one_read() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lance_core.encodings.api import DataBlock
     from lance_core.encodings.levels.build import Levels
 
-__all__ = ["Fetched", "PageState", "PageSteps", "Rows", "Wanted", "run_in_memory"]
+__all__ = ["Fetched", "PageState", "PageSteps", "Rows", "Wanted"]
 
 T = TypeVar("T")
 
@@ -89,14 +89,3 @@ class PageState(Protocol):
             CorruptDataError: the bytes are inconsistent or do not match the layout.
             UnsupportedEncodingError: this library does not decode the encoding.
         """
-
-
-def run_in_memory(steps: PageSteps[T], buffers: Sequence[NDArray[np.uint8]]) -> T:
-    """Run the steps of a page whose buffers are all in memory."""
-    try:
-        wanted = next(steps)
-        while True:
-            wanted = steps.send([Fetched(buffers[part.buffer], part.starts) for part in wanted])
-    except StopIteration as finished:
-        result: T = finished.value
-        return result

@@ -1,12 +1,19 @@
-"""FileTail: the end of a data file, which contains the metadata in all versions and is read only once.
+"""FileBytes: reads the bytes of an open data file, and keeps its end in memory.
 
-**Source:** the last 8 bytes of every version: ``u16 major, u16 minor, "LANC"``.
+The end of a file contains the metadata in all versions, and is read only once.
+
+A read that depends on what it has read before is a generator: it yields the ranges that it needs next, receives their
+bytes, and finally returns its result. Reads that run together share requests, so reading rows of many columns takes
+only as many requests as reading the column with the most steps.
+
+**Source:** the last 8 bytes of every version: ``u16 major, u16 minor, "LANC"``; the rest is our own design; see
+``docs/decisions/0009-reading-data-files.md``.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -16,19 +23,27 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from lance_core.io.object_store import ObjectStore
 
-__all__ = ["FileTail"]
+__all__ = ["FileBytes", "Read", "ReadSteps", "run_steps", "together"]
 
 _MAPPED_BYTES: Final = 128 * 1024 * 1024
 """Files of at most this many bytes stay mapped while they are open; the accessed parts may remain in memory."""
 
+T = TypeVar("T")
+
 _TRAILER: Final = struct.Struct("<HH4s")
 
+Read: TypeAlias = "Callable[[Sequence[ByteRange]], list[pa.Buffer]]"
+"""A function that reads ranges of one file with as few requests as possible; called from several threads."""
 
-class FileTail:
+ReadSteps: TypeAlias = "Generator[Sequence[ByteRange], Sequence[pa.Buffer], T]"
+"""A generator that yields the ranges to read, receives their bytes, and returns a ``T``."""
+
+
+class FileBytes:
     """An open file whose last bytes are in memory. Safe for concurrent use by several threads.
 
     Args:
@@ -128,3 +143,39 @@ class FileTail:
 
     def _corrupt(self, reason: str) -> CorruptDataError:
         return CorruptDataError(f"{self.path}: {reason}", path=self.path, section="footer")
+
+
+def run_steps(steps: ReadSteps[T], read: Read) -> T:
+    """Run one read to completion."""
+    try:
+        ranges = next(steps)
+        while True:
+            ranges = steps.send(read(ranges) if ranges else ())
+    except StopIteration as finished:
+        result: T = finished.value
+        return result
+
+
+def together(readings: Sequence[ReadSteps[T]]) -> ReadSteps[list[T]]:
+    """Combine several reads into one, which returns their results in the same order."""
+    if len(readings) == 1:
+        return [(yield from readings[0])]
+    results: list[Any] = [None] * len(readings)
+    waiting: list[tuple[int, ReadSteps[T], Sequence[ByteRange]]] = []
+    for index, steps in enumerate(readings):
+        try:
+            waiting.append((index, steps, next(steps)))
+        except StopIteration as finished:
+            results[index] = finished.value
+    while waiting:
+        found = yield [extent for _, _, ranges in waiting for extent in ranges]
+        still, at = [], 0
+        for index, steps, ranges in waiting:
+            part = found[at : at + len(ranges)]
+            at += len(ranges)
+            try:
+                still.append((index, steps, steps.send(part)))
+            except StopIteration as finished:
+                results[index] = finished.value
+        waiting = still
+    return results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lance_core.file.read_steps import ReadSteps, run_steps, together
+from lance_core.file.file_bytes import ReadSteps, run_steps, together
 from lance_core.io.byte_range import ByteRange
 
 DATA = pa.py_buffer(bytes(range(100)))
