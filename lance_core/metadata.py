@@ -38,6 +38,7 @@ from lance_core.io.byte_range import ByteRange
 from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome, StoreCapabilities, WriteStream
 from lance_core.io.uri import register_store, resolve, unregister_store
 from lance_core.places.location import open_log, uri_text
+from lance_core.public.fragment_conversion import fragment_records
 from lance_core.refs.leases import VersionLease, lease_version
 from lance_core.schema import storable
 from lance_core.schema.convert import schema_from_arrow
@@ -55,6 +56,7 @@ from lance_core.transactions.public_transaction import transaction_to_core
 from lance_core.transactions.registry import EXECUTABLE
 from lance_core.transactions.transaction import Transaction as TransactionRecord
 from lance_core.transactions.transaction import read_transaction
+from lance_core.update import replace
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lance_core.public.fragment_metadata import FragmentMetadata
     from lance_core.scan.table_view import Handle
     from lance_core.schema.field import Schema
     from lance_core.transactions.public_transaction import Transaction
@@ -75,6 +78,7 @@ __all__ = [
     "CleanupPolicy",
     "CleanupStats",
     "CommittedDelete",
+    "CommittedReplacement",
     "DeletePlan",
     "FileKind",
     "Fragment",
@@ -93,6 +97,7 @@ __all__ = [
     "WriteStream",
     "check_compatible",
     "check_storable",
+    "commit_replacement",
     "commit_transaction",
     "delete_rows",
     "lease_version",
@@ -109,6 +114,9 @@ __all__ = [
 
 CommittedDelete: TypeAlias = delete.Deleted
 """The result of :func:`delete_rows`."""
+
+CommittedReplacement: TypeAlias = replace.Replaced
+"""The result of :func:`commit_replacement`."""
 
 MAY_CHANGE_ROWS: Final[Mapping[str, bool]] = MappingProxyType(
     {arm: operation.may_change_rows for arm, operation in EXECUTABLE.items()}
@@ -215,6 +223,44 @@ def commit_transaction(
         log, known, storage_options = view.log, view.manifest, view.storage_options
     options = CommitOptions(create_only=create_only, file_version=data_storage_version, storage_options=storage_options)
     return commit(log, transaction_to_core(transaction), options, known=known).version
+
+
+def commit_replacement(
+    dataset: Handle,
+    predicate: str,
+    fragments: Sequence[FragmentMetadata],
+    *,
+    transaction_uuid: str,
+    properties: Mapping[str, str] | None = None,
+) -> CommittedReplacement:
+    """Replace the rows that match a predicate by those of fragments that were written before, in one version.
+
+    The deletion is planned on the version of the handle. A commit can be repeated safely: if a later version was
+    created by a transaction with this UUID, the result refers to that version.
+
+    Args:
+        dataset: a handle on a version which, like all versions before it, was not created by this transaction.
+        predicate: SQL condition that selects the rows to delete; every new row must match it.
+        fragments: the new fragments, for example from :func:`lance_core.write_fragments`.
+        transaction_uuid: UUID of the transaction.
+        properties: properties of the transaction.
+
+    Raises:
+        InvalidInputError: the predicate is not valid for the table, or does not match a new row.
+        SchemaMismatchError: the columns of a fragment are not those of the table.
+        NotFoundError: a file of a fragment is missing.
+        RetryableCommitConflictError: another writer has added or changed rows since the version of the handle; try
+            again with a handle on the latest version and the same fragments.
+        CommitOutcomeUnknownError: it could not be determined whether the version was created.
+        StorageError: a storage operation failed.
+    """
+    return replace.commit_replacement(
+        dataset.view,
+        predicate,
+        fragment_records(fragments),
+        properties=properties or {},
+        transaction_uuid=transaction_uuid,
+    )
 
 
 def delete_rows(

@@ -57,6 +57,8 @@ from lance_core.transactions.public_transaction import (
     requested_transaction,
 )
 from lance_core.transactions.transaction import checked_properties
+from lance_core.update.replace import replace_rows
+from lance_core.write.request import WriteRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from lance_core.table.version_log import VersionLog
     from lance_core.transactions.operations.operation import Operation
     from lance_core.transactions.public_transaction import LanceOperation, Transaction
+    from lance_core.write.data_input import ReaderLike
 
 __all__ = ["BulkCommitResult", "LanceDataset"]
 
@@ -756,6 +759,60 @@ class LanceDataset:
         )
         self.show(deleted.view)
         return {"num_deleted_rows": deleted.plan.rows_deleted}
+
+    def replace_rows(
+        self,
+        predicate: Any,
+        data_obj: ReaderLike,
+        *,
+        schema: pa.Schema | None = None,
+        max_rows_per_file: int | None = None,
+        max_bytes_per_file: int | None = None,
+        conflict_retries: int = DEFAULT_CONFLICT_RETRIES,
+        retry_timeout: timedelta = DEFAULT_RETRY_TIMEOUT,
+        transaction_properties: dict[str, str] | None = None,
+    ) -> dict[str, int]:
+        """Replace the rows that match a predicate. Creates one new version and moves this handle to it.
+
+        Readers see either the old rows or the new ones. If other writers have added or changed rows since the version
+        of this handle, the predicate is evaluated again on the latest version; the new rows are not written again.
+        Concurrent deletes of other rows are merged. Not a method in pylance.
+
+        Args:
+            predicate: a condition that selects the rows to replace, as SQL text or an Arrow expression. A row for which
+                it is null is kept.
+            data_obj: the new rows, as for :func:`write_dataset`. Each of them must match the predicate. If there are
+                none, the matching rows are deleted.
+            schema: as for :func:`write_dataset`.
+            max_rows_per_file: as for :func:`write_dataset`.
+            max_bytes_per_file: as for :func:`write_dataset`.
+            conflict_retries: maximum number of times that the predicate is evaluated again after a conflict.
+            retry_timeout: once this time has elapsed, the predicate is not evaluated again.
+            transaction_properties: properties to record in the transaction.
+
+        Returns:
+            ``{"num_deleted_rows": n, "num_inserted_rows": m}``.
+
+        Raises:
+            InvalidInputError: the predicate is invalid, cannot be evaluated for a row, or does not match a new row.
+            SchemaMismatchError: the schema of the new rows does not match the dataset's.
+            NotSupportedError: the table or part of the predicate is not supported.
+            IncompatibleTransactionError: another writer replaced the table in the meantime.
+            TooMuchWriteContentionError: every attempt had a conflict.
+            CommitOutcomeUnknownError: it could not be determined whether the version was created.
+            StorageError: a storage operation failed.
+        """
+        replaced = replace_rows(
+            self._view,
+            predicate,
+            data_obj,
+            schema,
+            WriteRequest.of(mode="append", max_rows_per_file=max_rows_per_file, max_bytes_per_file=max_bytes_per_file),
+            RetryPolicy(conflict_retries, retry_timeout),
+            checked_properties(transaction_properties),
+        )
+        self.show(replaced.view)
+        return {"num_deleted_rows": replaced.rows_deleted, "num_inserted_rows": replaced.rows_added}
 
     def add_columns(
         self,

@@ -33,7 +33,7 @@ from lance_core.table.deletion_file import (
 )
 from lance_core.table.feature_flags import require_writable
 from lance_core.transactions.operations.delete import Delete
-from lance_core.transactions.options import CommitOptions, CommitProgress
+from lance_core.transactions.options import CommitOptions
 from lance_core.transactions.transaction import Transaction, new_uuid
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def commit_plan(
         plan: the rows to delete.
         operation: makes the operation of the fragments that keep rows, in their new form, and of the ids of those that
             keep none.
-        options: the options of the commit; those that follow from the view and the plan are completed.
+        options: the options of the commit; those that follow from the view and the plan are added.
         properties: the properties of the transaction.
         transaction_uuid: the UUID of the transaction; a new one if None.
 
@@ -147,8 +147,8 @@ def commit_plan(
         options,
         storage_options=view.storage_options,
         affected_rows={delete.fragment.id: delete.found for delete in plan.deletes if delete.found is not None},
-        progress=CommitProgress(line=view.line),
     )
+    options.progress.line = view.line
     updated: tuple[Fragment, ...] = ()
     try:
         updated = _written(log, plan)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
 
-__all__ = ["DeletePlan", "FragmentDelete", "plan_delete", "plan_fragment", "plan_rows"]
+__all__ = ["DeletePlan", "FragmentDelete", "plan_delete", "plan_fragment", "plan_rows", "planned_predicate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +118,19 @@ def plan_rows(
     fragments: Iterable[Fragment], schema: Schema, locator: FileLocator, read_version: int, predicate: object
 ) -> DeletePlan:
     """Plan a delete for some fragments of a version."""
-    planned = Predicate.plan(with_row_columns(stored_schema(schema), offsets=False), predicate)
+    planned = planned_predicate(schema, predicate)
     deletes = (_search(fragment, locator, planned) for fragment in fragments)
     return DeletePlan.of(read_version, planned.text, deletes)
+
+
+def planned_predicate(schema: Schema, predicate: object) -> Predicate:
+    """Return the predicate, bound to the columns of a table.
+
+    Raises:
+        InvalidInputError: the predicate is invalid.
+        NotSupportedError: a part of the predicate is not supported.
+    """
+    return Predicate.plan(with_row_columns(stored_schema(schema), offsets=False), predicate)
 
 
 def plan_fragment(

@@ -288,6 +288,9 @@ class Basis:
             reason = f"field id {field_id}, used by the new rows or indices, has been reassigned to another column"
             return Conflicted(Verdict.RETRYABLE, manifest.version, reason)
         verdict = judge(ours, theirs.operation)
+        may_add_rows = theirs.operation.may_change_rows and not theirs.operation.only_removes_rows
+        if self._options.refuses_new_rows and may_add_rows and verdict is not Verdict.INCOMPATIBLE:
+            verdict = Verdict.RETRYABLE
         if verdict is Verdict.MERGEABLE and self._rebase is not None:
             self._shared |= (ours.touched_fragments() or set()) & (theirs.operation.touched_fragments() or set())
             return None

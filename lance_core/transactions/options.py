@@ -59,6 +59,8 @@ class CommitOptions:
         affected_rows: the physical positions of the rows that a delete or update removes, by fragment id. If given, the
             change can be merged with concurrent changes to different rows; if None, it must be planned again after such
             changes.
+        refuses_new_rows: whether versions that may add or change rows, in any fragment, conflict with the change. For
+            a change that applies to all rows that match a predicate, including rows that others add concurrently.
         checks_files: whether to check the files that the operation adds: new data files, and the deletion files of a
             change without ``affected_rows``. The checks are not needed if the caller has just written the files.
         file_version: the data file version for an Overwrite without data files; None for the table's version or, for a
@@ -82,6 +84,7 @@ class CommitOptions:
     stable_row_ids: bool = False
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     affected_rows: Mapping[int, BitMap] | None = None
+    refuses_new_rows: bool = False
     checks_files: bool = True
     file_version: LanceFileVersion | None = None
     is_first_try: bool = False

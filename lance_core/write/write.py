@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lance_core.write.data_input import ReaderLike
     from lance_core.write.request import WriteRequest
 
-__all__ = ["stage_rows", "write_rows"]
+__all__ = ["remove_staged", "stage_rows", "write_rows"]
 
 _MAX_PLACEMENTS: Final = 10
 """Maximum number of times that an append is planned again because a cleanup removed its read version."""
@@ -146,7 +146,7 @@ def write_rows(
         return _commit_rows(log, transaction, here, manifest, mode)
     except BaseException:
         if transaction is not None and progress.made is None and not progress.may_be_committed:
-            _remove(log, manifest, transaction, commit_options)
+            remove_staged(log, manifest, transaction, commit_options.storage_options)
         raise
 
 
@@ -177,11 +177,13 @@ def _commit_rows(
     )
 
 
-def _remove(log: VersionLog, manifest: Manifest | None, planned: Transaction, options: CommitOptions) -> None:
-    """Remove the data files of a transaction that was never committed."""
-    operation = planned.operation
+def remove_staged(
+    log: VersionLog, manifest: Manifest | None, staged: Transaction, storage_options: Mapping[str, str] | None
+) -> None:
+    """Remove the data files of a transaction of :func:`stage_rows` that was never committed."""
+    operation = staged.operation
     known = tuple(map(BasePath.from_proto, operation.added_bases())) if manifest is None else manifest.base_paths
-    locator = FileLocator(log.store, log.root, known, options.storage_options)
+    locator = FileLocator(log.store, log.root, known, storage_options)
     files = [file for fragment in operation.added_fragments() for file in fragment.files]
     remove_placed_files((locator.data_place(file.base_id), file.path) for file in files)
 

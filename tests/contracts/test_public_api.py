@@ -170,6 +170,7 @@ DATASET_EXTRAS = {
     "manifest",
     "of",
     "recorded_rows",
+    "replace_rows",
     "show",
     "storage_options",
     "view",

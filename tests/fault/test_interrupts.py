@@ -76,6 +76,8 @@ class Write:
     rival: Callable[[], object] | None = None
 
 
+SEVENS = pa.table({"a": [700, 7000]})
+
 WRITES = {
     "create": Write(_append(mode="create", max_rows_per_file=10), _nothing),
     "append": Write(_append(max_rows_per_file=10)),
@@ -94,6 +96,14 @@ WRITES = {
     ),
     "delete of the same rows": Write(
         _on(lambda dataset: dataset.delete("a % 7 = 0")), rival=_on(lambda dataset: dataset.delete("a < 10"))
+    ),
+    "replacement": Write(_on(lambda dataset: dataset.replace_rows("a % 7 = 0", SEVENS, max_rows_per_file=1))),
+    "replacement beside a delete": Write(
+        _on(lambda dataset: dataset.replace_rows("a % 7 = 0", SEVENS)),
+        rival=_on(lambda dataset: dataset.delete("a % 10 = 1")),
+    ),
+    "replacement beside an append": Write(
+        _on(lambda dataset: dataset.replace_rows("a % 7 = 0", SEVENS)), rival=_append(pa.table({"a": [77]}))
     ),
     "compaction": Write(_on(lambda dataset: dataset.optimize.compact_files(**TARGET))),
     "compaction with threads": Write(_on(lambda dataset: dataset.optimize.compact_files(num_threads=2, **TARGET))),

@@ -49,6 +49,8 @@ EFFECTS: dict[str, Shows] = {
     "overwrite": lambda dataset, prepared: {4, 5} <= _numbers(dataset) and not {1, 2, 3} & _numbers(dataset),
     "delete": lambda dataset, prepared: 2 not in _numbers(dataset),
     "update": lambda dataset, prepared: {4, 5} <= _numbers(dataset) and not {1, 2, 3} & _numbers(dataset),
+    "replace rows": lambda dataset, prepared: {4, 5} <= _numbers(dataset) and not {2, 3} & _numbers(dataset),
+    "add columns": lambda dataset, prepared: "z" in dataset.schema.names,
     "merge": lambda dataset, prepared: "z" in dataset.schema.names,
     "project": lambda dataset, prepared: "b" not in dataset.schema.names,
     "create index": lambda dataset, prepared: [each["name"] for each in dataset.list_indices()] == ["i"],

@@ -269,9 +269,11 @@ OPERATIONS: dict[str, StoreOperation] = {
     "append, first": StoreOperation(_append, _nothing),
     "overwrite": StoreOperation(_write(NEW, "overwrite"), _table),
     "delete": StoreOperation(_on(lambda dataset: dataset.delete("a = 2")), _table),
+    "replace rows": StoreOperation(_on(lambda dataset: dataset.replace_rows("a >= 2", NEW)), _table),
     "update": StoreOperation(
         _committed(lambda dataset, new: LanceOperation.Update(removed_fragment_ids=[0], new_fragments=new)), _table
     ),
+    "add columns": StoreOperation(_on(lambda dataset: dataset.add_columns(pa.field("z", pa.int32()))), _table),
     "merge": StoreOperation(_committed(_new_column), _table),
     "project": StoreOperation(_committed(_first_column), _table),
     "create index": StoreOperation(_record("create_index", _index), _table),

@@ -1,0 +1,1 @@
+"""Verbs that delete rows and add others in one version: replaces rows."""
