@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lance_core.errors import InvalidInputError, NotFoundError, SchemaMismatchError, VersionNotFoundError
+from lance_core.file.families import requires_every_field
 from lance_core.file.reader import FileReader
 from lance_core.scan.early_fragments import with_row_counts
 from lance_core.scan.hidden_columns import hidden_columns_of
@@ -157,10 +158,10 @@ def _check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> N
             raise SchemaMismatchError(
                 f"new fragment {index} contains field ids {unknown}, which the table does not have"
             )
-        is_legacy = any(file.file_version.is_legacy for file in fragment.files)
-        missing = next((leaf for leaf in (every if is_legacy else required) if leaf.id not in found), None)
+        needs_all = any(requires_every_field(file.file_version) for file in fragment.files)
+        missing = next((leaf for leaf in (every if needs_all else required) if leaf.id not in found), None)
         if missing is not None:
-            reason = "files of format 0.1 must contain every field" if is_legacy else "the field is not nullable"
+            reason = "files of format 0.1 must contain every field" if needs_all else "the field is not nullable"
             raise SchemaMismatchError(f"new fragment {index} lacks field {missing.name!r} (id {missing.id}); {reason}")
 
 

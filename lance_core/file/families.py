@@ -8,10 +8,11 @@ Versions   Metadata                      Fields                    Written by
 2.1, 2.2   ``metadata_reader.py``        ``structural/fields.py``  ``writer.py`` with ``structural``'s fields
 =========  ============================  ========================  ======================================
 
-Only this module selects readers, writers, statistics, and descriptions. Two groups of modules check properties of a
-version (``LanceFileVersion.is_legacy``, ``is_structural``) directly. The modules for the container of formats 2.0 and
-later do so because the container differs slightly between 2.0 and 2.1. The modules for tables and commits do so because
-manifests and fragments record files of format 0.1 differently.
+Only this module selects readers, writers, statistics, and descriptions, and answers questions about the content of the
+files of a family. Two groups of modules check properties of a version (``LanceFileVersion.is_legacy``,
+``is_structural``) directly. The modules for the container of formats 2.0 and later do so because the container differs
+slightly between 2.0 and 2.1. The modules for tables and commits do so because manifests and fragments record files of
+format 0.1 differently: without column numbers, with dictionaries, and never beside files of other formats.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMATS",
     "describe_family",
+    "has_columns_of_inner_fields",
     "keeps_statistics",
     "open_metadata",
     "open_sources",
     "open_writer",
     "read_statistics",
+    "requires_every_field",
 ]
 
 FORMATS: Final[tuple[FileFormat[Any], ...]] = (v0_1.FORMAT, v2_0.FORMAT, structural.FORMAT)
@@ -91,6 +94,16 @@ def open_sources(
         UnsupportedEncodingError: the description of a page is not supported.
     """
     return _BY_VERSION[metadata.version].sources(metadata, fields, column_indices)
+
+
+def has_columns_of_inner_fields(version: LanceFileVersion) -> bool:
+    """Return whether, in files of a version, fields with children have columns besides those of their leaves."""
+    return _BY_VERSION[version].columns_of_inner_fields
+
+
+def requires_every_field(version: LanceFileVersion) -> bool:
+    """Return whether files of a version must contain every field of their table."""
+    return _BY_VERSION[version].requires_every_field
 
 
 def keeps_statistics(version: LanceFileVersion) -> bool:

@@ -41,6 +41,9 @@ class FileFormat(Generic[M]):
             use the file's own schema.
         writer: returns a writer for a file; the last argument is None for a standalone file.
         describe: yields the lines of a file description that are specific to this family.
+        columns_of_inner_fields: whether fields with children have columns of their own, besides those of their leaves.
+        requires_every_field: whether a file must contain every field of its table, because a missing column cannot be
+            distinguished from damage.
         statistics: returns the recorded statistics of the fields with the given ids; None if files of this family have
             no statistics.
     """
@@ -50,4 +53,6 @@ class FileFormat(Generic[M]):
     sources: Callable[[M, Sequence[Field], Mapping[int, int] | None], list[FieldSource]]
     writer: Callable[[WriteStream, Schema, WriteConfig, TableContext | None], DataFileWriter]
     describe: Callable[[M], Iterator[str]]
+    columns_of_inner_fields: bool
+    requires_every_field: bool
     statistics: Callable[[M, Sequence[int]], RowStatistics] | None = None

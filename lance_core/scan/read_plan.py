@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lance_core.encodings.nested_arrays import list_items, with_items
 from lance_core.errors import CorruptDataError, NotSupportedError
+from lance_core.file.families import has_columns_of_inner_fields
 from lance_core.scan.output_schema import OutputSchema
 from lance_core.scan.row_columns import split_row_columns
 from lance_core.schema.blob_fields import stored_schema
@@ -119,7 +120,7 @@ class ColumnSources:
         found: set[int] = set()
         for file in files:
             stored = file.columns().keys()
-            if file.file_version.is_structural and stored & inner.keys():
+            if stored & inner.keys() and not has_columns_of_inner_fields(file.file_version):
                 raise _stored_otherwise(file, inner[min(stored & inner.keys())])
             here = leaf_ids & stored
             if here & found:

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError, SchemaMismatchError
+from lance_core.file.families import requires_every_field
 from lance_core.file.prepared_input import PreparedInput
 from lance_core.places.uris import recorded_root
 from lance_core.schema.blob_fields import complete_schema, declared_schema
@@ -105,7 +106,7 @@ class WriteTarget:
             data_schema = prepared.schema
             given = _as_given(table_schema, data_schema)
             check_compatible(complete_schema(given), data_schema)
-            if file_version.is_legacy:
+            if requires_every_field(file_version):
                 _check_complete(table_schema, data_schema)
             present = [top for top in given.fields if top.name in data_schema.names]
             if not present:

@@ -18,10 +18,12 @@ from lance_core.file.reader import FileReader
 from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 from lance_core.file.v0_1.statistics import read_statistics
 from lance_core.file.v0_1.writer import LegacyFileWriter
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.local_store import LocalStore
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
+from lance_core.versions import LanceFileVersion
 
 ROWS = 2_500
 
@@ -80,7 +82,9 @@ def theirs(table: pa.Table, directory: Path, **options: object) -> Path:
 
 def ours(table: pa.Table, **options: object) -> bytes:
     store = MemoryStore()
-    writer = LegacyFileWriter(store.create("file"), schema_from_arrow(table.schema), **options)
+    writer = LegacyFileWriter(
+        store.create("file"), schema_from_arrow(table.schema), WriteConfig(version=LanceFileVersion.V0_1, **options)
+    )
     for batch in table.to_batches():
         writer.write_batch(batch)
     writer.finish()
@@ -332,7 +336,7 @@ def test_dictionaries_of_floats_are_refused(tmp_path: Path, value_type: pa.DataT
     store = MemoryStore()
     arrow = pa.schema([("d", pa.dictionary(pa.int8(), value_type))])
     with pytest.raises(UnsupportedVersionError, match=r"2\.0"):
-        LegacyFileWriter(store.create("file"), schema_from_arrow(arrow))
+        LegacyFileWriter(store.create("file"), schema_from_arrow(arrow), WriteConfig(version=LanceFileVersion.V0_1))
     with pytest.raises(UnsupportedVersionError, match=r"2\.0" if value_type == pa.bool_() else "pylance cannot open"):
         lance_core.write_dataset(arrow.empty_table(), str(tmp_path / "t"), data_storage_version="0.1")
 
@@ -398,7 +402,7 @@ def test_a_file_of_0_1_has_no_global_buffers() -> None:
     store = MemoryStore()
     schema = schema_from_arrow(pa.schema([("a", pa.int8())]))
     with (
-        LegacyFileWriter(store.create("file"), schema) as writer,
+        LegacyFileWriter(store.create("file"), schema, WriteConfig(version=LanceFileVersion.V0_1)) as writer,
         pytest.raises(NotSupportedError, match=r"2\.0"),
     ):
         writer.add_global_buffer(b"x")

@@ -15,10 +15,12 @@ import lance_core
 from lance_core.encodings.v0_1.grouped_statistics import grouped_statistics
 from lance_core.encodings.v0_1.statistics import has_statistics, page_statistics, statistics_arrays
 from lance_core.file.v0_1.writer import LegacyFileWriter
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.memory_store import MemoryStore
 from lance_core.predicate.column_bounds import may_match
 from lance_core.predicate.expressions import AllOf, AnyOf, Comparison
 from lance_core.schema.convert import schema_from_arrow
+from lance_core.versions import LanceFileVersion
 from tests.support.random_tables import column_difference, whole
 
 LEAVES = [
@@ -84,7 +86,11 @@ def test_random_files_of_0_1_equal_those_of_pylance(directory: Path, seed: int) 
     [fragment] = lance.dataset(uri).get_fragments()
     [file] = fragment.metadata.files
     store = MemoryStore()
-    writer = LegacyFileWriter(store.create("file"), schema_from_arrow(table.schema), max_rows_per_group=group_rows)
+    writer = LegacyFileWriter(
+        store.create("file"),
+        schema_from_arrow(table.schema),
+        WriteConfig(version=LanceFileVersion.V0_1, max_rows_per_group=group_rows),
+    )
     for batch in table.to_batches(max_chunksize=choose.choice([1, 10, 1000])):
         writer.write_batch(batch)
     writer.finish()

@@ -51,18 +51,14 @@ class DictionaryUnion:
         dtype: type of the column.
         where: path of the column, for messages.
         values: initial values of the dictionary; empty by default.
-        is_fixed: whether new values are rejected instead of added.
     """
 
-    __slots__ = ("_dtype", "_is_fixed", "_where", "values")
+    __slots__ = ("_dtype", "_where", "values")
 
-    def __init__(
-        self, dtype: pa.DictionaryType, where: str, values: pa.Array | None = None, *, is_fixed: bool = False
-    ) -> None:
+    def __init__(self, dtype: pa.DictionaryType, where: str, values: pa.Array | None = None) -> None:
         """See the class docstring."""
         self._dtype = dtype
         self._where = where
-        self._is_fixed = is_fixed
         self.values: pa.Array = values if values is not None else pa.array([], dtype.value_type)
 
     def keys(self, array: pa.DictionaryArray, visible: NDArray[np.bool_] | None) -> pa.Array:
@@ -74,7 +70,7 @@ class DictionaryUnion:
 
         Raises:
             SchemaMismatchError: a row is null or refers to a null value.
-            InvalidInputError: there are too many values for the index type, or a fixed dictionary lacks a value.
+            InvalidInputError: there are too many values for the index type.
         """
         validity = validity_of(array)
         if any(mask is not None and not mask.all() for mask in (validity, visible)):
@@ -87,7 +83,7 @@ class DictionaryUnion:
         if not len(indices):
             return indices
         given = array.dictionary
-        if not len(self.values) and not self._is_fixed and not given.null_count:
+        if not len(self.values) and not given.null_count:
             self.values = given
         if given.equals(self.values):
             return indices
@@ -106,12 +102,6 @@ class DictionaryUnion:
         return pa.array(new_keys[indices.to_numpy()]).cast(self._dtype.index_type)
 
     def _extend(self, new: pa.Array) -> None:
-        if self._is_fixed:
-            raise InvalidInputError(
-                f"column {self._where!r}: {new[0]} is not in the column's dictionary, which is fixed in tables of "
-                "format 0.1; format 2.0 and later have no such restriction",
-                column=self._where,
-            )
         index_type = self._dtype.index_type
         most = 1 << (index_type.bit_width - pa.types.is_signed_integer(index_type))
         if len(self.values) + len(new) > most:

@@ -55,4 +55,6 @@ FORMAT: Final = FileFormat(
     sources=_sources,
     writer=_writer,
     describe=_describe,
+    columns_of_inner_fields=False,
+    requires_every_field=False,
 )

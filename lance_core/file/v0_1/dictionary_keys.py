@@ -33,15 +33,12 @@ class DictionaryKeys:
     Args:
         schema: schema of the files.
         values: maps field ids to the initial values of their dictionaries.
-        are_fixed: whether values that are missing from the given dictionaries are rejected instead of added.
 
     Raises:
         UnsupportedVersionError: the format does not support the value type of a dictionary.
     """
 
-    def __init__(
-        self, schema: Schema, values: Mapping[int, pa.Array] | None = None, *, are_fixed: bool = False
-    ) -> None:
+    def __init__(self, schema: Schema, values: Mapping[int, pa.Array] | None = None) -> None:
         """See the class docstring."""
         given = values or {}
         self._unions: dict[int, DictionaryUnion] = {}
@@ -51,8 +48,7 @@ class DictionaryKeys:
                     continue
                 dtype = arrow_type(node)
                 _require_storable(node, dtype)
-                fixed = are_fixed and node.id in given
-                self._unions[node.id] = DictionaryUnion(dtype, node.name, given.get(node.id), is_fixed=fixed)
+                self._unions[node.id] = DictionaryUnion(dtype, node.name, given.get(node.id))
 
     @property
     def values(self) -> dict[int, pa.Array]:

@@ -40,13 +40,7 @@ def _sources(metadata: LegacyMetadataReader, fields: Sequence[Field], _: Mapping
 def _writer(stream: WriteStream, schema: Schema, config: WriteConfig, table: TableContext | None) -> LegacyFileWriter:
     from lance_core.file.v0_1.writer import LegacyFileWriter
 
-    return LegacyFileWriter(
-        stream,
-        schema,
-        max_rows_per_group=config.max_rows_per_group,
-        dictionaries=None if table is None else table.dictionaries,
-        dictionaries_grow=table is not None,
-    )
+    return LegacyFileWriter(stream, schema, config, table)
 
 
 def _describe(metadata: LegacyMetadataReader) -> Iterator[str]:
@@ -67,5 +61,7 @@ FORMAT: Final = FileFormat(
     sources=_sources,
     writer=_writer,
     describe=_describe,
+    columns_of_inner_fields=True,
+    requires_every_field=True,
     statistics=_statistics,
 )

@@ -23,7 +23,6 @@ from lance_core.file.v0_1.embedded_manifest import DictionaryPlace, EmbeddedMani
 from lance_core.file.v0_1.layout import ENTRY, FOOTER, LENGTH, MAX_ROWS
 from lance_core.file.v0_1.page_writer import PageWriter
 from lance_core.file.v0_1.statistics import statistics_record
-from lance_core.file.write_config import DEFAULT_MAX_ROWS_PER_GROUP
 from lance_core.proto import pb_file
 from lance_core.schema.convert import fields_to_proto
 from lance_core.schema.storable import check_storable
@@ -32,6 +31,8 @@ from lance_core.versions import LanceFileVersion
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from lance_core.file.table_context import TableContext
+    from lance_core.file.write_config import WriteConfig
     from lance_core.io.object_store import WriteStream
     from lance_core.schema.field import Schema
 
@@ -55,13 +56,11 @@ class LegacyFileWriter(DataFileWriter):
     Args:
         stream: output stream; committed by :meth:`finish`, aborted by :meth:`abort`.
         schema: the fields of the file, with their table-wide ids.
-        max_rows_per_group: number of rows in every batch of the file except the last.
-        dictionaries: maps field ids to the dictionary values that all files of the table share; other values
-            are rejected. Columns without an entry get a dictionary of the values that occur.
-        dictionaries_grow: whether new values are appended to the given dictionaries instead of being rejected.
+        config: write settings; only the number of rows per group concerns this format.
+        table: the table that the file is written for, whose dictionary values the file's dictionaries start with; None
+            for a standalone file.
 
     Raises:
-        InvalidInputError: ``max_rows_per_group`` is less than 1.
         UnsupportedVersionError: the format does not support a type in the schema.
     """
 
@@ -69,21 +68,17 @@ class LegacyFileWriter(DataFileWriter):
         self,
         stream: WriteStream,
         schema: Schema,
-        *,
-        max_rows_per_group: int = DEFAULT_MAX_ROWS_PER_GROUP,
-        dictionaries: Mapping[int, pa.Array] | None = None,
-        dictionaries_grow: bool = False,
+        config: WriteConfig,
+        table: TableContext | None = None,
     ) -> None:
         """See the class docstring."""
-        if max_rows_per_group < 1:
-            raise InvalidInputError(f"max_rows_per_group must be at least 1, found {max_rows_per_group}")
-        check_storable(schema, LanceFileVersion.V0_1)
+        check_storable(schema, config.version)
         self._stream = stream
         self._schema = schema
         self._alignment = BatchAlignment(schema)
-        self._keys = DictionaryKeys(schema, dictionaries, are_fixed=not dictionaries_grow)
-        self._group_rows = max_rows_per_group
-        self._groups = _RowGroups(max_rows_per_group)
+        self._keys = DictionaryKeys(schema, None if table is None else table.dictionaries)
+        self._group_rows = config.max_rows_per_group
+        self._groups = _RowGroups(config.max_rows_per_group)
         self._pages = PageWriter(stream.position)
         self._batch_offsets = [0]
         self._num_rows = 0

@@ -59,5 +59,11 @@ def _describe(metadata: MetadataReader) -> Iterator[str]:
 
 
 FORMAT: Final = FileFormat(
-    versions=(LanceFileVersion.V2_0,), open=_open, sources=_sources, writer=_writer, describe=_describe
+    versions=(LanceFileVersion.V2_0,),
+    open=_open,
+    sources=_sources,
+    writer=_writer,
+    describe=_describe,
+    columns_of_inner_fields=True,
+    requires_every_field=False,
 )

@@ -10,14 +10,18 @@ from lance_core.file.v0_1.fields import v0_1_sources
 from lance_core.file.v0_1.metadata_reader import LegacyMetadataReader
 from lance_core.file.v0_1.page_table import PageTable
 from lance_core.file.v0_1.writer import LegacyFileWriter
+from lance_core.file.write_config import WriteConfig
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.memory_store import MemoryStore
 from lance_core.schema.convert import schema_from_arrow
+from lance_core.versions import LanceFileVersion
 
 
 def opened(table: pa.Table, **options: object) -> LegacyMetadataReader:
     store = MemoryStore()
-    writer = LegacyFileWriter(store.create("file"), schema_from_arrow(table.schema), **options)
+    writer = LegacyFileWriter(
+        store.create("file"), schema_from_arrow(table.schema), WriteConfig(version=LanceFileVersion.V0_1, **options)
+    )
     for batch in table.to_batches():
         writer.write_batch(batch)
     writer.finish()
