@@ -86,6 +86,8 @@ def plan_until_committed(
         LanceError: an attempt failed for any other reason than a conflict.
     """
     log, started = view.log, time.monotonic()
+    # Later views keep the identity of the branch: a change is never planned again on a branch that was re-created.
+    _ = view.line
     backoff = SlotBackoff(random.Random())
     for number in range(1, policy.retries + 2):
         attempt_started = time.monotonic()
