@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lance_core import optimize
     from lance_core.api.dataset import LanceDataset
     from lance_core.api.fragment import LanceFragment
-    from lance_core.api.open_dataset import dataset
+    from lance_core.api.open_dataset import dataset, migrate_manifest_paths_v2
     from lance_core.api.write_dataset import write_dataset, write_fragments
     from lance_core.blobs.files import BlobColumn, BlobFile
     from lance_core.cleanup.records import (
@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
     from lance_core.public.index_records import Index, IndexDescription, IndexFile, IndexSegmentDescription
-    from lance_core.refs.migration import migrate_manifest_paths_v2
     from lance_core.scan.scanner import LanceScanner
     from lance_core.schema.blob_types import Blob, BlobArray, BlobType, blob_array, blob_field
     from lance_core.schema.field import Field, Schema
@@ -204,7 +203,7 @@ _HOMES: Final = {
     "blob_array": "lance_core.schema.blob_types",
     "blob_field": "lance_core.schema.blob_types",
     "dataset": "lance_core.api.open_dataset",
-    "migrate_manifest_paths_v2": "lance_core.refs.migration",
+    "migrate_manifest_paths_v2": "lance_core.api.open_dataset",
     "write_dataset": "lance_core.api.write_dataset",
     "write_fragments": "lance_core.api.write_dataset",
 }

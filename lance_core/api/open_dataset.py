@@ -1,13 +1,15 @@
-"""dataset(): open one version of a dataset."""
+"""Functions that take the location of a dataset: open one version, or migrate a dataset that cannot be opened."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.dataset import LanceDataset
-from lance_core.errors import InvalidInputError
+from lance_core.errors import DatasetNotFoundError, InvalidInputError, NotFoundError
+from lance_core.places.location import open_log, uri_text
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.table.base_options import with_base_params
+from lance_core.table.migration import migrate_to_v2_names
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from lance_core.places.location import CommitLock
 
-__all__ = ["dataset"]
+__all__ = ["dataset", "migrate_manifest_paths_v2"]
 
 
 def dataset(  # noqa: D417  # the reference's signature; arguments without effect are described together
@@ -68,3 +70,26 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     options = with_base_params(storage_options, base_store_params)
     opened = LanceDataset(uri, version, storage_options=options, commit_lock=commit_lock)
     return opened if version is not None or asof is None else opened.of(opened.view.as_of(asof))
+
+
+def migrate_manifest_paths_v2(uri: str | Path, storage_options: dict[str, str] | None = None) -> None:
+    """Rename all manifests of a dataset to their V2 names; does nothing if they already have V2 names.
+
+    No other operation may run on the dataset until the migration has finished. If it is interrupted, the dataset cannot
+    be opened until the migration is run again. In pylance, a migration requires an open dataset handle.
+
+    Args:
+        uri: the location of the dataset.
+        storage_options: credentials and settings of the store.
+
+    Raises:
+        DatasetNotFoundError: the dataset does not exist.
+        NotSupportedError: the dataset uses an external manifest store.
+        CorruptDataError: a version has two different manifests, one under its V1 name and one under its V2 name.
+        StorageError: a storage operation failed.
+    """
+    log = open_log(uri_text(uri), storage_options)
+    try:
+        migrate_to_v2_names(log)
+    except NotFoundError as error:
+        raise DatasetNotFoundError(f"no dataset exists at {log.root}", path=log.root) from error
