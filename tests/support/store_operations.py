@@ -269,7 +269,7 @@ OPERATIONS: dict[str, StoreOperation] = {
     "append, first": StoreOperation(_append, _nothing),
     "overwrite": StoreOperation(_write(NEW, "overwrite"), _table),
     "delete": StoreOperation(_on(lambda dataset: dataset.delete("a = 2")), _table),
-    "replace rows": StoreOperation(_on(lambda dataset: dataset.replace_rows("a >= 2", NEW)), _table),
+    "replace rows": StoreOperation(_on(lambda dataset: dataset.replace_rows("a in (2, 3, 4, 5)", NEW)), _table),
     "update": StoreOperation(
         _committed(lambda dataset, new: LanceOperation.Update(removed_fragment_ids=[0], new_fragments=new)), _table
     ),
