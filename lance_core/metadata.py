@@ -48,7 +48,7 @@ from lance_core.table.data_file import stored_fields
 from lance_core.table.fragment import Fragment
 from lance_core.table.leases import TagsInForce
 from lance_core.table.manifest import Manifest
-from lance_core.table.paths import ManifestName
+from lance_core.table.paths import DATA_DIRECTORY, ManifestName
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.operations.parts import RewriteGroup
 from lance_core.transactions.options import CommitOptions
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from lance_core.transactions.public_transaction import Transaction
 
 __all__ = [
+    "DATA_DIRECTORY",
     "DEFAULT_VERSION",
     "MAY_CHANGE_ROWS",
     "ByteRange",

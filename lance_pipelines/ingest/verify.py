@@ -22,7 +22,7 @@ from lance_core.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
-from lance_core.metadata import check_compatible, open_store, stored_field_ids
+from lance_core.metadata import DATA_DIRECTORY, check_compatible, open_store, stored_field_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def verify_files(staged: StagedWrite) -> None:
                 uri=staged.uri,
                 path=name,
             )
-        path = store.join(root, "data", name)
+        path = store.join(root, DATA_DIRECTORY, name)
         try:
             found = store.head(path).num_bytes
         except NotFoundError as error:

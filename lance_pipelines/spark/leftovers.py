@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import InvalidInputError, LanceError
-from lance_core.metadata import open_store
+from lance_core.metadata import DATA_DIRECTORY, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -66,7 +66,7 @@ def discard_files(
     unfinished = re.compile(rf"\.tmp[^/]*{file_token}[^/]*")
     kept = frozenset(keep)
     discarded = []
-    for entry in list(store.list(store.join(root, "data"))):
+    for entry in list(store.list(store.join(root, DATA_DIRECTORY))):
         name = entry.path.replace("\\", "/").rpartition("/")[2]
         if (whole.fullmatch(name) and name not in kept) or unfinished.fullmatch(name):
             store.delete(entry.path)
