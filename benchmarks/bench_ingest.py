@@ -34,9 +34,8 @@ import lance_core
 from lance_pipelines.ingest.declaration import (
     DECLARED_MAX_BYTES_PER_FILE,
     DECLARED_MAX_ROWS_PER_FILE,
-    FileSource,
-    SourceFormat,
 )
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.session import start_session, stop_session
 from lance_pipelines.spark.sources import read_source
