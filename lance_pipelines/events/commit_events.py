@@ -58,14 +58,15 @@ def dataset_materialization(
     data_version: str | None = None,
     writer: str | None = None,
     policy: MaintenancePolicy | None = None,
+    storage_options: dict[str, str] | None = None,
 ) -> dg.AssetMaterialization:
     """Return the event for a commit that changed rows; :func:`dataset_observation` describes the arguments."""
     summary = str(report_metadata.get(SUMMARY_KEY) or _summary(op, version, writer))
     return dg.AssetMaterialization(
         asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,
-        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy),
-        tags=_tags(uri, op, version, data_version, writer),
+        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy, storage_options),
+        tags=_tags(uri, op, version, data_version, writer, storage_options),
     )
 
 
@@ -79,6 +80,7 @@ def dataset_observation(
     data_version: str | None = None,
     writer: str | None = None,
     policy: MaintenancePolicy | None = None,
+    storage_options: dict[str, str] | None = None,
 ) -> dg.AssetObservation:
     """Return the event for a commit that changed no row, or for a cleanup that removed files.
 
@@ -93,13 +95,14 @@ def dataset_observation(
             that was determined before old versions were removed, because the history may no longer include it.
         writer: value of the tag ``lance/writer``; None if the run that reports the event made the commit.
         policy: determines which fragments count as small; if None, the default policy.
+        storage_options: credentials and settings of the dataset's store.
     """
     summary = str(report_metadata.get(SUMMARY_KEY) or f"{_summary(op, version, writer)}, no row changed")
     return dg.AssetObservation(
         asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,
-        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy),
-        tags=_tags(uri, op, version, data_version, writer),
+        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy, storage_options),
+        tags=_tags(uri, op, version, data_version, writer, storage_options),
     )
 
 
@@ -117,29 +120,39 @@ def _metadata(
     version: int,
     report_metadata: Mapping[str, int | float | str],
     policy: MaintenancePolicy | None,
+    storage_options: dict[str, str] | None,
 ) -> dict[str, dg.MetadataValue]:
     reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
     return folded(
         {SUMMARY_KEY: reported[SUMMARY_KEY], VERSION_KEY: dg.MetadataValue.int(version)}
         | dataset_metadata(dataset_name(dataset), uri)
-        | _statistics(uri, version, policy or MaintenancePolicy())
+        | _statistics(uri, version, policy or MaintenancePolicy(), storage_options)
         | reported
     )
 
 
-def _statistics(uri: str, version: int, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
+def _statistics(
+    uri: str, version: int, policy: MaintenancePolicy, storage_options: dict[str, str] | None
+) -> dict[str, dg.MetadataValue]:
     try:
-        return version_metadata(lance_core.dataset(uri, version=version), policy)
+        return version_metadata(lance_core.dataset(uri, version=version, storage_options=storage_options), policy)
     except (VersionNotFoundError, NotSupportedError):
         # Removed in the meantime, or written by a newer release. The commit still happened, so its event must not fail.
         return {}
 
 
-def _tags(uri: str, op: str, version: int, data_version: str | None, writer: str | None) -> dict[str, str]:
+def _tags(
+    uri: str,
+    op: str,
+    version: int,
+    data_version: str | None,
+    writer: str | None,
+    storage_options: dict[str, str] | None,
+) -> dict[str, str]:
     tags = {OPERATION_TAG: op} if writer is None else {OPERATION_TAG: op, WRITER_TAG: writer}
     if data_version is None:
         try:
-            data_version = data_version_at(uri, version)
+            data_version = data_version_at(uri, version, storage_options=storage_options)
         except VersionNotFoundError:
             return tags
     return tags | {DATA_VERSION_TAG: data_version}

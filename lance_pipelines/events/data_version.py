@@ -65,7 +65,7 @@ def is_unknown(data_version: str) -> bool:
     return data_version.endswith(f"-{_UNKNOWN}")
 
 
-def data_version_at(uri: str, version: int | None) -> str:
+def data_version_at(uri: str, version: int | None, *, storage_options: dict[str, str] | None = None) -> str:
     """Return the data version of one version of the dataset, as ``"{version}-{8 hex digits}"``.
 
     The function walks back to the last version that changed rows. If that version was cleaned up, the result is a
@@ -75,11 +75,12 @@ def data_version_at(uri: str, version: int | None) -> str:
     Args:
         uri: the dataset's location.
         version: the version; if None, the latest version.
+        storage_options: credentials and settings of the dataset's store.
 
     Raises:
         VersionNotFoundError: the dataset has no such version.
     """
-    dataset = lance_core.dataset(uri, version=version)
+    dataset = lance_core.dataset(uri, version=version, storage_options=storage_options)
     for candidate in range(dataset.version, 0, -1):
         try:
             transaction = dataset.read_transaction(candidate)

@@ -117,7 +117,14 @@ class RecordedVersions:
         return match.data_version if between <= {match.data_version} else None
 
 
-def find_data_version(instance: dg.DagsterInstance, dataset: DatasetKey, uri: str, version: int) -> str:
+def find_data_version(
+    instance: dg.DagsterInstance,
+    dataset: DatasetKey,
+    uri: str,
+    version: int,
+    *,
+    storage_options: dict[str, str] | None = None,
+) -> str:
     """Return the data version of one version, from the history or the event log; a placeholder if neither contains it.
 
     Args:
@@ -125,12 +132,13 @@ def find_data_version(instance: dg.DagsterInstance, dataset: DatasetKey, uri: st
         dataset: the dataset's asset key.
         uri: the dataset's location.
         version: the version.
+        storage_options: credentials and settings of the dataset's store.
 
     Raises:
         VersionNotFoundError: the dataset has no such version.
         LanceError: the history cannot be read.
     """
-    chain = _walk_back(uri, version)
+    chain = _walk_back(uri, version, storage_options)
     oldest = chain[0]
     if oldest.changes_rows:
         return oldest.data_version
@@ -144,9 +152,9 @@ def is_event_at(event: dg.AssetMaterialization | dg.AssetObservation, uri: str) 
     return not isinstance(told, str) or absolute_uri(told) == absolute_uri(uri)
 
 
-def _walk_back(uri: str, version: int) -> Sequence[FoundVersion]:
+def _walk_back(uri: str, version: int, storage_options: dict[str, str] | None) -> Sequence[FoundVersion]:
     """Return the versions up to ``version``, ascending; the first changed rows, or its predecessor was removed."""
-    log = open_version_log(uri)
+    log = open_version_log(uri, storage_options)
     names = [name for name in log.newer_than(0) if name.version <= version]
     if not names or names[-1].version != version:
         raise VersionNotFoundError(f"{uri}: version {version} does not exist", uri=uri, version=version)

@@ -7,6 +7,7 @@ What only Dagster uses (tags, conditions) is passed on as it is.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +72,8 @@ class DatasetDeclaration:
         key: the asset key: ``"events"``, ``"lake/events"``, or its parts, ``("lake", "events")``.
         uri: the dataset's location.
         source: the source of its rows.
+        storage_options: credentials and settings of the dataset's store. A value may be ``dagster.EnvVar("NAME")``,
+            which every process that opens the dataset resolves for itself. Values are not shown anywhere.
         mode: what a run does with existing rows.
         max_rows_per_file: number of rows at which a task starts a new fragment.
         max_bytes_per_file: approximate number of bytes at which a task starts a new fragment.
@@ -96,6 +99,7 @@ class DatasetDeclaration:
     key: DatasetKey
     uri: str
     source: FileSource
+    storage_options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
     mode: WriteMode = WriteMode.APPEND
     max_rows_per_file: int = DECLARED_MAX_ROWS_PER_FILE
     max_bytes_per_file: int = DECLARED_MAX_BYTES_PER_FILE
@@ -129,6 +133,24 @@ class DatasetDeclaration:
                 LanceFileVersion.parse(self.data_storage_version).require_writable()
             except (InvalidInputError, UnsupportedVersionError) as error:
                 raise InvalidInputError(f"dataset {self.name}: {error}") from error
+
+    def resolved_storage_options(self) -> dict[str, str] | None:
+        """Return the storage options with the values of environment variables; None if there are no options.
+
+        Raises:
+            InvalidInputError: an environment variable is not set.
+        """
+        return {name: self._resolved(name, value) for name, value in self.storage_options.items()} or None
+
+    def _resolved(self, option: str, value: str | dg.EnvVar) -> str:
+        variable = getattr(value, "env_var_name", None)
+        if variable is None:
+            return value
+        if variable not in os.environ:
+            raise InvalidInputError(
+                f"dataset {self.name}: environment variable {variable} of storage option {option!r} is not set"
+            )
+        return os.environ[variable]
 
     @property
     def name(self) -> str:

@@ -55,13 +55,13 @@ def verify_row_counts(staged: StagedWrite) -> None:
         )
 
 
-def verify_files(staged: StagedWrite) -> None:
+def verify_files(staged: StagedWrite, storage_options: dict[str, str] | None = None) -> None:
     """Check that every data file exists with its recorded size and has this write's token in its name.
 
     Raises:
         StagedWriteError: a data file fails this check; the message contains the path of the first such file.
     """
-    store, root = open_store(staged.uri)
+    store, root = open_store(staged.uri, storage_options)
     for data_file in _data_files(staged):
         name, expected = data_file["path"], data_file["file_size_bytes"]
         if not name.removesuffix(".lance").endswith(staged.file_token):

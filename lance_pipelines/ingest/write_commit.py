@@ -106,13 +106,19 @@ class WriteOutcome:
         return self.committed and not self.repeated
 
 
-def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object]) -> WriteOutcome:
+def commit_staged(
+    staged: StagedWrite,
+    *,
+    discard: Callable[[str, str], object],
+    storage_options: dict[str, str] | None = None,
+) -> WriteOutcome:
     """Commit a staged write, or find the version that an earlier attempt committed.
 
     Args:
         staged: the message of the write step.
         discard: function that deletes the files of this write. It is called with the dataset's URI and the file token
             after a failure, if the files can no longer become part of a version.
+        storage_options: credentials and settings of the dataset's store.
 
     Raises:
         StagedWriteError: a file, a size, or a row count differs from the message.
@@ -125,29 +131,29 @@ def commit_staged(staged: StagedWrite, *, discard: Callable[[str, str], object])
         StorageError: a storage operation failed; the files are kept for another try if the error is ``retryable``.
     """
     try:
-        return _commit(staged)
+        return _commit(staged, storage_options)
     except (*_DEFINITE_FAILURES, StorageError) as error:
         may_pass = isinstance(error, StorageError) and error.retryable
-        if not may_pass and _is_absent_for_good(staged):
+        if not may_pass and _is_absent_for_good(staged, storage_options):
             _discard(staged, discard, error)
         raise
 
 
-def _commit(staged: StagedWrite) -> WriteOutcome:
+def _commit(staged: StagedWrite, storage_options: dict[str, str] | None) -> WriteOutcome:
     conflict: RetryableCommitConflictError | None = None
     for attempt in range(1, _MAX_ATTEMPTS + 1):
-        dataset = open_dataset(staged.uri)
+        dataset = open_dataset(staged.uri, storage_options)
         if dataset is not None:
             earlier = _find_commit(staged, dataset)
             if earlier is not None:
                 return earlier
         if attempt == 1:
             verify_row_counts(staged)
-            verify_files(staged)
+            verify_files(staged, storage_options)
         if dataset is not None and staged.mode is WriteMode.APPEND and not staged.fragments:
             return _nothing_to_commit(dataset)
         try:
-            version = commit_on(dataset, staged, is_first=attempt == 1)
+            version = commit_on(dataset, staged, is_first=attempt == 1, storage_options=storage_options)
         except RetryableCommitConflictError as error:
             conflict = error
             continue
@@ -190,9 +196,9 @@ def _find_commit(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Write
     return None
 
 
-def _is_absent_for_good(staged: StagedWrite) -> bool:
+def _is_absent_for_good(staged: StagedWrite, storage_options: dict[str, str] | None) -> bool:
     try:
-        dataset = open_dataset(staged.uri)
+        dataset = open_dataset(staged.uri, storage_options)
         return dataset is None or _find_commit(staged, dataset) is None
     except LanceError:
         return False
@@ -208,20 +214,27 @@ def _discard(staged: StagedWrite, discard: Callable[[str, str], object], error: 
         )
 
 
-def commit_on(dataset: lance_core.LanceDataset | None, staged: StagedWrite, *, is_first: bool) -> int:
+def commit_on(
+    dataset: lance_core.LanceDataset | None,
+    staged: StagedWrite,
+    *,
+    is_first: bool,
+    storage_options: dict[str, str] | None = None,
+) -> int:
     """Commit a verified write and return the new version.
 
     Args:
         dataset: the dataset at its latest version; None if it does not exist.
         staged: the message of the write step.
         is_first: False after an attempt that failed with a retryable conflict.
+        storage_options: credentials and settings of the dataset's store.
 
     Raises:
         RetryableCommitConflictError: another writer committed first; try again with the version that is now the latest.
         LanceError: see :func:`commit_staged`.
     """
     if dataset is None:
-        return _create(staged)
+        return _create(staged, storage_options)
     if staged.mode is WriteMode.CREATE:
         raise AlreadyExistsError(
             f"{staged.uri}: another writer created the dataset while this one wrote its fragments (mode create)",
@@ -257,7 +270,7 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
         ) from error
 
 
-def _create(staged: StagedWrite) -> int:
+def _create(staged: StagedWrite, storage_options: dict[str, str] | None) -> int:
     if staged.mode is WriteMode.APPEND and staged.read_version:
         raise DatasetNotFoundError(
             f"{staged.uri}: the dataset was at version {staged.read_version} when the write was planned, but no "
@@ -269,7 +282,13 @@ def _create(staged: StagedWrite) -> int:
     try:
         # An Overwrite alone would also be committed on top of a dataset that another writer creates at this moment.
         version = _file_version(staged)
-        return commit_transaction(staged.uri, transaction, create_only=True, data_storage_version=version)
+        return commit_transaction(
+            staged.uri,
+            transaction,
+            create_only=True,
+            data_storage_version=version,
+            storage_options=storage_options,
+        )
     except AlreadyExistsError as error:
         raise RetryableCommitConflictError(
             f"{staged.uri}: another writer created the dataset first", uri=staged.uri

@@ -38,10 +38,10 @@ class WritePlan:
     data_storage_version: str | None = None
 
 
-def open_dataset(uri: str) -> lance_core.LanceDataset | None:
+def open_dataset(uri: str, storage_options: dict[str, str] | None = None) -> lance_core.LanceDataset | None:
     """Return the latest version of the dataset at ``uri``, or None if the dataset does not exist."""
     try:
-        return lance_core.dataset(uri)
+        return lance_core.dataset(uri, storage_options=storage_options)
     except DatasetNotFoundError:
         return None
 
@@ -52,7 +52,7 @@ def plan_write(declaration: DatasetDeclaration) -> WritePlan:
     Raises:
         AlreadyExistsError: the mode is ``create`` and the dataset exists.
     """
-    dataset = open_dataset(declaration.uri)
+    dataset = open_dataset(declaration.uri, declaration.resolved_storage_options())
     if dataset is None:
         return WritePlan(read_version=0, read_transaction=None, schema=None)
     if declaration.mode is WriteMode.CREATE:

@@ -70,9 +70,11 @@ class WriteReport:
         return f"{line}; this run wrote {_amount(self.rows_written, self.fragments_written)}"
 
 
-def report_write(staged: StagedWrite, outcome: WriteOutcome) -> WriteReport:
+def report_write(
+    staged: StagedWrite, outcome: WriteOutcome, *, storage_options: dict[str, str] | None = None
+) -> WriteReport:
     """Return the report of a staged write; reads the manifest of the version that contains it, but no data file."""
-    dataset = lance_core.dataset(staged.uri, version=outcome.version)
+    dataset = lance_core.dataset(staged.uri, version=outcome.version, storage_options=storage_options)
     fragments = [fragment.metadata for fragment in dataset.get_fragments()]
     sizes = [data_file.file_size_bytes for fragment in fragments for data_file in fragment.files]
     known_sizes = [size for size in sizes if size]

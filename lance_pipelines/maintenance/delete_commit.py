@@ -88,7 +88,9 @@ class DeleteReport:
         )
 
 
-def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteReport:
+def commit_delete(
+    planned: PlannedDelete, policy: MaintenancePolicy, *, storage_options: dict[str, str] | None = None
+) -> DeleteReport:
     """Delete the rows, or find the version in which an earlier attempt deleted them.
 
     Raises:
@@ -98,10 +100,10 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
         CommitOutcomeUnknownError: it is unknown whether the rows were deleted.
         StorageError: a storage operation failed.
     """
-    dataset = lance_core.dataset(planned.uri)
+    dataset = lance_core.dataset(planned.uri, storage_options=storage_options)
     earlier = _find_commit(planned, dataset)
     if earlier is not None:
-        return _report(planned, policy, earlier, _rows_deleted_by(dataset, earlier), attempts=0)
+        return _report(planned, dataset, policy, earlier, _rows_deleted_by(dataset, earlier), attempts=0)
     deleted = delete_rows(
         dataset,
         planned.predicate,
@@ -114,7 +116,7 @@ def commit_delete(planned: PlannedDelete, policy: MaintenancePolicy) -> DeleteRe
         },
         only_if_found=True,
     )
-    return _report(planned, policy, deleted.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
+    return _report(planned, dataset, policy, deleted.version, deleted.plan.rows_deleted, attempts=deleted.attempts)
 
 
 def _find_commit(planned: PlannedDelete, dataset: lance_core.LanceDataset) -> int | None:
@@ -144,13 +146,19 @@ def _rows_deleted_by(dataset: lance_core.LanceDataset, version: int) -> int | No
 
 
 def _report(
-    planned: PlannedDelete, policy: MaintenancePolicy, version: int, rows_deleted: int | None, *, attempts: int
+    planned: PlannedDelete,
+    dataset: lance_core.LanceDataset,
+    policy: MaintenancePolicy,
+    version: int,
+    rows_deleted: int | None,
+    *,
+    attempts: int,
 ) -> DeleteReport:
     return DeleteReport(
         uri=planned.uri,
         predicate=planned.predicate,
         before=planned.before,
-        after=TableHealth.of(lance_core.dataset(planned.uri, version=version), policy),
+        after=TableHealth.of(dataset.checkout_version(version), policy),
         rows_deleted=rows_deleted,
         repeated=attempts == 0,
         attempts=attempts,

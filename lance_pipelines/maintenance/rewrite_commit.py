@@ -27,6 +27,7 @@ again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import lance_core
@@ -43,10 +44,14 @@ from lance_core.optimize import RewriteResult, commit_rewrites, plan_again
 from lance_pipelines.maintenance.rewrite_plan import RewriteOperation, plan_rewrite, task_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
 
     from lance_core.optimize import CompactionTask
     from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
+
+    Open: TypeAlias = Callable[..., lance_core.LanceDataset]
+    """Opens the dataset: its latest version, or the argument ``version``."""
 
 __all__ = ["DiscardFiles", "RewriteOutcome", "RewriteTasks", "Rewritten", "RowsLostError", "commit_staged_rewrite"]
 
@@ -109,13 +114,20 @@ class RewriteOutcome:
     unfinished: int = 0
 
 
-def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, discard: DiscardFiles) -> RewriteOutcome:
+def commit_staged_rewrite(
+    staged: StagedRewrite,
+    *,
+    rewrite: RewriteTasks,
+    discard: DiscardFiles,
+    storage_options: dict[str, str] | None = None,
+) -> RewriteOutcome:
     """Commit rewritten fragments, or find the version that an earlier attempt committed.
 
     Args:
         staged: the message of the rewrite step.
         rewrite: executes the tasks of another round.
         discard: deletes the files of this rewrite after a failure, if the files can no longer become part of a version.
+        storage_options: credentials and settings of the dataset's store.
 
     Raises:
         TooMuchWriteContentionError: none of the groups could be committed.
@@ -127,9 +139,10 @@ def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, disca
     plan = staged.plan
     pending = Rewritten(file_token=staged.file_token, results=staged.results)
     outcome = RewriteOutcome(version=plan.before.version)
+    opened = partial(lance_core.dataset, plan.uri, storage_options=storage_options)
     while True:
-        lost = _commit_round(plan, pending, outcome, discard)
-        tasks = _next_tasks(plan, lost, outcome)
+        lost = _commit_round(plan, opened, pending, outcome, discard)
+        tasks = _next_tasks(plan, opened, lost, outcome)
         if not tasks:
             return outcome
         if outcome.rounds == _MAX_ROUNDS:
@@ -138,17 +151,17 @@ def commit_staged_rewrite(staged: StagedRewrite, *, rewrite: RewriteTasks, disca
 
 
 def _commit_round(
-    plan: PlannedRewrite, pending: Rewritten, outcome: RewriteOutcome, discard: DiscardFiles
+    plan: PlannedRewrite, opened: Open, pending: Rewritten, outcome: RewriteOutcome, discard: DiscardFiles
 ) -> list[RewriteResult]:
     """Commit what can be committed, add it to the outcome, and return the results that must be written again."""
-    dataset = lance_core.dataset(plan.uri)
+    dataset = opened()
     outcome.rounds += 1
     try:
         results = [RewriteResult.from_json(text) for text in pending.results]
         _verify_row_counts(plan.uri, results)
         done = commit_rewrites(dataset, results, transaction_properties=_properties(plan))
     except _DEFINITE_FAILURES as error:
-        _discard(plan, pending.file_token, discard, error)
+        _discard(plan, opened, pending.file_token, discard, error)
         raise
     outcome.version = max(dataset.version, done.version or 0)
     outcome.committed += done.committed
@@ -177,26 +190,28 @@ def _verify_row_counts(uri: str, results: Sequence[RewriteResult]) -> None:
             )
 
 
-def _next_tasks(plan: PlannedRewrite, lost: list[RewriteResult], outcome: RewriteOutcome) -> list[CompactionTask]:
+def _next_tasks(
+    plan: PlannedRewrite, opened: Open, lost: list[RewriteResult], outcome: RewriteOutcome
+) -> list[CompactionTask]:
     """Return the tasks of another round, as of the latest version."""
     if lost:
-        return plan_again(lance_core.dataset(plan.uri), lost, plan.options).tasks
+        return plan_again(opened(), lost, plan.options).tasks
     if not outcome.committed or "target_bytes_per_fragment" not in plan.options or "max_source_bytes" in plan.options:
         return []
-    return _tasks_to_join(plan, outcome)
+    return _tasks_to_join(plan, opened, outcome)
 
 
-def _tasks_to_join(plan: PlannedRewrite, outcome: RewriteOutcome) -> list[CompactionTask]:
+def _tasks_to_join(plan: PlannedRewrite, opened: Open, outcome: RewriteOutcome) -> list[CompactionTask]:
     """Return the tasks that merge fragments of this rewrite with each other, or with older fragments.
 
     Older fragments are those that existed when the rewrite was planned. Fragments that other writers appended since
     then are left to the next run; otherwise, this run might never end.
     """
     try:
-        planned = lance_core.dataset(plan.uri, version=plan.before.version)
+        planned = opened(version=plan.before.version)
     except VersionNotFoundError:
         return []
-    further = plan_rewrite(lance_core.dataset(plan.uri), RewriteOperation(plan.op), plan.options)
+    further = plan_rewrite(opened(), RewriteOperation(plan.op), plan.options)
     ours = {file.path for result in outcome.committed for fragment in result.new_fragments for file in fragment.files}
     known = ours | planned.manifest.data_file_paths
     tasks = []
@@ -229,10 +244,10 @@ def _properties(plan: PlannedRewrite) -> dict[str, str]:
     }
 
 
-def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error: LanceError) -> None:
+def _discard(plan: PlannedRewrite, opened: Open, file_token: str, discard: DiscardFiles, error: LanceError) -> None:
     """Delete the files of one round, unless a version refers to them, or one that was cleaned up may have."""
     try:
-        referenced = _referenced_since(plan.uri, plan.before.version)
+        referenced = _referenced_since(opened(), plan.before.version)
         if referenced is not None:
             discard(plan.uri, file_token, keep=referenced)
     except LanceError as cleanup_error:
@@ -240,9 +255,8 @@ def _discard(plan: PlannedRewrite, file_token: str, discard: DiscardFiles, error
         error.add_note(f"the files of this rewrite (file token {file_token}) could not be removed: {cleanup_error}")
 
 
-def _referenced_since(uri: str, version: int) -> frozenset[str] | None:
+def _referenced_since(dataset: lance_core.LanceDataset, version: int) -> frozenset[str] | None:
     """Return the data files of all versions after the given one; None if some of them no longer exist."""
-    dataset = lance_core.dataset(uri)
     present = {ref["version"] for ref in dataset.version_refs()}
     versions = range(version + 1, dataset.version + 1)
     if not present.issuperset(versions):

@@ -112,18 +112,25 @@ class RewriteReport:
         return line
 
 
-def report_rewrite(planned: PlannedRewrite, outcome: RewriteOutcome, policy: MaintenancePolicy) -> RewriteReport:
+def report_rewrite(
+    planned: PlannedRewrite,
+    outcome: RewriteOutcome,
+    policy: MaintenancePolicy,
+    *,
+    storage_options: dict[str, str] | None = None,
+) -> RewriteReport:
     """Return the report of a commit step; reads a manifest, but no data files."""
     written = [fragment for result in outcome.committed for fragment in result.new_fragments]
     read = [fragment for result in outcome.committed for fragment in result.original_fragments]
     # Fragments written by one round and merged by a later one are neither old fragments nor remaining ones.
     old = _without(read, written)
     new = _without(written, read)
+    dataset = lance_core.dataset(planned.uri, version=outcome.version, storage_options=storage_options)
     return RewriteReport(
         uri=planned.uri,
         op=planned.op,
         before=planned.before,
-        after=TableHealth.of(lance_core.dataset(planned.uri, version=outcome.version), policy),
+        after=TableHealth.of(dataset, policy),
         groups=len(outcome.committed),
         groups_unfinished=outcome.unfinished,
         fragments_removed=len(old),

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 
 import dagster as dg
 from dagster import BetaWarning
@@ -37,12 +38,17 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         stop_watching(context.run_id)
         staged = StagedWrite.from_json(staged_write)
         with reported_as_failure(declaration.name, context.log):
-            outcome = commit_staged(staged, discard=discard_files)
-            report = report_write(staged, outcome)
+            storage_options = declaration.resolved_storage_options()
+            discard = partial(discard_files, storage_options=storage_options)
+            outcome = commit_staged(staged, discard=discard, storage_options=storage_options)
+            report = report_write(staged, outcome, storage_options=storage_options)
             # A repeated commit may be outdated: downstream readers see the current content of the dataset.
-            data_version = data_version_at(report.uri, report.version if outcome.committed_now else None)
+            data_version = data_version_at(
+                report.uri, report.version if outcome.committed_now else None, storage_options=storage_options
+            )
             statistics = version_metadata(
-                lance_core.dataset(report.uri, version=report.version), declaration.maintenance
+                lance_core.dataset(report.uri, version=report.version, storage_options=storage_options),
+                declaration.maintenance,
             )
         say(context, declaration.name, report.summary())
         took = {key: dg.MetadataValue.float(value) for key, value in duration(context).items()}

@@ -37,8 +37,14 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         stop_watching(context.run_id)
         staged = StagedRewrite.from_json(staged_rewrite)
         with reported_as_failure(declaration.name, context.log):
-            outcome = commit_staged_rewrite(staged, rewrite=partial(rewrite_with, lance_spark), discard=discard_files)
-            report = report_rewrite(staged.plan, outcome, declaration.maintenance)
+            storage_options = declaration.resolved_storage_options()
+            outcome = commit_staged_rewrite(
+                staged,
+                rewrite=partial(rewrite_with, lance_spark, storage_options=storage_options),
+                discard=partial(discard_files, storage_options=storage_options),
+                storage_options=storage_options,
+            )
+            report = report_rewrite(staged.plan, outcome, declaration.maintenance, storage_options=storage_options)
             if report.has_changed:
                 event = dataset_observation(
                     dataset=declaration.key,
@@ -47,8 +53,15 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     report_metadata=report.metadata() | duration(context),
                     version=report.after.version,
                     # The history may have been cleaned up; then the event log has the value.
-                    data_version=find_data_version(context.instance, declaration.key, report.uri, report.after.version),
+                    data_version=find_data_version(
+                        context.instance,
+                        declaration.key,
+                        report.uri,
+                        report.after.version,
+                        storage_options=storage_options,
+                    ),
                     policy=declaration.maintenance,
+                    storage_options=storage_options,
                 )
                 context.log_event(event)
         say(context, declaration.name, report.summary())

@@ -56,7 +56,8 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         stop_watching(context.run_id)
         planned = PlannedDelete.from_json(plan)
         with reported_as_failure(declaration.name, context.log):
-            report = commit_delete(planned, declaration.maintenance)
+            storage_options = declaration.resolved_storage_options()
+            report = commit_delete(planned, declaration.maintenance, storage_options=storage_options)
             if report.has_changed:
                 event = dataset_materialization(
                     dataset=declaration.key,
@@ -65,6 +66,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     report_metadata=report.metadata() | duration(context),
                     version=report.after.version,
                     policy=declaration.maintenance,
+                    storage_options=storage_options,
                 )
                 context.log_event(event)
         say(context, declaration.name, report.summary())
@@ -79,7 +81,7 @@ def _plan(
     dry_run = is_dry_run(declaration, config)
     if not dry_run:
         await_ingests(context, declaration.key)
-    dataset = lance_core.dataset(uri)
+    dataset = lance_core.dataset(uri, storage_options=declaration.resolved_storage_options())
     before = TableHealth.of(dataset, declaration.maintenance)
     found = plan_delete_of(dataset, config.predicate)
     forecast = DeleteForecast(uri=uri, predicate=config.predicate, before=before, plan=found)

@@ -76,7 +76,7 @@ def _plan(
     dry_run = is_dry_run(declaration, config)
     if not dry_run:
         await_ingests(context, declaration.key)
-    dataset = lance_core.dataset(uri)
+    dataset = lance_core.dataset(uri, storage_options=declaration.resolved_storage_options())
     before = TableHealth.of(dataset, declaration.maintenance)
     plan = plan_rewrite(dataset, operation, options)
     forecast = RewriteForecast.of(dataset, operation, options, before=before, figures=plan.figures)

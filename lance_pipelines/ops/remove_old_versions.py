@@ -56,11 +56,18 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         stop_watching(context.run_id)
         planned = PlannedCleanup.from_json(plan)
         with reported_as_failure(declaration.name, context.log):
-            removal = plan_removal(lance_core.dataset(planned.uri), planned.policy)
+            storage_options = declaration.resolved_storage_options()
+            removal = plan_removal(lance_core.dataset(planned.uri, storage_options=storage_options), planned.policy)
             for warning in removal.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)
             # Others may have committed since the plan; an earlier attempt may have removed the history.
-            current = find_data_version(context.instance, declaration.key, planned.uri, removal.read_version)
+            current = find_data_version(
+                context.instance,
+                declaration.key,
+                planned.uri,
+                removal.read_version,
+                storage_options=storage_options,
+            )
             report = CleanupReport(uri=planned.uri, plan=removal, stats=removal.execute())
             for warning in report.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)
@@ -74,6 +81,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     version=removal.read_version,
                     data_version=planned.data_version if is_unknown(current) else current,
                     policy=declaration.maintenance,
+                    storage_options=storage_options,
                 )
                 context.log_event(event)
         say(context, declaration.name, report.summary())
@@ -88,13 +96,16 @@ def _plan(
     policy, dry_run = cleanup_policy(declaration, config), is_dry_run(declaration, config)
     if not dry_run:
         await_ingests(context, declaration.key)
-    dataset = lance_core.dataset(uri)
+    storage_options = declaration.resolved_storage_options()
+    dataset = lance_core.dataset(uri, storage_options=storage_options)
     forecast = CleanupForecast(uri=uri, policy=policy, rows=dataset.count_rows(), plan=plan_removal(dataset, policy))
     shown = dg.Output(None, "figures", metadata=forecast.metadata())
     if not report_plan(context, declaration.name, forecast, is_dry_run=dry_run):
         return [shown]
     context.log.info(forecast.headline())
     prepare_for_pool(context)
-    data_version = find_data_version(context.instance, declaration.key, uri, dataset.version)
+    data_version = find_data_version(
+        context.instance, declaration.key, uri, dataset.version, storage_options=storage_options
+    )
     planned = PlannedCleanup(uri=uri, policy=policy, data_version=data_version)
     return [shown, dg.Output(planned.to_json(), "plan")]

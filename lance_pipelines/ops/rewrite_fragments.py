@@ -30,7 +30,9 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     def rewrite_fragments(context: dg.OpExecutionContext, lance_spark: SparkResource, plan: str) -> dg.Output[str]:
         planned = PlannedRewrite.from_json(plan)
         with reported_as_failure(declaration.name, context.log):
-            written = rewrite_with(lance_spark, planned.uri, planned.tasks)
+            written = rewrite_with(
+                lance_spark, planned.uri, planned.tasks, storage_options=declaration.resolved_storage_options()
+            )
         staged = StagedRewrite.of(planned, written.file_token, written.results)
         context.log.info("Rewrote %s of fragments in %s.", amount(len(written.results), "group"), planned.uri)
         prepare_for_pool(context)
@@ -44,7 +46,9 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     return rewrite_fragments
 
 
-def rewrite_with(spark: SparkResource, uri: str, tasks: Sequence[str]) -> Rewritten:
+def rewrite_with(
+    spark: SparkResource, uri: str, tasks: Sequence[str], *, storage_options: dict[str, str] | None
+) -> Rewritten:
     """Execute rewrite tasks with Spark, starting the session if needed; interruptible."""
     session = spark.spark_session
-    return run_interruptibly(session, lambda: rewrite_tasks(session, uri, tasks))
+    return run_interruptibly(session, lambda: rewrite_tasks(session, uri, tasks, storage_options=storage_options))

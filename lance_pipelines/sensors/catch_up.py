@@ -117,7 +117,7 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
     Raises:
         LanceError: the dataset cannot be examined.
     """
-    latest = Latest.find(declaration.uri)
+    latest = Latest.find(declaration.uri, declaration.resolved_storage_options())
     if latest is None:
         return Progress(reason="the dataset does not exist yet")
     if mark is not None and (mark.version, mark.stamp) == (latest.version, latest.stamp):
@@ -147,7 +147,13 @@ class _Follower:
     def begin(self) -> Progress:
         """Start following a dataset, at its latest version."""
         found = FoundVersion.read(self.latest.log, self.latest.names[-1])
-        data_version = find_data_version(self.instance, self.declaration.key, self.declaration.uri, found.version)
+        data_version = find_data_version(
+            self.instance,
+            self.declaration.key,
+            self.declaration.uri,
+            found.version,
+            storage_options=self.declaration.resolved_storage_options(),
+        )
         started = Progress(reason=f"tracking starts at version {found.version}", mark=self._mark(found, data_version))
         told = self.recorded.latest_materialization
         if told is not None and told.data_version == data_version:
@@ -243,6 +249,7 @@ class _Follower:
             data_version=data_version,
             writer=SILENT_RUN_WRITER if report is _Report.LOST else EXTERNAL_WRITER,
             policy=self.declaration.maintenance,
+            storage_options=self.declaration.resolved_storage_options(),
         )
 
     def _waits(self, found: FoundVersion) -> str:

@@ -16,7 +16,8 @@ __all__ = ["DELETIONS"]
 
 
 def _examine(declaration: DatasetDeclaration, latest: Latest) -> Verdict:
-    dataset = lance_core.dataset(declaration.uri, version=latest.version)
+    storage_options = declaration.resolved_storage_options()
+    dataset = lance_core.dataset(declaration.uri, version=latest.version, storage_options=storage_options)
     health = TableHealth.of(dataset, declaration.maintenance, versions=len(latest.names))
     verdict = evaluate_deletions(declaration.maintenance.deletion, health)
     if isinstance(verdict, NotDue):

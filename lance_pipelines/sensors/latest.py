@@ -28,7 +28,7 @@ class Latest:
     stamp: str
 
     @classmethod
-    def find(cls, uri: str) -> Self | None:
+    def find(cls, uri: str, storage_options: dict[str, str] | None = None) -> Self | None:
         """List the versions; return None if the dataset does not exist.
 
         Raises:
@@ -36,7 +36,7 @@ class Latest:
             CorruptDataError: the manifests use two naming schemes.
             StorageError: a storage operation failed.
         """
-        log = open_version_log(uri)
+        log = open_version_log(uri, storage_options)
         names = tuple(log.newer_than(0))
         if not names:
             return None

@@ -145,7 +145,7 @@ def request_runs(
 
 def _look(instance: dg.DagsterInstance, kind: MaintenanceKind, target: Target, seen: Seen | None) -> Finding:
     try:
-        latest = Latest.find(target.declaration.uri)
+        latest = Latest.find(target.declaration.uri, target.declaration.resolved_storage_options())
         if latest is None:
             return Finding(reason="the dataset does not exist yet")
         return _examine(instance, kind, target, latest, seen)

@@ -98,7 +98,9 @@ def discard_lost_attempts(
         _logger.warning("files of failed attempts could not be removed (*%s.lance): %s", file_token, error)
 
 
-def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None:
+def discard_until_quiet(
+    uri: str, file_token: str, error: BaseException, *, storage_options: Mapping[str, str] | None = None
+) -> None:
     """Delete the data files of a write that failed with ``error``. If the deletion fails, ``error`` gets a note.
 
     A worker notices that its task was canceled only when it next requests or returns rows; before that, it may finish a
@@ -109,7 +111,7 @@ def discard_until_quiet(uri: str, file_token: str, error: BaseException) -> None
     deadline = quiet_since + _LONGEST_SWEEP_SECONDS
     try:
         while time.monotonic() < min(quiet_since + _QUIET_SECONDS, deadline):
-            if discard_files(uri, file_token):
+            if discard_files(uri, file_token, storage_options=storage_options):
                 quiet_since = time.monotonic()
             time.sleep(_SWEEP_INTERVAL_SECONDS)
     except LanceError as cleanup_error:

@@ -13,7 +13,7 @@ Source: ``DataFrame.mapInArrow`` of PySpark 4.3.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
@@ -51,7 +51,7 @@ class _JobSettings:
 
     dataset_uri: str
     file_token: str
-    storage_options: dict[str, str] | None
+    storage_options: dict[str, str] | None = field(repr=False)
 
 
 def execute_tasks(

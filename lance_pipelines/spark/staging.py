@@ -57,6 +57,7 @@ def stage_write(
         LanceError: the source cannot be read, its schema does not fit the dataset, or the write failed. Files already
             written are deleted.
     """
+    storage_options = declaration.resolved_storage_options()
     plan = plan_write(declaration)
     frame = read_source(session, declaration.source, captured_at=captured_at)
     target = plan_target_schema(frame.schema, declaration.vector_columns, plan.schema)
@@ -74,9 +75,10 @@ def stage_write(
             max_bytes_per_file=declaration.max_bytes_per_file,
             data_storage_version=storage_version,
             file_token=file_token,
+            storage_options=storage_options,
         )
     except BaseException as error:
-        discard_until_quiet(declaration.uri, file_token, error)
+        discard_until_quiet(declaration.uri, file_token, error, storage_options=storage_options)
         raise
     staged = StagedWrite(
         write_id=str(uuid.uuid4()),
@@ -98,22 +100,25 @@ def stage_write(
     return Staging(staged=staged, num_tasks=written.num_tasks)
 
 
-def rewrite_tasks(session: SparkSession, uri: str, tasks: Sequence[str]) -> Rewritten:
+def rewrite_tasks(
+    session: SparkSession, uri: str, tasks: Sequence[str], *, storage_options: dict[str, str] | None = None
+) -> Rewritten:
     """Write the new fragments of every task to the dataset's data directory.
 
     Args:
         session: a running Spark session.
         uri: the dataset's location.
         tasks: the compaction tasks, each serialized by ``CompactionTask.json()``.
+        storage_options: credentials and settings of the dataset's store.
 
     Raises:
         LanceError: a fragment cannot be read, or a file cannot be written. Files already written are deleted.
     """
     file_token = secrets.token_hex(8)
     try:
-        results = execute_tasks(session, tasks, dataset_uri=uri, file_token=file_token)
+        results = execute_tasks(session, tasks, dataset_uri=uri, file_token=file_token, storage_options=storage_options)
     except BaseException as error:
-        discard_until_quiet(uri, file_token, error)
+        discard_until_quiet(uri, file_token, error, storage_options=storage_options)
         raise
     return Rewritten(file_token=file_token, results=results)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -90,7 +90,7 @@ class _TaskSettings:
     max_bytes_per_file: int
     data_storage_version: str | None
     file_token: str
-    storage_options: dict[str, str] | None
+    storage_options: dict[str, str] | None = field(repr=False)
 
 
 def write_frame(

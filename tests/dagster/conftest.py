@@ -84,7 +84,13 @@ class Project:
         plan = plan_write(declaration)
         token = secrets.token_hex(8)
         mode = "overwrite" if plan.schema is None else "append"
-        fragments = lance_core.write_fragments(rows, declaration.uri, mode=mode, file_token=token)
+        fragments = lance_core.write_fragments(
+            rows,
+            declaration.uri,
+            mode=mode,
+            file_token=token,
+            storage_options=declaration.resolved_storage_options(),
+        )
         staged = StagedWrite(
             write_id=str(uuid.uuid4()),
             file_token=token,

@@ -56,7 +56,9 @@ def module(uri: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Makes a module with the definitions of some datasets; returns its name."""
     SEEN.clear()
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", lambda _, uri, tasks: rewrite_locally(uri, tasks))
+    monkeypatch.setattr(
+        rewrite_fragments, "rewrite_tasks", lambda _, uri, tasks, **options: rewrite_locally(uri, tasks, **options)
+    )
 
     def make(*names: str) -> str:
         module = ModuleType("lake_definitions")
@@ -160,7 +162,7 @@ def test_a_failed_command_prints_one_line_and_exits_with_code_1(module, tmp_path
 
 
 def test_an_unexpected_exception_prints_one_line_and_exits_with_code_1(module, monkeypatch) -> None:
-    def fail(*arguments: object) -> None:
+    def fail(*arguments: object, **options: object) -> None:
         raise RuntimeError("the pen\nran dry")
 
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", fail)
@@ -175,7 +177,7 @@ def test_an_unexpected_exception_prints_one_line_and_exits_with_code_1(module, m
 def test_an_interrupted_command_prints_that_it_was_interrupted(module, monkeypatch, interrupt) -> None:
     """Which of the two it is depends on whether Spark or Dagster handles the signal."""
 
-    def wait(*arguments: object) -> None:
+    def wait(*arguments: object, **options: object) -> None:
         raise interrupt
 
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", wait)

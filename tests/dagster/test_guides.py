@@ -35,7 +35,7 @@ def test_run_configurations_of_the_guide_are_accepted(text) -> None:
 
 
 def test_the_declaration_of_the_guide_loads() -> None:
-    (text,) = examples("python")
+    text, _ = examples("python")
     namespace: dict[str, object] = {}
     exec(compile(text, "guide", "exec"), namespace)
     defs = namespace["defs"]

@@ -105,8 +105,8 @@ class Lake:
 def lake(tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Four fragments of ten rows; 1 and 21 are deleted."""
 
-    def rewrite(session: object, uri: str, tasks: Sequence[str]) -> Rewritten:
-        return rewrite_locally(uri, tasks)
+    def rewrite(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
+        return rewrite_locally(uri, tasks, **options)
 
     SESSION.starts = 0
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite)
@@ -308,9 +308,9 @@ def test_a_delete_of_rows_already_gone_makes_no_version(lake, capsys, monkeypatc
     """Two deletes of the same rows at once: one of them does nothing, and says so."""
     real = delete_rows.commit_delete
 
-    def lose(*arguments: Any) -> Any:
+    def lose(*arguments: Any, **options: Any) -> Any:
         lance.dataset(lake.uri).delete("id < 15")
-        return real(*arguments)
+        return real(*arguments, **options)
 
     monkeypatch.setattr(delete_rows, "commit_delete", lose)
     result = lake.run("delete_rows")
@@ -380,7 +380,7 @@ def test_a_cleanup_that_cannot_remove_manifests_names_them(lake, monkeypatch) ->
 def test_the_commit_step_rewrites_only_the_groups_in_conflict(lake, monkeypatch) -> None:
     calls: list[int] = []
 
-    def rewrite(session: object, uri: str, tasks: Sequence[str]) -> Rewritten:
+    def rewrite(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
         calls.append(len(tasks))
         written = rewrite_locally(uri, tasks)
         if len(calls) == 1:

@@ -114,8 +114,8 @@ def test_compaction_beside_a_pylance_writer_neither_loses_nor_restores_rows(
     uri = str(tmp_path / "events.lance")
     write_fragments(uri, START_IDS // 10)
 
-    def rewrite(session: object, uri: str, tasks: Sequence[str]) -> Rewritten:
-        return rewrite_locally(uri, tasks)
+    def rewrite(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
+        return rewrite_locally(uri, tasks, **options)
 
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite)
     race(uri, instance, seconds, NoSpark())

@@ -32,7 +32,7 @@ def stage(*arguments, **keywords):
 
 
 write_fragments.stage_write = stage
-rewrite_fragments.rewrite_tasks = lambda session, uri, tasks: rewrite_locally(uri, tasks)
+rewrite_fragments.rewrite_tasks = lambda session, uri, tasks, **options: rewrite_locally(uri, tasks, **options)
 defs = project.definitions()
 """
 

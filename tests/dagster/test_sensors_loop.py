@@ -108,7 +108,11 @@ class Daemon:
 
 @pytest.fixture
 def daemon(project, instance, monkeypatch) -> Daemon:
-    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", lambda session, uri, tasks: rewrite_locally(uri, tasks))
+    monkeypatch.setattr(
+        rewrite_fragments,
+        "rewrite_tasks",
+        lambda session, uri, tasks, **options: rewrite_locally(uri, tasks, **options),
+    )
     declaration = dataclasses.replace(project.declaration(), maintenance=POLICY)
     monkeypatch.setattr(project, "declaration", lambda: declaration)
     daemon = Daemon(project.definitions(assets=[downstream]), instance)

@@ -147,3 +147,21 @@ def test_a_query_that_does_not_parse_is_named(ingest) -> None:
 def test_a_session_that_runs_already_survives_the_ingest(ingest, spark) -> None:
     assert ingest().success
     assert spark.range(3).count() == 3
+
+
+def test_storage_options_reach_the_tasks_of_writes_and_rewrites(spark, source, server, instance, monkeypatch) -> None:
+    """Only the declared options know the server; the secret is in a variable of this process alone."""
+    monkeypatch.setenv("LAKE_SECRET", "canary-Passw0rd")
+    declaration = DatasetDeclaration(
+        key="lake/events",
+        uri=server.uri(),
+        source=FileSource(format=SourceFormat.PARQUET, paths=(str(source),)),
+        storage_options=server.options(aws_secret_access_key=dg.EnvVar("LAKE_SECRET")),
+        max_rows_per_file=1,
+    )
+    defs = build_definitions([declaration])
+    for operation in ("ingest", "compact"):
+        job = defs.resolve_job_def(f"lake__events__{operation}")
+        assert job.execute_in_process(instance=instance).success
+    dataset = lance_core.dataset(declaration.uri, storage_options=declaration.resolved_storage_options())
+    assert (len(dataset.get_fragments()), dataset.count_rows(), dataset.version) == (1, 2, 3)

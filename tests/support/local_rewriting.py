@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -12,9 +12,9 @@ from lance_core.optimize import CompactionTask
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 
 
-def rewrite_locally(uri: str, tasks: Sequence[str]) -> Rewritten:
+def rewrite_locally(uri: str, tasks: Sequence[str], *, storage_options: Mapping[str, str] | None = None) -> Rewritten:
     file_token = secrets.token_hex(8)
-    dataset = lance_core.dataset(uri)
+    dataset = lance_core.dataset(uri, storage_options=storage_options)
     results = [CompactionTask.from_json(task).execute(dataset, file_token=file_token).json() for task in tasks]
     return Rewritten(file_token=file_token, results=tuple(results))
 
