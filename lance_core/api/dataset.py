@@ -27,7 +27,7 @@ from lance_core.places.location import open_log, uri_text
 from lance_core.public.arguments import checked_text, refuse_unsupported, whole_number
 from lance_core.public.dataset_base_path import base_path_from_proto
 from lance_core.public.dataset_base_path import new_bases as new_base_messages
-from lance_core.public.index_records import describe_indices, indices_named
+from lance_core.public.index_records import describe_indices, indices_named, list_segments
 from lance_core.public.version_info import version_info
 from lance_core.refs.branches import Branches, create_branch
 from lance_core.refs.clones import deep_clone, shallow_clone
@@ -1069,19 +1069,7 @@ class LanceDataset:
     def list_indices(self) -> list[dict[str, Any]]:
         """Return a dict for each index segment. Deprecated, as in pylance; use :meth:`describe_indices` instead."""
         warnings.warn("list_indices is deprecated; use describe_indices instead", DeprecationWarning, stacklevel=2)
-        return [
-            {
-                "name": index.name,
-                "type": index.index_type,
-                "uuid": segment.uuid,
-                "fields": index.field_names,
-                "version": segment.dataset_version_at_last_update,
-                "fragment_ids": segment.fragment_ids,
-                "base_id": segment.base_id,
-            }
-            for index in self.describe_indices()
-            for segment in index.segments
-        ]
+        return list_segments(self.describe_indices())
 
     def drop_index(self, name: str) -> None:
         """Drop an index. Creates a new version and moves this handle to it. A later cleanup removes the index files.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid as uuid_module
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import CorruptDataError, IndexNotFoundError, InvalidInputError, InvalidTypeError
 from lance_core.proto import pb_table
@@ -33,6 +33,7 @@ __all__ = [
     "index_from_proto",
     "index_to_proto",
     "indices_named",
+    "list_segments",
 ]
 
 _DETAILS_SUFFIX: Final = "IndexDetails"
@@ -211,6 +212,23 @@ def describe_indices(
         if not is_system_index(index.name):
             by_name.setdefault(index.name, []).append(index)
     return [_description(name, segments, schema, rows) for name, segments in by_name.items()]
+
+
+def list_segments(indices: Iterable[IndexDescription]) -> list[dict[str, Any]]:
+    """Return a dictionary for each segment of the indices, with the keys of pylance's ``list_indices``."""
+    return [
+        {
+            "name": index.name,
+            "type": index.index_type,
+            "uuid": segment.uuid,
+            "fields": index.field_names,
+            "version": segment.dataset_version_at_last_update,
+            "fragment_ids": segment.fragment_ids,
+            "base_id": segment.base_id,
+        }
+        for index in indices
+        for segment in index.segments
+    ]
 
 
 def indices_named(manifest: Manifest, name: str, root: str) -> tuple[pb_table.IndexMetadata, ...]:
