@@ -50,10 +50,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: LONGEST_FIRST.index(item.path.relative_to(root).parts[0]))
 
 
-def pytest_collection_finish() -> None:
-    """Tests that collect garbage need not look at the tests themselves."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Next to nothing of what a collection makes is garbage, and tests that collect garbage need not look at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -17,6 +17,8 @@ import dagster as dg
 import pyarrow as pa
 import pytest
 import yaml
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
 import lance_core
 from lance_pipelines.build import build_definitions
@@ -108,6 +110,21 @@ class Project:
             step_key=step_key,
         )
         return Staging(staged=staged, num_tasks=1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _revisions_are_loaded_once() -> Iterator[None]:
+    """Each instance notes the latest revision of its database, which is found by loading a hundred modules."""
+    loaded: dict[str | None, ScriptDirectory] = {}
+    load = ScriptDirectory.from_config
+
+    def load_once(config: Config) -> ScriptDirectory:
+        place = config.get_main_option("script_location")
+        return loaded.get(place) or loaded.setdefault(place, load(config))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", load_once)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -182,7 +182,7 @@ USES = pytest.mark.parametrize(
 
 @USES
 @pytest.mark.parametrize("deletes_first", [True, False], ids=["delete stops", "use stops"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_an_operation_that_needs_a_deleted_branch_is_refused_or_keeps_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -237,6 +237,7 @@ def test_a_branch_delete_checks_its_users_again_after_removing_the_record(
 
 
 @pytest.mark.parametrize("make", [_make, _make_and_append], ids=["made", "written"])
+@pytest.mark.sampled(1)
 def test_a_branch_that_is_made_while_another_of_its_name_is_deleted_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Verb
 ) -> None:
@@ -260,6 +261,7 @@ def test_a_delete_while_a_branch_is_made_leaves_a_whole_one_or_none(
 
 
 @pytest.mark.parametrize("deletes_first", [True, False], ids=["delete stops", "description stops"])
+@pytest.mark.sampled(1)
 def test_a_deleted_branch_does_not_come_back_with_new_metadata(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deletes_first: bool
 ) -> None:
@@ -270,6 +272,7 @@ def test_a_deleted_branch_does_not_come_back_with_new_metadata(
 
 
 @GROWN
+@pytest.mark.sampled(1)
 def test_two_simultaneous_branch_deletes_remove_the_branch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grown: bool
 ) -> None:

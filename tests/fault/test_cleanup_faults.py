@@ -46,7 +46,7 @@ def _clean(table: AgedTable, fault: Fault = no_fault) -> tuple[FaultyStore, Clea
 
 @pytest.mark.parametrize("when", list(When))
 @pytest.mark.parametrize("files_per_look", [1, 5, 512])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_a_cleanup_with_one_failed_call_keeps_every_needed_file(
     table: AgedTable, when: When, files_per_look: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,7 +228,7 @@ OFTEN = {"append", "append, first, of two", "delete beside another", "compaction
 @pytest.mark.parametrize(
     "name", [name if name in OFTEN else pytest.param(name, marks=pytest.mark.slow) for name in WRITES]
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 def test_an_interrupt_at_any_call_leaves_no_unreferenced_file(bench: Bench, name: str, when: When) -> None:
     store, _ = bench.run(name)
     # What the complete run removes as well, by the order of making: files of groups that were lost.

@@ -86,6 +86,7 @@ def bench(faulty_kind: str, tmp_path: Path) -> Bench:
 
 
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
+@pytest.mark.sampled(2)
 def test_a_merged_delete_with_one_failed_call_leaves_the_old_or_new_version(bench: Bench, retryable: bool) -> None:
     assert bench.run(no_fault, retryable=False) is None
     bench.check(None)

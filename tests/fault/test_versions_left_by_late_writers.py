@@ -114,7 +114,7 @@ FIFTH: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("opened", ["before", "on it"])
 @pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "stable"])
 @pytest.mark.parametrize(("late", "fourth", "fifth"), list(itertools.product(LATE, FOURTH, FIFTH)))
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(16)
 def test_a_version_left_by_a_late_writer_decides_no_conflict(
     late: str, fourth: str, fifth: str, stable: bool, opened: str, tmp_path: Path
 ) -> None:
@@ -237,6 +237,7 @@ def test_a_cleanup_spares_what_is_about_to_be_restored(options: dict[str, object
 
 
 @pytest.mark.parametrize("kind", ["dynamodb", "sqlite"])
+@pytest.mark.sampled(1)
 def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
     server: S3Server, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

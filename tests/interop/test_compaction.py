@@ -409,6 +409,7 @@ def _check_index(uri: str, rows: int) -> None:
 
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("commits_with", ["ours", "theirs"])
+@pytest.mark.sampled(2)
 def test_indices_find_the_right_rows_after_a_compaction(uri: str, stable: bool, commits_with: str) -> None:
     make(uri, 50, 50, enable_stable_row_ids=stable).create_scalar_index("a", "BTREE")
     lance.write_dataset(numbered(100, 50), uri, mode="append")

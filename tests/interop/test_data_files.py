@@ -152,7 +152,7 @@ def _check_reads(reader_class: Any, path: Path, table: pa.Table) -> None:
 
 @every_filling
 @every_type
-@pytest.mark.sampled(80)
+@pytest.mark.sampled(60)
 def test_pylance_reads_data_files_of_lance_core(tmp_path: Path, dtype: pa.DataType, filling: str) -> None:
     table = _table(dtype, filling)
     _write(LanceFileWriter, tmp_path / "f.lance", table)
@@ -163,7 +163,7 @@ def test_pylance_reads_data_files_of_lance_core(tmp_path: Path, dtype: pa.DataTy
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @every_filling
 @every_type
-@pytest.mark.sampled(110)
+@pytest.mark.sampled(72)
 def test_lance_core_reads_data_files_of_pylance(tmp_path: Path, dtype: pa.DataType, filling: str, version: str) -> None:
     if pa.types.is_map(dtype) and version == "2.1":
         pytest.skip("maps exist from 2.2 on")
@@ -213,6 +213,7 @@ def test_pages_that_differ_in_nulls_are_read_by_lance_core_and_pylance(tmp_path:
 
 
 @every_type
+@pytest.mark.sampled(24)
 def test_sliced_input_is_written_as_its_own_rows(tmp_path: Path, dtype: pa.DataType) -> None:
     table = _table(dtype, "nulls")
     _write(LanceFileWriter, tmp_path / "f.lance", table.slice(13, 250))

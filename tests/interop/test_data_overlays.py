@@ -128,6 +128,7 @@ def overlays(path: str) -> list[tuple[int, list[int], int]]:
 
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("lay", SIDES)
+@pytest.mark.sampled(2)
 def test_scans_takes_and_filters_return_overlaid_values(tmp_path: Path, lay: Lay, *, stable: bool) -> None:
     path = make_table(tmp_path, stable=stable)
     cover(path, lay)

@@ -223,7 +223,7 @@ def test_t32_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
 @pytest.mark.parametrize("first", ["read", "append", pytest.param("read version", marks=pytest.mark.slow)])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 def test_an_interrupted_commit_is_finished_by_the_next_writer(table: Table, step: int, first: str) -> None:
     """Rows 10 to 13 of the table of crashes."""
     staged = table.die_after(step)
@@ -241,6 +241,7 @@ def test_an_interrupted_commit_is_finished_by_the_next_writer(table: Table, step
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
+@pytest.mark.sampled(2)
 def test_pylance_finishes_an_interrupted_commit_of_lance_core(dynamo: Table, step: int) -> None:
     dynamo.die_after(step)
     expected = [1, 2] if step >= 2 else [1]
@@ -250,6 +251,7 @@ def test_pylance_finishes_an_interrupted_commit_of_lance_core(dynamo: Table, ste
     assert dynamo.values() == dynamo.values("lance") == [*expected, 3, 4]
 
 
+@pytest.mark.sampled(1)
 def test_the_loser_of_a_commit_race_finishes_the_reserved_version(table: Table) -> None:
     """A handle that was opened before plans on version 1, whose successor is reserved and not listed."""
     table.delete(V2)
@@ -267,6 +269,7 @@ def test_the_loser_of_a_commit_race_finishes_the_reserved_version(table: Table) 
     assert len(table.manifests()) == 3
 
 
+@pytest.mark.sampled(1)
 def test_a_row_whose_staged_object_is_gone_is_reported(table: Table) -> None:
     """Row 21 of the table of crashes."""
     table.delete(table.die_after(2))
@@ -278,6 +281,7 @@ def test_a_row_whose_staged_object_is_gone_is_reported(table: Table) -> None:
     assert table.values() == [1, 3]
 
 
+@pytest.mark.sampled(1)
 def test_a_row_that_leads_elsewhere_is_refused(table: Table) -> None:
     for path in ("data/x.manifest", "_versions/../../other/1.manifest", V3, "_versions/nothing"):
         table.rows.set_path(2, path)
@@ -285,6 +289,7 @@ def test_a_row_that_leads_elsewhere_is_refused(table: Table) -> None:
             table.values()
 
 
+@pytest.mark.sampled(1)
 def test_a_dataset_without_rows_is_taken_over(table: Table) -> None:
     for version in (1, 2):
         table.rows.delete(version)
@@ -334,6 +339,7 @@ def _branch_rows(table: Table, name: str) -> Any:
     return DynamoRows(table.rows.client, table.rows.table, f"{table.rows.base}/tree/{name}")
 
 
+@pytest.mark.sampled(1)
 def test_a_branch_is_deleted_with_its_rows(table: Table) -> None:
     def opened() -> lance_core.LanceDataset:
         return lance_core.dataset(table.uri, storage_options=table.options)
@@ -371,6 +377,7 @@ def test_a_branch_deleted_by_pylance_frees_its_name_after_another_removal(dynamo
     assert lance.dataset(dynamo.uri, storage_options=dynamo.options).checkout_version(("b", None)).count_rows() == 2
 
 
+@pytest.mark.sampled(1)
 def test_detached_versions_have_no_row(table: Table) -> None:
     dataset = lance_core.dataset(table.uri, storage_options=table.options)
     fragments = lance_core.write_fragments(pa.table({"a": pa.array([9], pa.int64())}), dataset)

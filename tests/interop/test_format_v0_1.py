@@ -114,6 +114,7 @@ def test_a_column_of_each_type_is_written_byte_for_byte_and_read_back(tmp_path: 
 
 
 @pytest.mark.parametrize("group_rows", [1, 10, 1_000, 5_000])
+@pytest.mark.sampled(2)
 def test_all_columns_in_one_file_equal_the_bytes_of_pylance(tmp_path: Path, group_rows: int) -> None:
     table = pa.table(COLUMNS).slice(0, 300 if group_rows == 1 else ROWS).combine_chunks()
     path = theirs(table, tmp_path / "t", max_rows_per_group=group_rows)
@@ -121,7 +122,7 @@ def test_all_columns_in_one_file_equal_the_bytes_of_pylance(tmp_path: Path, grou
     assert bits(read(path)).equals(bits(lance.dataset(str(tmp_path / "t")).to_table()))
 
 
-@pytest.mark.parametrize("batch_rows", [1, 700, 1_024, 1_500])
+@pytest.mark.parametrize("batch_rows", [pytest.param(1, marks=pytest.mark.slow), 700, 1_024, 1_500])
 @pytest.mark.sampled(2)
 def test_row_groups_do_not_depend_on_the_input_batches(batch_rows: int) -> None:
     table = pa.table(COLUMNS)
@@ -486,7 +487,7 @@ def long_table(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("predicate", [*PREDICATES, *UNPRUNED])
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 def test_statistics_leave_out_batches_and_no_rows(
     long_table: str, predicate: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,7 +232,7 @@ QUICK = {
     ],
     indirect=["base"],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_indexed_queries_stay_right_after_a_change(change: str, uri: str) -> None:
     check(CHANGES[change](uri))
 

@@ -158,7 +158,7 @@ def _check_queries(uri: str) -> None:
 
 
 @pytest.mark.parametrize("first", CHANGES)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 def test_indexed_queries_stay_right_after_a_change(first: str, uri: str) -> None:
     CHANGES[first](uri)
     _check_queries(uri)

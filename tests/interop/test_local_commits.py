@@ -44,7 +44,7 @@ lance_core.write_dataset(rows, {uri!r}, mode="append")
 
 
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_t28_a_killed_writer_never_leaves_half_a_manifest(tmp_path: Path, step: str) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(ROWS, uri)

@@ -78,6 +78,7 @@ def table(server: S3Server) -> Table:
 
 
 @LIBRARIES
+@pytest.mark.sampled(1)
 def test_a_tag_on_a_reserved_version_finishes_its_commit(table: Table, library: ModuleType) -> None:
     table.write(lance, 3, table.uri)
     table.make_pending(3, keeps_final=False)

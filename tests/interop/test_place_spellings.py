@@ -72,7 +72,7 @@ def test_a_handle_does_not_follow_the_working_directory(
 
 @pytest.mark.parametrize("scheme", ["s3a", "S3"])
 @pytest.mark.parametrize("name", ["./t", "x/../t", "t%20u", "%74"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_pylance_reads_base_paths_of_any_spelling(server: S3Server, scheme: str, name: str) -> None:
     options = server.options()
     place = f"{scheme}-{name.encode().hex()}"

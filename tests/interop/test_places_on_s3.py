@@ -18,6 +18,7 @@ CHAINS = pytest.mark.parametrize(("maker", "other"), [(lance, lance_core), (lanc
 
 
 @CHAINS
+@pytest.mark.sampled(1)
 def test_branches_and_clones_on_s3_are_shared_with_pylance(
     server: S3Server, maker: ModuleType, other: ModuleType
 ) -> None:
@@ -144,6 +145,7 @@ def test_a_base_has_storage_options_of_its_own(
 
 
 @CHAINS
+@pytest.mark.sampled(1)
 def test_a_dataset_copied_elsewhere_works_unchanged(
     server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType
 ) -> None:

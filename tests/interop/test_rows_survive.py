@@ -70,7 +70,7 @@ STEPS: list[Step] = [
 
 @pytest.mark.parametrize("spill", [False, True], ids=["inline", "spilled"])
 @pytest.mark.parametrize("turns", ["ours", "in turns", "in turns, theirs first"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_changes_by_lance_core_and_pylance_leave_the_same_row_ids_and_versions(
     tmp_path: Path, spill: bool, turns: str
 ) -> None:

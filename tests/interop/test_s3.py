@@ -139,7 +139,7 @@ def varied(server: S3Server) -> str:
         ("/tree/b/c", "there", 5),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_opening_by_any_name_costs_three_requests_at_most(
     server: S3Server, proxy: FaultProxy, varied: str, below: str, version: int | str | None, requests: int
 ) -> None:

@@ -145,7 +145,7 @@ COLUMNS = _columns()
 
 @every_version
 @pytest.mark.parametrize("name", COLUMNS)
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(20)
 def test_pylance_reads_every_encoding_that_is_written(tmp_path: Path, name: str, version: str) -> None:
     array, metadata = COLUMNS[name]
     table = _column(array, metadata)
@@ -249,7 +249,7 @@ def test_files_are_not_larger_than_those_of_pylance(tmp_path: Path, version: str
 
 
 def test_the_bytes_of_a_file_do_not_depend_on_the_threads(tmp_path: Path) -> None:
-    columns = _benchmark_columns(200_000)
+    columns = _benchmark_columns(100_000)
     table = pa.table({name: columns[name] for name in ("sequence", "strings", "lists", "structs", "names")})
     written = []
     for _ in range(2):

@@ -236,6 +236,7 @@ def test_columns_may_be_missing_in_rows_that_are_appended(uri: str, version: str
 
 
 @pytest.mark.parametrize(("own", "added"), [pair for pair in product(MIXING, MIXING) if pair[0] != pair[1]])
+@pytest.mark.sampled(4)
 def test_file_versions_other_than_0_1_can_be_mixed_in_a_table(uri: str, own: str, added: str) -> None:
     expected = rows("2.0", 0, 60)
     lance_core.write_dataset(rows("2.0", 0, 20), uri, data_storage_version=own)
@@ -476,6 +477,7 @@ def test_a_file_of_another_version_than_recorded_is_not_committed(uri: str) -> N
 
 
 @pytest.mark.parametrize("rows_per_group", [1, 7, 20, 1024])
+@pytest.mark.sampled(2)
 def test_row_groups_have_the_requested_size(uri: str, tmp_path: Path, rows_per_group: int) -> None:
     data = rows("0.1", 0, 50)
     options = {"data_storage_version": "0.1", "max_rows_per_group": rows_per_group}

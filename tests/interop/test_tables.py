@@ -93,6 +93,7 @@ def test_a_table_of_pylance_is_read_and_continued_by_lance_core(uri: str) -> Non
 @pytest.mark.parametrize(
     "condition", ["id % 3 = 0", "id < 40", "id >= 60", "id = 0 or id = 99", "id between 10 and 89"]
 )
+@pytest.mark.sampled(3)
 def test_deleted_rows_are_left_out_of_every_read(uri: str, condition: str) -> None:
     lance.write_dataset(ROWS, uri, max_rows_per_file=30)
     lance.dataset(uri).delete(condition)

@@ -57,7 +57,7 @@ def _same(left: pa.Table, right: pa.Table) -> bool:
 
 
 @pytest.mark.parametrize(("name", "version"), HELD)
-@pytest.mark.sampled(100)
+@pytest.mark.sampled(60)
 def test_tables_of_every_type_are_read_by_lance_core_and_pylance(tmp_path, name: str, version: str) -> None:
     rows = _rows(name)
     mine, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
@@ -78,6 +78,7 @@ def test_tables_of_every_type_are_read_by_lance_core_and_pylance(tmp_path, name:
 
 
 @pytest.mark.parametrize(("name", "version"), [pair for pair in HELD if pair[1] != "0.1" and pair not in NO_FILE])
+@pytest.mark.sampled(110)
 def test_files_of_every_type_are_read_by_lance_core_and_pylance(tmp_path, name: str, version: str) -> None:
     rows = _rows(name)
     mine, theirs = str(tmp_path / "ours.lance"), str(tmp_path / "theirs.lance")

@@ -25,7 +25,7 @@ from lance_core.compaction.plan import survey
 from lance_core.optimize import Compaction, CompactionMetrics
 
 FEW = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 MANY = settings(FEW, max_examples=300)
 

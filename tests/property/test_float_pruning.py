@@ -109,6 +109,7 @@ def check(dataset: lance_core.LanceDataset, predicate: pc.Expression | str) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(2)
 def test_pruning_by_float_statistics_loses_no_row(tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
     table = random_table(choose)

@@ -48,7 +48,7 @@ def _check_seed(directory: Path, seed: int, longest: int | None = None) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 def test_random_tables_in_2_0_have_the_bytes_and_rows_of_pylance(tmp_path: Path, seed: int) -> None:
     _check_seed(tmp_path, seed)
 

@@ -85,12 +85,19 @@ def _check_unless_refused(uri: str, predicate: str) -> None:
 
 
 @pytest.mark.parametrize("mixtures", [CONDITIONS, SUM_CONDITIONS, ANYTHING], ids=["conditions", "sums", "anything"])
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 def test_predicates_without_parentheses_find_the_rows_of_pylance_or_are_refused(
     uri: str, mixtures: st.SearchStrategy[str], data: st.DataObject
 ) -> None:
     _check_unless_refused(uri, data.draw(mixtures))
+
+
+@pytest.mark.slow
+@settings(max_examples=450, deadline=None, derandomize=True, database=None)
+@given(predicate=MIXTURES)
+def test_more_predicates_without_parentheses_find_the_rows_of_pylance_or_are_refused(uri: str, predicate: str) -> None:
+    _check_unless_refused(uri, predicate)
 
 
 @pytest.mark.soak

@@ -283,7 +283,7 @@ def test_timestamps_without_a_size_are_nanoseconds_in_arguments_of_functions(fra
 
 
 @pytest.mark.parametrize("left", INSTANTS)
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 def test_fractions_of_seconds_compare_as_in_pylance(fractions: Pair, left: str) -> None:
     for seed in range(40):
         _check_fractions(fractions, left, seed)
@@ -297,7 +297,7 @@ def test_many_fractions_of_seconds_compare_as_in_pylance(fractions: Pair, left: 
 
 
 @pytest.mark.parametrize("left", NAMES)
-@pytest.mark.sampled(34)
+@pytest.mark.sampled(24)
 def test_columns_of_every_two_types_compare_as_in_pylance(tables: Pair, left: str) -> None:
     choose = random.Random(left)
     always = INSTANTS if left in INSTANTS else []
@@ -324,6 +324,7 @@ def _check_random(tables: Pair, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
+@pytest.mark.sampled(6)
 def test_mixtures_of_types_find_the_rows_of_pylance(tables: Pair, seed: int) -> None:
     for number in range(40):
         _check_random(tables, 40 * seed + number)

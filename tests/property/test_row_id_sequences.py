@@ -64,7 +64,7 @@ def id_lists(draw: st.DrawFn) -> list[int]:
 
 
 @given(id_lists())
-@settings(max_examples=150)
+@settings(max_examples=80)
 @example([0])
 @example([5, 15, 16])
 @example([7, 65538, 3])
@@ -172,7 +172,7 @@ def _nothing_deleted(_: Fragment) -> np.ndarray:
 
 
 @given(id_lists(), st.data())
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_hostile_row_id_bytes_give_ids_or_raise_corrupt_data(ids: list[int], data: st.DataObject) -> None:
     """A flipped bit gives other ids, which are all different and found, or a typed error."""
     original = bytearray(encoded(ids))

@@ -1,10 +1,11 @@
-"""The command lance-core, run as a process."""
+"""The command lance-core; as a process where its streams matter."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,33 +18,41 @@ from lance_core.file.lance_file import LanceFileWriter
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lance_core.cli", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command in this process; its exit code, output and errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        return cli.main(arguments), *capsys.readouterr()
+
+    return run
 
 
 @pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
-def test_cli_describe_prints_a_data_file(version: str, tmp_path: Path) -> None:
+def test_cli_describe_prints_a_data_file(run: Run, version: str, tmp_path: Path) -> None:
     path = tmp_path / "f.lance"
     with LanceFileWriter(path, version=version) as writer:
         writer.write_batch(pa.table({"x": pa.array([1, None, 3], pa.int32())}))
-    done = run("describe", str(path))
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+    code, output, errors = run("describe", str(path))
+    assert (code, errors) == (0, "")
+    lines = output.splitlines()
     assert lines[:3] == [f"data file {version}, 3 rows, {path.stat().st_size} bytes", "schema", "  0 'x': int32"]
     assert any(line.startswith("    page 0") for line in lines)
 
 
-def test_cli_inspect_prints_a_dataset(tmp_path: Path) -> None:
+def test_cli_inspect_prints_a_dataset(run: Run, tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance_core.write_dataset(pa.table({"x": [1, 2, 3]}), uri, data_storage_version="2.0")
     lance_core.write_dataset(pa.table({"x": [4]}), uri, mode="append")
     dataset = lance_core.dataset(uri)
     dataset.delete("x = 2")
     [first, second] = [fragment.data_files()[0] for fragment in lance_core.dataset(uri).get_fragments()]
-    done = run("inspect", uri)
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+    code, output, errors = run("inspect", uri)
+    assert (code, errors) == (0, "")
+    lines = output.splitlines()
     assert lines[:4] == [
         f"dataset {uri}",
         "version 3 (latest: 3), format 2.0, rows: 3, fragments: 2",
@@ -62,15 +71,15 @@ def test_cli_inspect_prints_a_dataset(tmp_path: Path) -> None:
         "  fragment 1, rows: 1",
         f"    data/{second.path}: format 2.0, {second.file_size_bytes} bytes, fields 0",
     ]
-    earlier = run("inspect", uri, "--version", "1")
-    assert earlier.stdout.splitlines()[1] == "version 1 (latest: 3), format 2.0, rows: 3, fragments: 1"
+    _, earlier, _ = run("inspect", uri, "--version", "1")
+    assert earlier.splitlines()[1] == "version 1 (latest: 3), format 2.0, rows: 3, fragments: 1"
 
 
 @pytest.mark.parametrize("command", ["describe", "inspect"])
-def test_cli_on_a_missing_path_prints_one_line_and_exits_2(command: str, tmp_path: Path) -> None:
-    done = run(command, str(tmp_path / "nothing"))
-    assert (done.returncode, done.stdout) == (2, "")
-    [line] = done.stderr.splitlines()
+def test_cli_on_a_missing_path_prints_one_line_and_exits_2(run: Run, command: str, tmp_path: Path) -> None:
+    code, output, errors = run(command, str(tmp_path / "nothing"))
+    assert (code, output) == (2, "")
+    [line] = errors.splitlines()
     assert line.startswith("lance-core: ")
     assert "nothing" in line
 
@@ -140,6 +149,5 @@ def test_cli_escapes_names_that_the_output_encoding_lacks(data_file: str) -> Non
 
 
 @pytest.mark.parametrize("command", ["describe", "inspect"])
-def test_cli_names_an_empty_path_in_the_error(command: str) -> None:
-    done = run(command, "")
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "lance-core: the path or URI is empty\n")
+def test_cli_names_an_empty_path_in_the_error(run: Run, command: str) -> None:
+    assert run(command, "") == (2, "", "lance-core: the path or URI is empty\n")

@@ -231,6 +231,7 @@ def example(dtype, index):
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("num_rows", [1, 60, 1500])
+@pytest.mark.sampled(46)
 def test_every_type_round_trips_through_pages(dtype, num_rows):
     array = pa.array([example(dtype, index) for index in range(num_rows + 9)], dtype)
     assert_comes_back(array[:num_rows])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +31,13 @@ def _text(row: int) -> str:
     return f"text {row * 7919} of row {row}"
 
 
-def _columns() -> dict[str, pa.Array]:
+@cache
+def _table() -> pa.Table:
     numbers = RANDOM.random(NUM_ROWS)
     lengths = RANDOM.integers(0, 5, NUM_ROWS)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     items = pa.array(RANDOM.integers(0, 1 << 40, int(offsets[-1])))
-    return {
+    columns = {
         "float": pa.array(numbers),
         "packed": pa.array(RANDOM.integers(0, 9, NUM_ROWS)),
         "nulls": pa.array(numbers, mask=numbers < 0.2),
@@ -53,9 +55,7 @@ def _columns() -> dict[str, pa.Array]:
         "bytes": pa.array([RANDOM.bytes(300) for _ in range(NUM_ROWS)], pa.large_binary()),
         "null": pa.nulls(NUM_ROWS),
     }
-
-
-TABLE = pa.table(_columns())
+    return pa.table(columns)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     found = {}
     for version in VERSIONS:
         path = found[version] = str(tmp_path_factory.mktemp("files") / f"{version}.lance")
-        table = TABLE.drop_columns(["runs of nulls"]) if version == "0.1" else TABLE
+        table = _table().drop_columns(["runs of nulls"]) if version == "0.1" else _table()
         with LanceFileWriter(path, table.schema, version=version) as writer:
             writer.write_batch(table)
     return found
@@ -139,7 +139,7 @@ def test_memory_estimates_are_near_the_decoded_size(version: str, opened: dict[s
 
 @pytest.mark.parametrize("batch_rows", [100, 1000, 7777, NUM_ROWS])
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 def test_scan_with_a_small_decode_budget_returns_the_same_rows(
     version: str, batch_rows: int, opened: dict[str, FileReader]
 ) -> None:
@@ -183,7 +183,7 @@ def test_scan_with_a_decode_budget_fetches_few_bytes_twice(version: str, paths: 
     config = ReadConfig(batch_rows=1000, decoded_bytes=share * len(sources))
     plans = stream_plans(sources, 0, NUM_ROWS, config)
     num_batches = 0
-    schema = pa.schema([(plan.source.field.name, TABLE.schema.field(plan.source.field.name).type) for plan in plans])
+    schema = pa.schema([(plan.source.field.name, _table().schema.field(plan.source.field.name).type) for plan in plans])
     for _ in scan.scan_batches(plans, schema, NUM_ROWS, config, reader.any_metadata.read, lambda batch: batch):
         num_batches += 1
     assert num_batches == NUM_ROWS // 1000

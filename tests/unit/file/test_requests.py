@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,26 +16,30 @@ from lance_core.schema.convert import schema_from_arrow
 from tests.support.counting_store import CountingStore
 
 NUM_ROWS = 200_000
-RANDOM = np.random.default_rng(5)
-TABLE = pa.table(
-    {
-        "word": RANDOM.integers(0, 1 << 62, NUM_ROWS),
-        "vector": pa.FixedSizeListArray.from_arrays(RANDOM.random(NUM_ROWS * 40, np.float32), 40),
-        "list": pa.ListArray.from_arrays(np.arange(NUM_ROWS + 1, dtype=np.int32), RANDOM.integers(0, 99, NUM_ROWS)),
-        "text": pa.array([f"{i:0300}" for i in range(NUM_ROWS)]),
-        "two": pa.StructArray.from_arrays(
-            [RANDOM.integers(0, 1 << 62, NUM_ROWS), RANDOM.integers(0, 1 << 30, NUM_ROWS)], ["a", "b"]
-        ),
-    }
-)
 ROWS = [17, 30_000, 77_777, 150_001, 199_999]
+
+
+@cache
+def _table() -> pa.Table:
+    random = np.random.default_rng(5)
+    return pa.table(
+        {
+            "word": random.integers(0, 1 << 62, NUM_ROWS),
+            "vector": pa.FixedSizeListArray.from_arrays(random.random(NUM_ROWS * 40, np.float32), 40),
+            "list": pa.ListArray.from_arrays(np.arange(NUM_ROWS + 1, dtype=np.int32), random.integers(0, 99, NUM_ROWS)),
+            "text": pa.array([f"{i:0300}" for i in range(NUM_ROWS)]),
+            "two": pa.StructArray.from_arrays(
+                [random.integers(0, 1 << 62, NUM_ROWS), random.integers(0, 1 << 30, NUM_ROWS)], ["a", "b"]
+            ),
+        }
+    )
 
 
 @pytest.fixture(scope="module")
 def store() -> CountingStore:
     store = CountingStore(MemoryStore())
-    writer = open_writer(store.create("f"), schema_from_arrow(TABLE.schema), WriteConfig())
-    for batch in TABLE.to_batches(max_chunksize=50_000):
+    writer = open_writer(store.create("f"), schema_from_arrow(_table().schema), WriteConfig())
+    for batch in _table().to_batches(max_chunksize=50_000):
         writer.write_batch(batch)
     writer.finish()
     return store
@@ -50,9 +56,9 @@ def reader(store: CountingStore) -> FileReader:
 def test_taking_a_row_reads_two_extents_per_column_with_cached_metadata(
     store: CountingStore, reader: FileReader
 ) -> None:
-    for name in TABLE.column_names:
+    for name in _table().column_names:
         fields = reader.schema.project([name]).fields
-        expected = TABLE.select([name]).take(ROWS)
+        expected = _table().select([name]).take(ROWS)
         assert reader.take(fields, ROWS).equals(expected.combine_chunks())
         store.reset()
         assert reader.take(fields, ROWS).equals(expected.combine_chunks())
@@ -64,7 +70,7 @@ def test_taking_a_row_reads_two_extents_per_column_with_cached_metadata(
 
 def test_columns_of_one_take_share_their_requests(store: CountingStore, reader: FileReader) -> None:
     found = reader.take(reader.schema.fields, ROWS)
-    assert found.equals(TABLE.take(ROWS).combine_chunks())
+    assert found.equals(_table().take(ROWS).combine_chunks())
     # What is known of pages before their rows, the repetition indexes, the values.
     assert len(store.reads) <= 3
     store.reset()
@@ -75,7 +81,7 @@ def test_columns_of_one_take_share_their_requests(store: CountingStore, reader: 
 def test_rows_near_each_other_share_an_extent(store: CountingStore, reader: FileReader) -> None:
     fields = reader.schema.project(["vector"]).fields
     rows = [1000, 1002, 1005, 1090, 40_000]
-    assert reader.take(fields, rows).equals(TABLE.select(["vector"]).take(rows).combine_chunks())
+    assert reader.take(fields, rows).equals(_table().select(["vector"]).take(rows).combine_chunks())
     assert [len(ranges) for ranges in store.reads] == [2]
 
 
@@ -84,7 +90,7 @@ def test_row_range_of_structural_pages_reads_only_the_bytes_it_needs(store: Coun
         fields = reader.schema.project([name]).fields
         store.reset()
         found = reader.read_table(fields, row_range=(60_000, 60_100))
-        assert found.equals(TABLE.select([name]).slice(60_000, 100))
+        assert found.equals(_table().select([name]).slice(60_000, 100))
         assert store.num_bytes_read() <= 100 * least + 40_000
         # Of a whole page most would be for nothing.
         assert store.num_bytes_read() < sum(page.num_bytes for page in reader.column_metadatas[0].pages)
@@ -92,7 +98,7 @@ def test_row_range_of_structural_pages_reads_only_the_bytes_it_needs(store: Coun
 
 def test_a_small_scan_takes_one_request(store: CountingStore, reader: FileReader) -> None:
     fields = reader.schema.project(["list"]).fields
-    assert reader.read_table(fields).equals(TABLE.select(["list"]))
+    assert reader.read_table(fields).equals(_table().select(["list"]))
     assert len(store.reads) == 1
 
 

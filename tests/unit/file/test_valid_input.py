@@ -109,7 +109,7 @@ _PARENTS["2.2"] += _PARENTS["2.1"][:6]
 
 @pytest.mark.parametrize(("parent", "version"), [(each, version) for version in _PARENTS for each in _PARENTS[version]])
 @pytest.mark.parametrize("leaf", list(_LEAVES))
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(24)
 def test_malformed_values_below_nulls_are_ignored(tmp_path: Path, leaf: str, parent: str, version: str) -> None:
     if parent == "fixed-size list" and not leaf.startswith("decimal"):
         pytest.skip("fixed-size lists hold values of fixed width only")

@@ -43,7 +43,7 @@ fragments = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(fragments, max_size=6))
 def test_fragment_totals_are_the_sum_over_all_fragments(drawn: list[pb_table.DataFragment]) -> None:
     message = pb_table.Manifest(version=1, fragments=drawn)
