@@ -42,56 +42,56 @@ if TYPE_CHECKING:
 __all__ = ["MATRIX", "TABLE", "Verdict", "judge", "lines_of"]
 
 _COLUMNS: Final = (
-    ("app", "append"),
-    ("del", "delete"),
-    ("ovw", "overwrite"),
-    ("idx", "create_index"),
-    ("rew", "rewrite"),
-    ("mg+", "merge+"),
-    ("mg-", "merge-"),
-    ("rst", "restore"),
-    ("rsv", "reserve_fragments"),
-    ("upr", "update.rows"),
-    ("upc", "update.columns"),
-    ("pj+", "project+"),
-    ("pj-", "project-"),
-    ("cfg", "update_config.config"),
-    ("tbl", "update_config.table_metadata"),
-    ("sch", "update_config.schema_metadata"),
-    ("fld", "update_config.field_metadata"),
-    ("rep", "data_replacement"),
-    ("ovl", "data_overlay"),
-    ("wal", "update_mem_wal_state"),
-    ("bas", "update_bases"),
-    ("cln", "clone"),
+    ("ap", "append"),
+    ("de", "delete"),
+    ("ow", "overwrite"),
+    ("ix", "create_index"),
+    ("rw", "rewrite"),
+    ("m+", "merge+"),
+    ("m-", "merge-"),
+    ("rs", "restore"),
+    ("rf", "reserve_fragments"),
+    ("ur", "update.rows"),
+    ("uc", "update.columns"),
+    ("p+", "project+"),
+    ("p-", "project-"),
+    ("sc", "update_config.config"),
+    ("st", "update_config.table_metadata"),
+    ("ss", "update_config.schema_metadata"),
+    ("sf", "update_config.field_metadata"),
+    ("re", "data_replacement"),
+    ("ov", "data_overlay"),
+    ("wl", "update_mem_wal_state"),
+    ("ba", "update_bases"),
+    ("cl", "clone"),
 )
 """The columns of the conflict table: the heading of each column, and the operation that the heading stands for."""
 
 TABLE: Final = """
-committed                     app del ovw idx rew mg+ mg- rst rsv upr upc pj+ pj- cfg tbl sch fld rep ovl wal bas cln
-append                         .   .   .   .   .   R   R   .   .   k   k   .   R   .   .   .   .   .   .   X   .   .
-delete                         .   m   .   .   r   R   R   .   .   m   r   .   .   .   .   .   .   g   e   X   .   .
-overwrite                      X   X   R   X   X   X   X   .   X   X   X   X   X   x   .   X   X   X   X   X   .   .
-create_index                   .   .   .   n   r   .   .   .   .   .   .   .   .   .   .   .   .   f   .   l   .   .
-rewrite                        .   r   .   r   r   R   R   .   .   r   r   .   .   .   .   .   .   r   r   .   .   .
-merge+                         .   R   .   .   R   R   R   .   .   R   R   R   R   .   .   R   R   R   R   X   .   .
-merge-                         R   R   .   .   R   R   R   .   .   R   R   R   R   .   .   R   R   R   R   X   .   .
-restore                        X   X   .   X   X   X   X   .   X   X   X   X   X   .   .   X   X   X   X   X   .   .
-reserve_fragments              .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .
-update.rows                    .   m   .   .   r   R   R   .   .   m   i   .   R   .   .   .   .   h   o   w   .   .
-update.columns                 .   m   .   .   r   R   R   .   .   m   i   .   R   .   .   .   .   h   e   w   .   .
-project+                       .   .   .   .   .   X   X   .   .   .   u   R   R   .   .   .   .   d   .   X   .   .
-project-                       R   .   .   .   .   X   X   .   .   R   R   R   R   .   .   .   .   R   R   X   .   .
-update_config.config           .   .   x   .   .   .   .   .   .   .   .   .   .   x   .   .   .   .   .   .   .   .
-update_config.table_metadata   .   .   .   .   .   .   .   .   .   .   .   .   .   .   x   .   .   .   .   .   .   .
-update_config.schema_metadata  .   .   .   .   .   R   R   X   .   .   .   .   .   .   .   X   .   .   .   .   .   .
-update_config.field_metadata   .   .   .   .   .   R   R   X   .   .   .   .   .   .   .   .   x   .   .   .   .   .
-data_replacement               .   r   .   f   r   R   R   .   .   r   r   .   R   .   .   .   .   c   .   X   .   .
-data_overlay                   .   .   .   .   r   R   R   .   .   o   v   .   R   .   .   .   .   .   .   X   .   .
-update_mem_wal_state           X   X   X   X   .   X   X   X   .   w   w   X   X   .   .   .   .   X   X   w   .   .
-update_bases                   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   b   .
-clone                          .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   X   .   .
-unknown                        R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R   R
+committed                     ap de ow ix rw m+ m- rs rf ur uc p+ p- sc st ss sf re ov wl ba cl
+append                        .  .  .  .  .  R  R  .  .  k  k  .  R  .  .  .  .  .  .  X  .  .
+delete                        .  m  .  .  r  R  R  .  .  m  r  .  .  .  .  .  .  g  e  X  .  .
+overwrite                     X  X  R  X  X  X  X  .  X  X  X  X  X  x  .  X  X  X  X  X  .  .
+create_index                  .  .  .  n  r  .  .  .  .  .  .  .  .  .  .  .  .  f  .  l  .  .
+rewrite                       .  r  .  r  r  R  R  .  .  r  r  .  .  .  .  .  .  r  r  .  .  .
+merge+                        .  R  .  .  R  R  R  .  .  R  R  R  R  .  .  R  R  R  R  X  .  .
+merge-                        R  R  .  .  R  R  R  .  .  R  R  R  R  .  .  R  R  R  R  X  .  .
+restore                       X  X  .  X  X  X  X  .  X  X  X  X  X  .  .  X  X  X  X  X  .  .
+reserve_fragments             .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .
+update.rows                   .  m  .  .  r  R  R  .  .  m  i  .  R  .  .  .  .  h  o  w  .  .
+update.columns                .  m  .  .  r  R  R  .  .  m  i  .  R  .  .  .  .  h  e  w  .  .
+project+                      .  .  .  .  .  X  X  .  .  .  u  R  R  .  .  .  .  d  .  X  .  .
+project-                      R  .  .  .  .  X  X  .  .  R  R  R  R  .  .  .  .  R  R  X  .  .
+update_config.config          .  .  x  .  .  .  .  .  .  .  .  .  .  x  .  .  .  .  .  .  .  .
+update_config.table_metadata  .  .  .  .  .  .  .  .  .  .  .  .  .  .  x  .  .  .  .  .  .  .
+update_config.schema_metadata .  .  .  .  .  R  R  X  .  .  .  .  .  .  .  X  .  .  .  .  .  .
+update_config.field_metadata  .  .  .  .  .  R  R  X  .  .  .  .  .  .  .  .  x  .  .  .  .  .
+data_replacement              .  r  .  f  r  R  R  .  .  r  r  .  R  .  .  .  .  c  .  X  .  .
+data_overlay                  .  .  .  .  r  R  R  .  .  o  v  .  R  .  .  .  .  .  .  X  .  .
+update_mem_wal_state          X  X  X  X  .  X  X  X  .  w  w  X  X  .  .  .  .  X  X  w  .  .
+update_bases                  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  b  .
+clone                         .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  .  X  .  .
+unknown                       R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R  R
 """
 """The rules: rows are committed operations, columns are operations about to be committed."""
 
