@@ -28,30 +28,12 @@ from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_plan import plan_write
 from lance_pipelines.ops import failures as failures_module
 from lance_pipelines.ops import write_fragments as write_module
-from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.spark.staging import Staging
 from tests.support.dev_server import DevServer, dev_server
+from tests.support.no_spark import NoSpark
 
 REPOSITORY = Path(__file__).parents[2]
 INGEST = "installed_files__ingest"
-
-
-class NoSession:
-    """What a write step without Spark asks of a session."""
-
-    def addTag(self, tag: str) -> None:
-        pass
-
-    def removeTag(self, tag: str) -> None:
-        pass
-
-
-class NoSpark(SparkResource):
-    """A resource for write steps that need no session."""
-
-    @property
-    def spark_session(self) -> Any:
-        return NoSession()
 
 
 @dataclass

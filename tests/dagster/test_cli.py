@@ -22,17 +22,10 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ops import rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
-from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
+from tests.support.local_rewriting import ids, write_fragments
+from tests.support.no_spark import NoSession, rewrite_without_session
 
 SEEN: list[dict[str, Any]] = []
-
-
-class NoSession:
-    def addTag(self, tag: str) -> None:
-        pass
-
-    def removeTag(self, tag: str) -> None:
-        pass
 
 
 class SeenSpark(SparkResource):
@@ -56,9 +49,7 @@ def module(uri: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Makes a module with the definitions of some datasets; returns its name."""
     SEEN.clear()
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    monkeypatch.setattr(
-        rewrite_fragments, "rewrite_tasks", lambda _, uri, tasks, **options: rewrite_locally(uri, tasks, **options)
-    )
+    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite_without_session)
 
     def make(*names: str) -> str:
         module = ModuleType("lake_definitions")

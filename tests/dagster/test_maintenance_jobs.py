@@ -27,6 +27,7 @@ from lance_pipelines.ops import commit_fragments, commit_rewrites, delete_rows, 
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
+from tests.support.no_spark import NoSession, rewrite_without_session
 
 EVENTS = dg.AssetKey("events")
 OPERATIONS = ("compact", "materialize_deletions", "cleanup", "delete_rows")
@@ -45,16 +46,10 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 
 @dataclass
-class Session:
-    """What the steps ask of a session; counts how often one was started."""
+class Session(NoSession):
+    """Counts how often one was started."""
 
     starts: int = 0
-
-    def addTag(self, tag: str) -> None:
-        pass
-
-    def removeTag(self, tag: str) -> None:
-        pass
 
 
 SESSION = Session()
@@ -105,11 +100,8 @@ class Lake:
 def lake(tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """Four fragments of ten rows; 1 and 21 are deleted."""
 
-    def rewrite(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
-        return rewrite_locally(uri, tasks, **options)
-
     SESSION.starts = 0
-    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite)
+    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite_without_session)
     for module in (commit_rewrites, delete_rows, remove_old_versions):
         retries = commit_fragments.COMMIT_RETRIES.max_retries
         monkeypatch.setattr(module, "COMMIT_RETRIES", dg.RetryPolicy(max_retries=retries))

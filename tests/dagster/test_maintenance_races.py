@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Any
 
 import dagster as dg
 import lance
@@ -19,11 +17,11 @@ from lance_pipelines.events.asset_metadata import event_value
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.jobs import request_config
-from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.ops import rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.spark.session import start_session, stop_session
-from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
+from tests.support.local_rewriting import ids, write_fragments
+from tests.support.no_spark import NoSpark, rewrite_without_session
 
 START_IDS = 200
 WRITER = """
@@ -53,20 +51,6 @@ while time.monotonic() < deadline:
         alive -= set(victims)
 print(json.dumps({"alive": sorted(alive), "retries": retries}))
 """
-
-
-class NoSession:
-    def addTag(self, tag: str) -> None:
-        pass
-
-    def removeTag(self, tag: str) -> None:
-        pass
-
-
-class NoSpark(SparkResource):
-    @property
-    def spark_session(self) -> Any:
-        return NoSession()
 
 
 def race(uri: str, instance: dg.DagsterInstance, seconds: float, spark: SparkResource) -> None:
@@ -114,10 +98,7 @@ def test_compaction_beside_a_pylance_writer_neither_loses_nor_restores_rows(
     uri = str(tmp_path / "events.lance")
     write_fragments(uri, START_IDS // 10)
 
-    def rewrite(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
-        return rewrite_locally(uri, tasks, **options)
-
-    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite)
+    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite_without_session)
     race(uri, instance, seconds, NoSpark())
 
 

@@ -19,7 +19,8 @@ from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.jobs import request_config
 from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
 from lance_pipelines.ops import rewrite_fragments
-from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
+from tests.support.local_rewriting import ids, write_fragments
+from tests.support.no_spark import rewrite_without_session
 
 EVENTS = dg.AssetKey("events")
 MAINTENANCE = ("lance_compaction_sensor", "lance_deletion_sensor", "lance_cleanup_sensor")
@@ -108,11 +109,7 @@ class Daemon:
 
 @pytest.fixture
 def daemon(project, instance, monkeypatch) -> Daemon:
-    monkeypatch.setattr(
-        rewrite_fragments,
-        "rewrite_tasks",
-        lambda session, uri, tasks, **options: rewrite_locally(uri, tasks, **options),
-    )
+    monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite_without_session)
     declaration = dataclasses.replace(project.declaration(), maintenance=POLICY)
     monkeypatch.setattr(project, "declaration", lambda: declaration)
     daemon = Daemon(project.definitions(assets=[downstream]), instance)

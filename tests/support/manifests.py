@@ -112,7 +112,7 @@ def on(current: Manifest, restored: Manifest | None = None) -> ApplyContext:
     return ApplyContext(current=current, restored=restored)
 
 
-def made(draft: ManifestDraft) -> Manifest:
+def sealed(draft: ManifestDraft) -> Manifest:
     """The version that a draft becomes."""
     return draft.seal(transaction=b"", transaction_file="f", timestamp_ns=0).manifest
 

@@ -7,7 +7,6 @@ them too.
 
 import copy
 import dataclasses
-import json
 import shutil
 import uuid
 import warnings
@@ -27,7 +26,7 @@ import lance_core
 from lance_core import LanceOperation as Ours
 from lance_core.schema.convert import schema_from_arrow
 from lance_core.schema.field import Schema
-from tests.support.twin_operations import new_fragment, rows
+from tests.support.twin_operations import delete_rows, merge, new_fragment, our_fragments, rows, settings
 from tests.support.twin_operations import to_ours as rows_to_ours
 
 KINDS = ("plain", "indexed", "stable")
@@ -44,10 +43,6 @@ def create_table(kind: str, uri: str) -> int:
     if kind != "plain":
         lance.dataset(uri).create_scalar_index("s", "BITMAP")
     return lance.dataset(uri).version
-
-
-def _delete(fragment_id: int, dataset: lance.LanceDataset) -> Theirs.Delete:
-    return Theirs.Delete([dataset.get_fragment(fragment_id).delete("a % 10 = 3")], [], "a % 10 = 3")
 
 
 def _moved(dataset: lance.LanceDataset, start: int, num_rows: int) -> lance.FragmentMetadata:
@@ -123,16 +118,8 @@ def _index(name: str, column: str, fragment_ids: set[int], dataset: lance.LanceD
     return Theirs.CreateIndex([index], [])
 
 
-def _merge(promise: bool, dataset: lance.LanceDataset) -> Theirs.Merge:
-    return Theirs.Merge([each.metadata for each in dataset.get_fragments()], dataset.lance_schema, promise)
-
-
 def _project(promise: bool, dataset: lance.LanceDataset) -> Theirs.Project:
     return Theirs.Project(lance.schema.LanceSchema.from_pyarrow(pa.schema([dataset.schema.field("a")])), promise)
-
-
-def _settings(dataset: lance.LanceDataset, **updates: object) -> Theirs.UpdateConfig:
-    return Theirs.UpdateConfig(**updates)
 
 
 _K = Theirs.UpdateMap({"k": "1"})
@@ -141,16 +128,16 @@ OPERATIONS: dict[str, Build] = {
     "append": lambda dataset: Theirs.Append([new_fragment(dataset)]),
     "overwrite": lambda dataset: Theirs.Overwrite(dataset.schema, [new_fragment(dataset)]),
     "restore": lambda dataset: Theirs.Restore(2),
-    "delete 0": partial(_delete, 0),
-    "delete 3": partial(_delete, 3),
+    "delete 0": partial(delete_rows, 0),
+    "delete 3": partial(delete_rows, 3),
     "delete whole 0": lambda dataset: Theirs.Delete([], [0], "a < 10"),
     "delete whole 3": lambda dataset: Theirs.Delete([], [3], "a > 29"),
     "rewrite 0": partial(_rewrite, 0),
     "rewrite 3": partial(_rewrite, 3),
-    "config k": partial(_settings, config_updates=_K),
-    "table metadata k": partial(_settings, table_metadata_updates=_K),
-    "schema metadata k": partial(_settings, schema_metadata_updates=_K),
-    "field 0 k": partial(_settings, field_metadata_updates={0: _K}),
+    "config k": partial(settings, config_updates=_K),
+    "table metadata k": partial(settings, table_metadata_updates=_K),
+    "schema metadata k": partial(settings, schema_metadata_updates=_K),
+    "field 0 k": partial(settings, field_metadata_updates={0: _K}),
     "update rows 0": partial(_update_rows, 0),
     "update rows 3": partial(_update_rows, 3),
     "update hides 0": partial(_update_hides, 0),
@@ -166,8 +153,8 @@ OPERATIONS: dict[str, Build] = {
     "index i a 3": partial(_index, "i", "a", {3}),
     "index j a 0-3": partial(_index, "j", "a", {0, 1, 2, 3}),
     "index j s 0-3": partial(_index, "j", "s", {0, 1, 2, 3}),
-    "merge +": partial(_merge, True),
-    "merge -": partial(_merge, False),
+    "merge +": partial(merge, True),
+    "merge -": partial(merge, False),
     "project +": partial(_project, True),
     "project -": partial(_project, False),
     "overlay s 0": partial(_overlay, 0),
@@ -188,8 +175,8 @@ def to_ours(operation: object) -> Ours.BaseOperation:
         case Theirs.Update():
             return Ours.Update(
                 removed_fragment_ids=list(operation.removed_fragment_ids),
-                updated_fragments=_fragments(operation.updated_fragments),
-                new_fragments=_fragments(operation.new_fragments),
+                updated_fragments=our_fragments(operation.updated_fragments),
+                new_fragments=our_fragments(operation.new_fragments),
                 fields_modified=list(operation.fields_modified),
                 fields_for_preserving_frag_bitmap=list(operation.fields_for_preserving_frag_bitmap),
                 update_mode=operation.update_mode,
@@ -197,7 +184,7 @@ def to_ours(operation: object) -> Ours.BaseOperation:
             )
         case Theirs.Merge():
             return Ours.Merge(
-                _fragments(operation.fragments), _schema(operation.schema), operation.preserves_nullability
+                our_fragments(operation.fragments), _schema(operation.schema), operation.preserves_nullability
             )
         case Theirs.Project():
             return Ours.Project(_schema(operation.schema), operation.preserves_nullability)
@@ -227,10 +214,6 @@ def to_ours(operation: object) -> Ours.BaseOperation:
             )
         case _:
             return rows_to_ours(operation)
-
-
-def _fragments(fragments: list[lance.FragmentMetadata]) -> list[lance_core.FragmentMetadata]:
-    return [lance_core.FragmentMetadata.from_json(json.dumps(each.to_json())) for each in fragments]
 
 
 def _schema(schema: lance.schema.LanceSchema) -> Schema:

@@ -47,7 +47,8 @@ def new_fragment(dataset: lance.LanceDataset, start: int = 100, num_rows: int = 
     return lance.fragment.LanceFragment.create(dataset.uri, rows(start, start + num_rows))
 
 
-def _delete(fragment_id: int, dataset: lance.LanceDataset) -> Theirs.Delete:
+def delete_rows(fragment_id: int, dataset: lance.LanceDataset) -> Theirs.Delete:
+    """A tenth of the rows of a fragment."""
     return Theirs.Delete([dataset.get_fragment(fragment_id).delete("a % 10 = 3")], [], "a % 10 = 3")
 
 
@@ -86,7 +87,8 @@ def _index(fragment_ids: set[int], dataset: lance.LanceDataset) -> Theirs.Create
     return Theirs.CreateIndex([index], [])
 
 
-def _merge(promise: bool, dataset: lance.LanceDataset) -> Theirs.Merge:
+def merge(promise: bool, dataset: lance.LanceDataset) -> Theirs.Merge:
+    """The same fragments and columns, with or without the promise that no column became required."""
     return Theirs.Merge([each.metadata for each in dataset.get_fragments()], dataset.lance_schema, promise)
 
 
@@ -94,7 +96,8 @@ def _project(promise: bool, dataset: lance.LanceDataset) -> Theirs.Project:
     return Theirs.Project(lance.schema.LanceSchema.from_pyarrow(pa.schema([SCHEMA.field("a")])), promise)
 
 
-def _settings(dataset: lance.LanceDataset, **updates: object) -> Theirs.UpdateConfig:
+def settings(dataset: lance.LanceDataset, **updates: object) -> Theirs.UpdateConfig:
+    """Changes of the maps of settings."""
     return Theirs.UpdateConfig(**updates)
 
 
@@ -107,27 +110,27 @@ COMMITTABLE: dict[str, Build] = {
     "append": lambda dataset: Theirs.Append([new_fragment(dataset)]),
     "overwrite": lambda dataset: Theirs.Overwrite(SCHEMA, [new_fragment(dataset)]),
     "restore": lambda dataset: Theirs.Restore(2),
-    "delete 0": partial(_delete, 0),
-    "delete 3": partial(_delete, 3),
+    "delete 0": partial(delete_rows, 0),
+    "delete 3": partial(delete_rows, 3),
     "delete whole 0": lambda dataset: Theirs.Delete([], [0], "a < 10"),
     "delete whole 3": lambda dataset: Theirs.Delete([], [3], "a > 29"),
     "rewrite 0": partial(_rewrite, 0),
     "rewrite 3": partial(_rewrite, 3),
-    "config k": partial(_settings, config_updates=_map("k")),
-    "config j": partial(_settings, config_updates=_map("j")),
-    "config k removed": partial(_settings, config_updates=_map("k", None)),
-    "config replaced": partial(_settings, config_updates=_map("z", replace=True)),
-    "table metadata k": partial(_settings, table_metadata_updates=_map("k")),
-    "table metadata j": partial(_settings, table_metadata_updates=_map("j")),
-    "table metadata k removed": partial(_settings, table_metadata_updates=_map("k", None)),
-    "table metadata replaced": partial(_settings, table_metadata_updates=_map("z", replace=True)),
-    "schema metadata k": partial(_settings, schema_metadata_updates=_map("k")),
-    "schema metadata j": partial(_settings, schema_metadata_updates=_map("j")),
-    "field 0 k": partial(_settings, field_metadata_updates={0: _map("k")}),
-    "field 0 j": partial(_settings, field_metadata_updates={0: _map("j")}),
-    "field 1 k": partial(_settings, field_metadata_updates={1: _map("k")}),
-    "config k, schema metadata": partial(_settings, config_updates=_map("k"), schema_metadata_updates=_map("k")),
-    "no settings": _settings,
+    "config k": partial(settings, config_updates=_map("k")),
+    "config j": partial(settings, config_updates=_map("j")),
+    "config k removed": partial(settings, config_updates=_map("k", None)),
+    "config replaced": partial(settings, config_updates=_map("z", replace=True)),
+    "table metadata k": partial(settings, table_metadata_updates=_map("k")),
+    "table metadata j": partial(settings, table_metadata_updates=_map("j")),
+    "table metadata k removed": partial(settings, table_metadata_updates=_map("k", None)),
+    "table metadata replaced": partial(settings, table_metadata_updates=_map("z", replace=True)),
+    "schema metadata k": partial(settings, schema_metadata_updates=_map("k")),
+    "schema metadata j": partial(settings, schema_metadata_updates=_map("j")),
+    "field 0 k": partial(settings, field_metadata_updates={0: _map("k")}),
+    "field 0 j": partial(settings, field_metadata_updates={0: _map("j")}),
+    "field 1 k": partial(settings, field_metadata_updates={1: _map("k")}),
+    "config k, schema metadata": partial(settings, config_updates=_map("k"), schema_metadata_updates=_map("k")),
+    "no settings": settings,
 }
 OTHERS: dict[str, Build] = {
     # What only the reference commits.
@@ -139,8 +142,8 @@ OTHERS: dict[str, Build] = {
     "replacement 3": partial(_replacement, 3),
     "index 0-3": partial(_index, {0, 1, 2, 3}),
     "index 3": partial(_index, {3}),
-    "merge +": partial(_merge, True),
-    "merge -": partial(_merge, False),
+    "merge +": partial(merge, True),
+    "merge -": partial(merge, False),
     "project +": partial(_project, True),
     "project -": partial(_project, False),
 }
@@ -150,18 +153,18 @@ def to_ours(operation: object) -> Ours.BaseOperation:
     """The same operation in our classes."""
     match operation:
         case Theirs.Append():
-            return Ours.Append(_fragments(operation.fragments))
+            return Ours.Append(our_fragments(operation.fragments))
         case Theirs.Overwrite():
-            return Ours.Overwrite(operation.new_schema, _fragments(operation.fragments))
+            return Ours.Overwrite(operation.new_schema, our_fragments(operation.fragments))
         case Theirs.Restore():
             return Ours.Restore(operation.version)
         case Theirs.Delete():
             return Ours.Delete(
-                _fragments(operation.updated_fragments), list(operation.deleted_fragment_ids), operation.predicate
+                our_fragments(operation.updated_fragments), list(operation.deleted_fragment_ids), operation.predicate
             )
         case Theirs.Rewrite():
             groups = [
-                Ours.RewriteGroup(_fragments(group.old_fragments), _fragments(group.new_fragments))
+                Ours.RewriteGroup(our_fragments(group.old_fragments), our_fragments(group.new_fragments))
                 for group in operation.groups
             ]
             return Ours.Rewrite(groups, [])
@@ -176,7 +179,8 @@ def to_ours(operation: object) -> Ours.BaseOperation:
     raise AssertionError(operation)
 
 
-def _fragments(fragments: list[lance.FragmentMetadata]) -> list[lance_core.FragmentMetadata]:
+def our_fragments(fragments: list[lance.FragmentMetadata]) -> list[lance_core.FragmentMetadata]:
+    """The same fragments in our class."""
     return [lance_core.FragmentMetadata.from_json(json.dumps(each.to_json())) for each in fragments]
 
 

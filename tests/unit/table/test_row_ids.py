@@ -6,8 +6,8 @@ import pytest
 from lance_core.errors import CorruptDataError
 from lance_core.proto import pb_rowids, pb_table
 from lance_core.table.fragment import Fragment
-from lance_core.table.row_id_sequence import RowIdSequence
 from lance_core.table.row_ids import carry_row_ids, give_row_ids
+from tests.support.manifests import row_ids
 from tests.support.records import fragment
 
 
@@ -15,10 +15,6 @@ def old(num_rows: int, *, first: int, version: int) -> Fragment:
     message = fragment(num_rows).message
     give_row_ids(message, first_row_id=first, version=version)
     return Fragment(message)
-
-
-def ids(record: Fragment) -> list[int]:
-    return RowIdSequence.parse(record.message.inline_row_ids, "").numbers().tolist()
 
 
 def versions(data: bytes) -> list[tuple[int, int, int]]:
@@ -34,8 +30,8 @@ def deleted(*rows: int) -> np.ndarray:
 def test_row_id_sequences_are_joined_and_split() -> None:
     sources = [(old(10, first=100, version=1), deleted(0, 9)), (old(5, first=50, version=4), deleted())]
     first, second = carry_row_ids(sources, [fragment(9), fragment(4)])
-    assert ids(first) == [*range(101, 109), 50]
-    assert ids(second) == [51, 52, 53, 54]
+    assert row_ids(first) == [*range(101, 109), 50]
+    assert row_ids(second) == [51, 52, 53, 54]
     assert versions(first.message.inline_created_at_versions) == [(0, 8, 1), (8, 9, 4)]
     assert versions(second.message.inline_last_updated_at_versions) == [(0, 4, 4)]
 

@@ -28,10 +28,10 @@ from tests.support.manifests import (
     created,
     deletion,
     index,
-    made,
     on,
     part,
     row_ids,
+    sealed,
     stable_table,
     table,
     updated,
@@ -115,7 +115,7 @@ def test_merge_sets_fragments_and_schema() -> None:
     current = table(part(0), part(1, deleted=3), indices=INDICES)
     wide = Fragment(_widened(1).message).with_deletion(deletion(3))
     operation = Merge(fragments=(_widened(0), wide), schema=_schema(C).with_metadata({"k": b"v"}))
-    result = made(operation.apply(on(current)))
+    result = sealed(operation.apply(on(current)))
     assert [list(file.fields) for file in result.message.fragments[1].files] == [[0, 1], [2]]
     assert result.schema.names == ["a", "b", "c"]
     assert dict(result.message.schema_metadata) == {"k": b"v"}
@@ -124,14 +124,14 @@ def test_merge_sets_fragments_and_schema() -> None:
 
 def test_merge_of_a_column_of_nulls_needs_no_file() -> None:
     current = table(part(0))
-    result = made(Merge(fragments=(part(0),), schema=_schema(C), preserves_nullability=True).apply(on(current)))
+    result = sealed(Merge(fragments=(part(0),), schema=_schema(C), preserves_nullability=True).apply(on(current)))
     assert result.message.fragments[0] == current.message.fragments[0]
 
 
 def test_a_merge_keeps_row_ids_and_counts_rewritten_fragments_as_updated() -> None:
     current = stable_table(10, 10)
     # Put together without the ids that the table has.
-    result = made(Merge(fragments=(_widened(0), part(1)), schema=_schema(C)).apply(on(current)))
+    result = sealed(Merge(fragments=(_widened(0), part(1)), schema=_schema(C)).apply(on(current)))
     assert [row_ids(each)[0] for each in result.fragments] == [0, 10]
     assert (updated(result.fragments[0]), updated(result.fragments[1])) == ([4] * 10, [2] * 10)
     assert created(result.fragments[0]) == [1] * 10
@@ -140,13 +140,13 @@ def test_a_merge_keeps_row_ids_and_counts_rewritten_fragments_as_updated() -> No
 def test_column_rewritten_by_a_merge_leaves_its_indices() -> None:
     current = table(part(0), part(1), indices=INDICES)
     anew = with_files(part(0), column_file("f0.lance", 0, -2), column_file("new", 1))
-    result = made(Merge(fragments=(anew, part(1)), schema=SCHEMA).apply(on(current)))
+    result = sealed(Merge(fragments=(anew, part(1)), schema=SCHEMA).apply(on(current)))
     assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
 
 
 def test_a_merge_may_add_fragments() -> None:
     current = table(part(0), part(4))
-    result = made(Merge(fragments=(part(0), part(4), part(0, path="x"), part(9)), schema=SCHEMA).apply(on(current)))
+    result = sealed(Merge(fragments=(part(0), part(4), part(0, path="x"), part(9)), schema=SCHEMA).apply(on(current)))
     assert [each.id for each in result.fragments] == [0, 4, 5, 9]
     assert result.message.max_fragment_id == 9
 
@@ -225,7 +225,7 @@ def test_merges_that_would_break_the_table_are_refused(
 ) -> None:
     current = table(part(0), part(1))
     if kind is None:
-        assert len(made(operation.apply(on(current))).fragments) == 4
+        assert len(sealed(operation.apply(on(current))).fragments) == 4
         return
     with pytest.raises(kind, match=match):
         operation.apply(on(current))
@@ -239,7 +239,7 @@ def test_claimed_row_count_other_than_the_recorded_one_is_refused(arm: str, reco
     claim.message.physical_rows = claimed
     operation = Merge(fragments=(claim,), schema=SCHEMA) if arm == "merge" else _columns(updated_fragments=(claim,))
     if claimed == recorded:
-        assert made(operation.apply(on(table(part(0, recorded))))).fragments[0].physical_rows == recorded
+        assert sealed(operation.apply(on(table(part(0, recorded))))).fragments[0].physical_rows == recorded
         return
     with pytest.raises(InvalidInputError, match=f"{recorded} rows in version 3, but the operation records {claimed}"):
         operation.apply(on(table(part(0, recorded))))
@@ -249,13 +249,13 @@ def test_claimed_row_count_other_than_the_recorded_one_is_refused(arm: str, reco
 def test_unrecorded_row_count_is_taken_from_the_operation(arm: str) -> None:
     anew = _columns().updated_fragments
     operation = Merge(fragments=anew, schema=SCHEMA) if arm == "merge" else _columns()
-    assert made(operation.apply(on(table(part(0, 0))))).fragments[0].physical_rows == 10
+    assert sealed(operation.apply(on(table(part(0, 0))))).fragments[0].physical_rows == 10
 
 
 def test_column_type_may_change_only_when_every_value_is_rewritten() -> None:
     schema = replace(SCHEMA, fields=(SCHEMA.fields[0], replace(SCHEMA.fields[1], logical_type="int32")))
     anew = [with_files(part(n), column_file(f"f{n}.lance", 0, -2), column_file(f"n{n}", 1)) for n in (0, 1)]
-    made(Merge(fragments=tuple(anew), schema=schema).apply(on(table(part(0), part(1)))))
+    sealed(Merge(fragments=tuple(anew), schema=schema).apply(on(table(part(0), part(1)))))
     with pytest.raises(SchemaMismatchError):
         Merge(fragments=(anew[0], part(1)), schema=schema).apply(on(table(part(0), part(1))))
 
@@ -264,7 +264,7 @@ def test_t46_counted_field_ids_are_not_reused() -> None:
     current = table(part(0), max_allocated_field_id=6)
     with pytest.raises(InvalidInputError, match="start at 7"):
         Merge(fragments=(part(0),), schema=_schema(C)).apply(on(current))
-    result = made(Merge(fragments=(part(0),), schema=_schema(replace(C, id=7))).apply(on(current)))
+    result = sealed(Merge(fragments=(part(0),), schema=_schema(replace(C, id=7))).apply(on(current)))
     assert result.message.max_allocated_field_id == 7
 
 
@@ -274,7 +274,7 @@ def test_t46_counted_field_ids_are_not_reused() -> None:
 def test_a_projection_drops_files_and_indices_of_dropped_fields() -> None:
     split = with_files(part(0), column_file("one", 0), column_file("two", 1))
     current = table(split, part(1), indices=INDICES, schema_metadata={"k": b"v"})
-    result = made(Project(schema=SCHEMA.project(["b"])).apply(on(current)))
+    result = sealed(Project(schema=SCHEMA.project(["b"])).apply(on(current)))
     assert [[file.path for file in each.files] for each in result.message.fragments] == [["two"], ["f1.lance"]]
     assert coverage(result.index_section) == {"b": [0, 1]}
     assert result.schema.names == ["b"]
@@ -282,7 +282,7 @@ def test_a_projection_drops_files_and_indices_of_dropped_fields() -> None:
 
 def test_projection_keeps_the_last_file_of_a_fragment() -> None:
     only = with_files(part(0), column_file("one", 0))
-    result = made(Project(schema=SCHEMA.project(["b"])).apply(on(table(only))))
+    result = sealed(Project(schema=SCHEMA.project(["b"])).apply(on(table(only))))
     assert len(result.message.fragments[0].files) == 1
 
 
@@ -311,7 +311,7 @@ def test_project_operation_with_other_fields_is_refused(operation: Project, kind
 
 def test_projection_may_rename_and_reorder_fields() -> None:
     a, b = SCHEMA.fields
-    result = made(Project(schema=replace(SCHEMA, fields=(replace(b, name="x"), a))).apply(on(table(part(0)))))
+    result = sealed(Project(schema=replace(SCHEMA, fields=(replace(b, name="x"), a))).apply(on(table(part(0)))))
     assert [(each.name, each.id) for each in result.schema.fields] == [("x", 1), ("a", 0)]
 
 
@@ -323,14 +323,14 @@ def test_an_update_of_rows_is_a_delete_and_an_append() -> None:
     operation = Update(
         removed_fragment_ids=(2,), updated_fragments=(part(0, deleted=3),), new_fragments=(fragment(4), fragment(9))
     )
-    result = made(operation.apply(on(current)))
+    result = sealed(operation.apply(on(current)))
     assert [(each.id, each.num_live_rows) for each in result.fragments] == [(0, 7), (1, 10), (3, 4), (4, 9)]
     assert result.index_section == current.index_section
     assert result.message.reader_feature_flags == 1
 
 
 def test_t6_updated_fragment_0_stays_and_a_new_one_gets_an_id() -> None:
-    result = made(
+    result = sealed(
         Update(updated_fragments=(part(0, deleted=1),), new_fragments=(fragment(1),)).apply(on(table(part(0))))
     )
     assert [(each.id, each.num_live_rows) for each in result.fragments] == [(0, 9), (1, 1)]
@@ -344,7 +344,7 @@ def test_moved_rows_keep_their_ids_and_created_versions() -> None:
         new_fragments=(_moved(3, 15, 3, 11), _moved(3, 16)),
         fields_for_preserving=(0,),
     )
-    result = made(operation.apply(on(current)))
+    result = sealed(operation.apply(on(current)))
     pure, mixed = result.fragments[2:]
     assert (row_ids(pure), created(pure), updated(pure)) == ([15, 3, 11], [2, 1, 2], [4, 4, 4])
     assert (row_ids(mixed), created(mixed), updated(mixed)) == ([16, 20, 21], [2, 4, 4], [4, 4, 4])
@@ -355,14 +355,14 @@ def test_moved_rows_keep_their_ids_and_created_versions() -> None:
 
 def test_new_ids_are_assigned_again_at_each_commit_attempt() -> None:
     operation = Update(updated_fragments=(part(0, deleted=1),), new_fragments=(_moved(2, 3),))
-    first, second = (made(operation.apply(on(stable_table(*counts)))) for counts in ((10,), (10, 5)))
+    first, second = (sealed(operation.apply(on(stable_table(*counts)))) for counts in ((10,), (10, 5)))
     assert (row_ids(first.fragments[-1]), row_ids(second.fragments[-1])) == ([3, 10], [3, 15])
     assert (first.fragments[-1].id, second.fragments[-1].id) == (1, 2)
 
 
 def test_t14_rewritten_column_leaves_its_indices() -> None:
     current = table(part(0), part(1), indices=INDICES)
-    result = made(_columns().apply(on(current)))
+    result = sealed(_columns().apply(on(current)))
     assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
     assert [list(file.fields) for file in result.message.fragments[0].files] == [[0, -2], [1]]
 
@@ -370,7 +370,7 @@ def test_t14_rewritten_column_leaves_its_indices() -> None:
 def test_a_file_whose_last_column_moved_is_dropped() -> None:
     split = with_files(part(0), column_file("one", 0), column_file("two", 1))
     anew = with_files(part(0), column_file("one", 0), column_file("two", -2), column_file("new", 1))
-    result = made(_columns(updated_fragments=(anew,)).apply(on(table(split))))
+    result = sealed(_columns(updated_fragments=(anew,)).apply(on(table(split))))
     assert [file.path for file in result.message.fragments[0].files] == ["one", "new"]
 
 
@@ -378,9 +378,9 @@ def test_rows_that_changed_in_place_are_counted_as_updated() -> None:
     current = stable_table(5)
     anew = with_files(part(0, 5), column_file("f0.lance", 0, -2), column_file("new", 1))
     with_offsets = _columns(updated_fragments=(anew,), updated_offsets={0: BitMap([2]).serialize()})
-    result = made(with_offsets.apply(on(current))).fragments[0]
+    result = sealed(with_offsets.apply(on(current))).fragments[0]
     assert (row_ids(result), updated(result), created(result)) == ([0, 1, 2, 3, 4], [1, 1, 4, 1, 1], [1] * 5)
-    without = made(_columns(updated_fragments=(anew,)).apply(on(current))).fragments[0]
+    without = sealed(_columns(updated_fragments=(anew,)).apply(on(current))).fragments[0]
     assert updated(without) == [1] * 5
 
 
@@ -428,14 +428,14 @@ def test_update_with_unassigned_row_ids_is_refused() -> None:
 def test_replacing_file_takes_the_place_of_the_file_with_its_fields() -> None:
     split = with_files(part(0), column_file("one", 0), column_file("two", 1))
     current = table(split, part(1), indices=INDICES)
-    result = made(_replacing(0, _file("new", 1, num_bytes=7)).apply(on(current)))
+    result = sealed(_replacing(0, _file("new", 1, num_bytes=7)).apply(on(current)))
     files = result.message.fragments[0].files
     assert [(file.path, file.file_size_bytes) for file in files] == [("one", 100), ("new", 7)]
     assert coverage(result.index_section) == {"a": [0, 1], "b": [1]}
 
 
 def test_rows_of_a_replaced_file_count_as_updated() -> None:
-    result = made(_replacing(0, _file("new", 0, 1)).apply(on(stable_table(3, 3))))
+    result = sealed(_replacing(0, _file("new", 0, 1)).apply(on(stable_table(3, 3))))
     assert [(row_ids(each), updated(each), created(each)) for each in result.fragments] == [
         ([0, 1, 2], [4] * 3, [1] * 3),
         ([3, 4, 5], [2] * 3, [2] * 3),
@@ -443,7 +443,7 @@ def test_rows_of_a_replaced_file_count_as_updated() -> None:
 
 
 def test_column_without_a_file_gets_one_by_data_replacement() -> None:
-    result = made(_replacing(0, _file("new", 1)).apply(on(table(with_files(part(0), column_file("one", 0))))))
+    result = sealed(_replacing(0, _file("new", 1)).apply(on(table(with_files(part(0), column_file("one", 0))))))
     assert [file.path for file in result.message.fragments[0].files] == ["one", "new"]
 
 
@@ -517,9 +517,9 @@ def test_overlays_are_committed_only_when_enabled(monkeypatch: pytest.MonkeyPatc
         operation.apply(on(table(part(0))))
     with pytest.raises(InvalidInputError, match="fragment 0"):
         operation.apply(on(table(part(1))))
-    assert made(DataOverlay(groups=()).apply(on(table(part(0))))).version == 4
+    assert sealed(DataOverlay(groups=()).apply(on(table(part(0))))).version == 4
     monkeypatch.setenv(OVERLAYS_VARIABLE, "0")
-    assert made(operation.apply(on(table(part(0))))).message.reader_feature_flags == FeatureFlag.DATA_OVERLAYS
+    assert sealed(operation.apply(on(table(part(0))))).message.reader_feature_flags == FeatureFlag.DATA_OVERLAYS
 
 
 @pytest.mark.usefixtures("switched_on")
@@ -529,7 +529,7 @@ def test_overlays_are_appended_with_their_commit_version() -> None:
         OverlayGroup(fragment_id=1, overlays=()),
         OverlayGroup(fragment_id=0, overlays=(_overlay(3),)),
     )
-    found = made(DataOverlay(groups=groups).apply(on(table(_overlaid(part(0), _overlay(9, version=2)), part(1)))))
+    found = sealed(DataOverlay(groups=groups).apply(on(table(_overlaid(part(0), _overlay(9, version=2)), part(1)))))
     laid = [
         (list(BitMap.deserialize(each.shared_offset_bitmap)), each.committed_version)
         for each in found.message.fragments[0].overlays
@@ -556,7 +556,7 @@ def test_overlays_that_cannot_be_read_are_refused(overlay: pb_table.DataOverlayF
 @pytest.mark.usefixtures("switched_on")
 def test_rewritten_column_leaves_its_overlays() -> None:
     old = _overlaid(part(0), _overlay(1, version=2), _overlay(2, field_ids=(0, 1), version=3))
-    [found] = made(_columns().apply(on(table(old)))).message.fragments
+    [found] = sealed(_columns().apply(on(table(old)))).message.fragments
     assert [list(each.data_file.fields) for each in found.overlays] == [[0, -2]]
     projected = Project(schema=SCHEMA.project(["b"])).apply(on(table(_overlaid(part(0), _overlay(1, field_ids=(0,))))))
-    assert not made(projected).message.fragments[0].overlays
+    assert not sealed(projected).message.fragments[0].overlays

@@ -53,10 +53,10 @@ from tests.support.manifests import (
     column_file,
     deletion,
     index,
-    made,
     on,
     part,
     row_ids,
+    sealed,
     section,
     stable_table,
     table,
@@ -218,7 +218,7 @@ def test_deep_clone_refers_to_files_of_its_own_root() -> None:
     message.overlays.append(overlay)
     indices = (index("i", (0,), {0}, base_id=1),)
     source = table(Fragment(message), part(1), indices=indices, base_paths=[pb_table.BasePath(id=1, path="/other")])
-    copy = made(COPY.apply(on(source)))
+    copy = sealed(COPY.apply(on(source)))
     first, second = copy.message.fragments
     assert not first.files[0].HasField("base_id")
     assert not first.deletion_file.HasField("base_id")
@@ -232,7 +232,7 @@ def test_deep_clone_refers_to_files_of_its_own_root() -> None:
 
 
 def test_deep_clone_of_a_table_without_indices_has_none() -> None:
-    assert made(COPY.apply(on(table(part(0))))).index_section is None
+    assert sealed(COPY.apply(on(table(part(0))))).index_section is None
 
 
 # ── Data overlays and replacements ───────────────────────────────────────────────────────────────────────────────────
@@ -243,7 +243,7 @@ def test_overlaid_rows_of_a_table_with_stable_row_ids_count_as_updated(monkeypat
     overlay = pb_table.DataOverlayFile(data_file=column_file("o", 1), shared_offset_bitmap=BitMap([1]).serialize())
     operation = DataOverlay(groups=(OverlayGroup(fragment_id=0, overlays=(overlay,)),))
     assert operation.laid_overlays() == operation.groups
-    result = made(operation.apply(on(stable_table(3))))
+    result = sealed(operation.apply(on(stable_table(3))))
     assert updated(result.fragments[0]) == [1, 4, 1]
 
 
@@ -254,7 +254,7 @@ def test_data_replacement_lists_the_files_that_it_adds() -> None:
 
 def test_replacing_file_may_lie_in_another_base() -> None:
     current = table(part(0), base_paths=[pb_table.BasePath(id=4, path="/other")])
-    (changed,) = made(replacing(0, 0, 1, base_id=4).apply(on(current))).fragments
+    (changed,) = sealed(replacing(0, 0, 1, base_id=4).apply(on(current))).fragments
     assert [(file.path, file.base_id) for file in changed.files] == [("n", 4)]
 
 
@@ -271,7 +271,7 @@ def declaring(key: str, value: str) -> UpdateConfig:
 
 
 def test_clustering_key_is_declared_once() -> None:
-    declared = made(declaring(CLUSTERING_POSITION, "1").apply(on(table(part(0)))))
+    declared = sealed(declaring(CLUSTERING_POSITION, "1").apply(on(table(part(0)))))
     assert declared.message.fields[0].unenforced_clustering_key_position == 1
     with pytest.raises(InvalidSchemaError, match="clustering key is already declared"):
         declaring(CLUSTERING_POSITION, "2").apply(on(declared))
@@ -279,7 +279,7 @@ def test_clustering_key_is_declared_once() -> None:
 
 def test_primary_key_is_declared_on_a_required_column() -> None:
     required = replace(SCHEMA, fields=(replace(SCHEMA.fields[0], nullable=False), SCHEMA.fields[1]))
-    declared = made(declaring(PRIMARY_KEY, "true").apply(on(table(part(0), schema=required))))
+    declared = sealed(declaring(PRIMARY_KEY, "true").apply(on(table(part(0), schema=required))))
     assert declared.message.fields[0].unenforced_primary_key
 
 
@@ -314,7 +314,7 @@ def test_project_reports_its_schema() -> None:
 
 
 def merged(schema: Schema, *fragments: Fragment, current: Manifest | None = None) -> Manifest:
-    return made(Merge(fragments=fragments, schema=schema).apply(on(current or table(part(0)))))
+    return sealed(Merge(fragments=fragments, schema=schema).apply(on(current or table(part(0)))))
 
 
 def test_merge_that_gives_an_id_to_another_column_is_refused() -> None:
@@ -376,7 +376,7 @@ def carrying(*ids: int) -> Fragment:
 
 
 def test_overwrite_keeps_the_row_ids_of_its_fragments() -> None:
-    result = made(Overwrite(schema=SCHEMA, fragments=(carrying(0, 1, 2),)).apply(on(stable_table(3))))
+    result = sealed(Overwrite(schema=SCHEMA, fragments=(carrying(0, 1, 2),)).apply(on(stable_table(3))))
     assert row_ids(result.fragments[0]) == [0, 1, 2]
 
 

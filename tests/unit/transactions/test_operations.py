@@ -13,7 +13,6 @@ from lance_core.proto import pb_table, pb_transaction
 from lance_core.schema.convert import fields_to_proto
 from lance_core.table.fragment import Fragment
 from lance_core.table.manifest import Manifest
-from lance_core.table.manifest_draft import ManifestDraft
 from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.operations.delete import Delete
 from lance_core.transactions.operations.map_update import MapUpdate
@@ -24,7 +23,7 @@ from lance_core.transactions.operations.restore import Restore
 from lance_core.transactions.operations.rewrite import Rewrite
 from lance_core.transactions.operations.update_config import UpdateConfig
 from lance_core.transactions.transaction import Transaction
-from tests.support.manifests import on
+from tests.support.manifests import deletion, on, sealed
 from tests.support.records import SCHEMA, data_file
 
 Pb = pb_transaction.Transaction
@@ -32,11 +31,7 @@ Pb = pb_transaction.Transaction
 
 def _part(fragment_id: int, num_rows: int = 10, deleted: int = 0) -> Fragment:
     fragment = Fragment.of([data_file()], physical_rows=num_rows, fragment_id=fragment_id)
-    return fragment.with_deletion(_deletion(deleted)) if deleted else fragment
-
-
-def _deletion(num_rows: int) -> pb_table.DeletionFile:
-    return pb_table.DeletionFile(id=num_rows, read_version=1, num_deleted_rows=num_rows)
+    return fragment.with_deletion(deletion(deleted)) if deleted else fragment
 
 
 def _table(*fragments: Fragment, index_names: tuple[str, ...] = (), **values: object) -> Manifest:
@@ -49,10 +44,6 @@ def _table(*fragments: Fragment, index_names: tuple[str, ...] = (), **values: ob
     )
     section = pb_table.IndexSection(indices=[{"name": name} for name in index_names]).SerializeToString()
     return Manifest(message=message, naming=ManifestNaming.V2, index_section=section if index_names else None)
-
-
-def _made(draft: ManifestDraft) -> Manifest:
-    return draft.seal(transaction=b"", transaction_file="f", timestamp_ns=0).manifest
 
 
 def _group(old: tuple[Fragment, ...], new: tuple[Fragment, ...]) -> Rewrite:
@@ -116,7 +107,7 @@ def test_config_updates_of_early_releases_become_map_updates() -> None:
 def test_delete_operation_changes_only_deletion_files() -> None:
     current = _table(_part(0), _part(1), _part(2), index_names=("i",))
     stale = _part(1, deleted=4)
-    made = _made(Delete(updated_fragments=(stale,), deleted_fragment_ids=(2,)).apply(on(current)))
+    made = sealed(Delete(updated_fragments=(stale,), deleted_fragment_ids=(2,)).apply(on(current)))
     assert [(each.id, each.num_live_rows) for each in made.fragments] == [(0, 10), (1, 6)]
     # The fragment's files are the table's, not those of the record.
     assert made.message.fragments[1].files == current.message.fragments[1].files
@@ -157,7 +148,7 @@ def test_operations_that_contradict_the_table_are_refused(operation: Operation, 
 def test_a_rewrite_replaces_fragments_and_keeps_indices() -> None:
     old = (_part(0), _part(1, deleted=2))
     current = _table(*old, _part(2), index_names=("i", "j"), max_fragment_id=5)
-    made = _made(_group(old, (_part(5, 10), _part(0, 8))).apply(on(current)))
+    made = sealed(_group(old, (_part(5, 10), _part(0, 8))).apply(on(current)))
     assert [(each.id, each.physical_rows) for each in made.fragments] == [(2, 10), (5, 10), (6, 8)]
     assert made.index_section == current.index_section
     assert (made.message.max_fragment_id, made.message.reader_feature_flags) == (6, 0)
@@ -165,19 +156,19 @@ def test_a_rewrite_replaces_fragments_and_keeps_indices() -> None:
 
 def test_a_rewrite_of_deleted_rows_only_leaves_nothing() -> None:
     gone = _part(0, deleted=10)
-    made = _made(_group((gone,), ()).apply(on(_table(gone, _part(1)))))
+    made = sealed(_group((gone,), ()).apply(on(_table(gone, _part(1)))))
     assert ([each.id for each in made.fragments], made.message.reader_feature_flags) == ([1], 0)
 
 
 def test_rewritten_fragment_without_live_rows_may_be_gone_already() -> None:
     gone, kept = _part(0, deleted=10), _part(1)
-    made = _made(_group((gone, kept), (_part(0, 10),)).apply(on(_table(kept))))
+    made = sealed(_group((gone, kept), (_part(0, 10),)).apply(on(_table(kept))))
     assert [each.id for each in made.fragments] == [2]
 
 
 def test_rewrite_row_counts_are_not_checked_with_unrecorded_deletions() -> None:
     old = _part(0).with_deletion(pb_table.DeletionFile(id=3))
-    assert [each.physical_rows for each in _made(_group((old,), (_part(0, 7),)).apply(on(_table(old)))).fragments] == [
+    assert [each.physical_rows for each in sealed(_group((old,), (_part(0, 7),)).apply(on(_table(old)))).fragments] == [
         7
     ]
 
@@ -194,7 +185,7 @@ def test_rewritten_rows_with_stable_ids_keep_them() -> None:
         _group((_part(0),), (_part(0),)).apply(on(current))
     new = _part(0)
     new.message.inline_row_ids = b"ids"
-    made = _made(_group((_part(0),), (new,)).apply(on(current)))
+    made = sealed(_group((_part(0),), (new,)).apply(on(current)))
     assert (made.message.fragments[0].inline_row_ids, made.message.next_row_id) == (b"ids", 10)
     with pytest.raises(InvalidInputError, match="has row ids"):
         _group((_part(0),), (new,)).apply(on(_table(_part(0))))
@@ -215,7 +206,7 @@ def test_config_update_changes_only_config_and_metadata() -> None:
         schema_metadata={"a": b"\xff", "b": b"2"},
     )
     current.message.fields[1].metadata["old"] = b"\xfe"
-    made = _made(
+    made = sealed(
         UpdateConfig(
             config=MapUpdate(entries={"a": None, "nope": None, "c": "3"}),
             table_metadata=MapUpdate(entries={"z": "9", "y": None}, replace=True),
@@ -230,7 +221,7 @@ def test_config_update_changes_only_config_and_metadata() -> None:
     assert dict(made.message.fields[0].metadata) == {}
     assert (made.message.fragments, made.index_section) == (current.message.fragments, current.index_section)
     assert made.message.writer_feature_flags == 8
-    emptied = _made(UpdateConfig(config=MapUpdate(entries={}, replace=True)).apply(on(made)))
+    emptied = sealed(UpdateConfig(config=MapUpdate(entries={}, replace=True)).apply(on(made)))
     assert (dict(emptied.message.config), emptied.message.writer_feature_flags) == ({}, 0)
 
 
@@ -253,7 +244,7 @@ def test_restore_takes_the_old_content_and_keeps_the_counters() -> None:
     source = _table(_part(0), _part(1, deleted=2), index_names=("i",), config={"old": "1"}, max_fragment_id=1)
     current = _table(_part(7), config={"new": "1"}, max_fragment_id=8)
     current.message.version = 6
-    made = _made(Restore(version=3).apply(on(current, source)))
+    made = sealed(Restore(version=3).apply(on(current, source)))
     assert (made.version, [each.id for each in made.fragments]) == (7, [0, 1])
     assert (dict(made.message.config), made.index_section) == ({"old": "1"}, source.index_section)
     assert (made.message.max_fragment_id, made.message.reader_feature_flags) == (8, 1)

@@ -13,7 +13,7 @@ from lance_core.transactions.operations.update import Update
 from lance_core.transactions.operations.update_bases import UpdateBases
 from lance_core.transactions.operations.update_mem_wal_state import UpdateMemWalState
 from lance_core.transactions.transaction import Transaction
-from tests.support.manifests import column_file, coverage, index, made, on, part, section, table, with_files
+from tests.support.manifests import column_file, coverage, index, on, part, sealed, section, table, with_files
 
 A, B = index("a", (0,), {0, 1}), index("b", (1,), {0, 1}, "Bitmap")
 
@@ -51,11 +51,11 @@ def test_table_transactions_round_trip(operation: Operation) -> None:
 
 def test_indices_are_added_and_dropped() -> None:
     current = table(part(0), indices=(A,))
-    assert coverage(made(CreateIndex(new_indices=(B,)).apply(on(current))).index_section) == {
+    assert coverage(sealed(CreateIndex(new_indices=(B,)).apply(on(current))).index_section) == {
         "a": [0, 1],
         "b": [0, 1],
     }
-    dropped = made(CreateIndex(new_indices=(), removed_indices=(A,)).apply(on(current)))
+    dropped = sealed(CreateIndex(new_indices=(), removed_indices=(A,)).apply(on(current)))
     assert dropped.index_section is None
     assert not dropped.message.HasField("index_section")
 
@@ -98,10 +98,10 @@ def test_index_loses_fragments_that_changed_during_its_build() -> None:
 
 
 def test_new_base_paths_get_the_next_ids() -> None:
-    first = made(UpdateBases(new_bases=(_base("/x", name="x"), _base("/y", name="y"))).apply(on(table(part(0)))))
+    first = sealed(UpdateBases(new_bases=(_base("/x", name="x"), _base("/y", name="y"))).apply(on(table(part(0)))))
     assert [base.id for base in first.message.base_paths] == [1, 2]
     assert first.message.reader_feature_flags & first.message.writer_feature_flags & 16
-    second = made(UpdateBases(new_bases=(_base("/z", id=9), _base("/w", name="w"))).apply(on(first)))
+    second = sealed(UpdateBases(new_bases=(_base("/z", id=9), _base("/w", name="w"))).apply(on(first)))
     assert [base.id for base in second.message.base_paths] == [1, 2, 9, 10]
 
 
@@ -130,7 +130,7 @@ def test_t21_clone_starts_with_the_version_number_of_its_source() -> None:
         config={"k": "v"},
     )
     operation = Clone(is_shallow=True, ref_version=3, ref_path="/src", ref_name="b")
-    result = made(operation.apply(on(operation.starting_point(_of(source, ManifestNaming.V1)))))
+    result = sealed(operation.apply(on(operation.starting_point(_of(source, ManifestNaming.V1)))))
     assert (result.version, result.naming) == (3, ManifestNaming.V1)
     assert not result.message.HasField("branch")
     assert [(base.id, base.path, base.name, base.is_dataset_root) for base in result.message.base_paths] == [
@@ -146,7 +146,7 @@ def test_t21_clone_starts_with_the_version_number_of_its_source() -> None:
 
 def test_t20_first_base_path_of_a_clone_has_id_0() -> None:
     operation = Clone(is_shallow=True, ref_version=3, ref_path="/src", branch_name="dev")
-    result = made(operation.apply(on(operation.starting_point(_of(table(part(0)), ManifestNaming.V2)))))
+    result = sealed(operation.apply(on(operation.starting_point(_of(table(part(0)), ManifestNaming.V2)))))
     assert result.message.fragments[0].files[0].HasField("base_id")
     assert (result.message.base_paths[0].id, result.message.branch) == (0, "dev")
 
@@ -180,7 +180,7 @@ def _generations(data: bytes | None) -> dict[bytes, int]:
 def test_newest_write_ahead_log_generation_of_each_shard_is_kept(kind: type[UpdateMemWalState]) -> None:
     current = table(part(0), indices=(_log(_absorbed(5, b"s"), _absorbed(5, b"t")), A))
     operation = kind(absorbed_tables=(_absorbed(7, b"s"), _absorbed(2, b"t"), _absorbed(1, b"u")))
-    result = made(operation.apply(on(current)))
+    result = sealed(operation.apply(on(current)))
     assert _generations(result.index_section) == {b"s": 7, b"t": 5, b"u": 1}
     last = pb_table.IndexSection.FromString(result.index_section).indices[-1]
     assert (last.name, last.dataset_version) == ("__lance_mem_wal", 4)
@@ -190,7 +190,7 @@ def test_newest_write_ahead_log_generation_of_each_shard_is_kept(kind: type[Upda
 def test_table_without_a_write_ahead_log_refuses_absorbed_tables() -> None:
     with pytest.raises(InvalidInputError, match="no write-ahead log"):
         UpdateMemWalState(absorbed_tables=(_absorbed(1),)).apply(on(table(part(0))))
-    assert made(UpdateMemWalState(absorbed_tables=()).apply(on(table(part(0))))).index_section is None
+    assert sealed(UpdateMemWalState(absorbed_tables=()).apply(on(table(part(0))))).index_section is None
     damaged = _log()
     damaged.index_details.value = b"\xff"
     with pytest.raises(CorruptDataError, match="__lance_mem_wal"):
