@@ -16,11 +16,12 @@ The names of this module are the public API; each is imported on first use, so t
 nor Spark. The packages behind them:
 
 ``ingest`` and ``maintenance`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the parallel work
-and does not use Dagster. ``assets``, ``ops``, ``jobs``, ``sensors``, ``schedules``, ``automation``, and ``resources``
-contain one Dagster concept each, and ``build`` puts them together. ``events`` creates and reads the events that Dagster
-records for commits, and ``runs`` checks the state of other runs. ``definitions`` is the application of this repository,
-with the datasets of ``declarations``. ``cli`` runs the maintenance jobs without a server (``command_runs``) and starts
-the ``demo``. ``settings`` reads the application's environment variables.
+and does not use Dagster. ``assets``, ``checks``, ``ops``, ``jobs``, ``sensors``, ``schedules``, ``automation``, and
+``resources`` contain one Dagster concept each, and ``build`` puts them together. ``progress`` decides when the progress
+of a long operation is worth a line. ``events`` creates and reads the events that Dagster records for commits, and
+``runs`` checks the state of other runs. ``definitions`` is the application of this repository, with the datasets of
+``declarations``. ``cli`` runs the maintenance jobs without a server (``command_runs``) and starts the ``demo``.
+``settings`` reads the application's environment variables.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     from lance_pipelines.build import build_definitions
     from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
     from lance_pipelines.ingest.sources import FileSource, SourceFormat
+    from lance_pipelines.maintenance.check_settings import CheckSettings, Severity
     from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
     from lance_pipelines.resources.spark import SparkResource
     from lance_pipelines.settings import Settings
 
 __all__ = [
+    "CheckSettings",
     "CleanupPolicy",
     "CompactionPolicy",
     "DatasetDeclaration",
@@ -45,6 +48,7 @@ __all__ = [
     "FileSource",
     "MaintenancePolicy",
     "Settings",
+    "Severity",
     "SourceFormat",
     "SparkResource",
     "WriteMode",
@@ -57,6 +61,7 @@ _MODULES: Final = {
     "build": ("build_definitions",),
     "ingest.declaration": ("DatasetDeclaration", "WriteMode"),
     "ingest.sources": ("FileSource", "SourceFormat"),
+    "maintenance.check_settings": ("CheckSettings", "Severity"),
     "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"),
     "resources.spark": ("SparkResource",),
     "settings": ("Settings",),

@@ -10,9 +10,10 @@ import dagster as dg
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.assets.ingested_dataset import build_dataset_asset
+from lance_pipelines.checks.asset_checks import build_asset_checks
 from lance_pipelines.generated_names import check_names
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.jobs import build_ingest_jobs, build_maintenance_jobs
+from lance_pipelines.jobs import build_check_jobs, build_ingest_jobs, build_maintenance_jobs
 from lance_pipelines.resources.spark import SPARK_RESOURCE, SparkResource
 from lance_pipelines.schedules import build_schedules
 from lance_pipelines.sensors.all_sensors import build_sensors
@@ -31,7 +32,7 @@ def build_definitions(
     sensor_interval_seconds: int | None = None,
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.Definitions:
-    """Return the assets, jobs, schedules, and sensors of datasets, to be merged with the definitions of a project.
+    """Return assets, checks, jobs, schedules, and sensors of datasets, to be merged with the definitions of a project.
 
     ::
 
@@ -59,7 +60,8 @@ def build_definitions(
     maintenance_jobs = build_maintenance_jobs(declared)
     return dg.Definitions(
         assets=[build_dataset_asset(declaration) for declaration in declared],
-        jobs=[*build_ingest_jobs(declared), *maintenance_jobs],
+        asset_checks=[build_asset_checks(declaration) for declaration in declared if declaration.checks.names],
+        jobs=[*build_ingest_jobs(declared), *maintenance_jobs, *build_check_jobs(declared)],
         sensors=build_sensors(
             declared,
             maintenance_jobs,

@@ -1,4 +1,4 @@
-"""The command ``lance-pipelines``: the maintenance jobs without a server, and a demonstration.
+"""The command ``lance-pipelines``: the maintenance jobs and the checks without a server, and a demonstration.
 
 Each command runs the corresponding Dagster job inside its own process, with the same steps, checks, and events. If
 ``DAGSTER_HOME`` is set, the run is recorded in that Dagster instance and waits for the instance's pools. Otherwise, the
@@ -26,18 +26,19 @@ _DEFAULT_MODULE: Final = "lance_pipelines.definitions"
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="lance-pipelines")
 def main() -> None:
-    """Maintain Lance datasets."""
+    """Maintain and check Lance datasets."""
 
 
 _COMMON_OPTIONS: Final = (
     click.option("--dataset", metavar="KEY", help="Asset key of the dataset; optional if only one is declared."),
     click.option("--uri", help="Location of the dataset; by default, the declared location."),
-    click.option("--dry-run", is_flag=True, help="Print the plan and change nothing."),
     click.option("-v", "--verbose", is_flag=True, help="Show the log of the run."),
     click.option(
         "-m", "--module", default=_DEFAULT_MODULE, show_default=True, help="Python module with the Dagster definitions."
     ),
 )
+
+_DRY_RUN: Final = (click.option("--dry-run", is_flag=True, help="Print the plan and change nothing."),)
 
 _REWRITE_OPTIONS: Final = (
     click.option(
@@ -88,14 +89,14 @@ def _options(*groups: tuple[Callable[[_Function], _Function], ...]) -> Callable[
     default=None,
     help="Whether to also rewrite large fragments above the deletion threshold.",
 )
-@_options(_REWRITE_OPTIONS, _COMMON_OPTIONS)
+@_options(_REWRITE_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
 def compact(**arguments: Any) -> None:
     """Merge small fragments into fewer large ones. The rows do not change."""
     _run("compact", **arguments)
 
 
 @main.command()
-@_options(_REWRITE_OPTIONS, _COMMON_OPTIONS)
+@_options(_REWRITE_OPTIONS, _COMMON_OPTIONS, _DRY_RUN)
 def materialize_deletions(**arguments: Any) -> None:
     """Rewrite fragments with many deleted rows to drop those rows. The remaining rows do not change."""
     _run("materialize_deletions", **arguments)
@@ -121,7 +122,7 @@ def materialize_deletions(**arguments: Any) -> None:
     default=None,
     help="Also delete recent files that no version references; use only if no other process is writing to the dataset.",
 )
-@_options(_COMMON_OPTIONS)
+@_options(_COMMON_OPTIONS, _DRY_RUN)
 def cleanup(**arguments: Any) -> None:
     """Remove old versions and the files that only they use. Tagged versions are kept."""
     _run("cleanup", **arguments)
@@ -129,10 +130,19 @@ def cleanup(**arguments: Any) -> None:
 
 @main.command()
 @click.argument("predicate")
-@_options(_COMMON_OPTIONS)
+@_options(_COMMON_OPTIONS, _DRY_RUN)
 def delete_rows(**arguments: Any) -> None:
     """Delete the rows for which PREDICATE, a SQL expression, is true."""
     _run("delete_rows", **arguments)
+
+
+@main.command()
+@click.option("--only", multiple=True, metavar="NAME", help="Name of a check to evaluate; by default, all of them.")
+@click.option("--version", type=click.IntRange(min=1), help="The version to check; by default, the latest one.")
+@_options(_COMMON_OPTIONS)
+def check(*, only: tuple[str, ...], **arguments: Any) -> None:
+    """Evaluate the checks of a dataset. The exit code is 1 if a check of severity "error" fails."""
+    _run("check", only=list(only) or None, **arguments)
 
 
 @main.command(

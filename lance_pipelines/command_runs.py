@@ -1,4 +1,4 @@
-"""Executes a maintenance job inside the process of the command line."""
+"""Executes a maintenance job, or the check job, inside the process of the command line."""
 
 import importlib
 import sys
@@ -14,7 +14,7 @@ from dagster.components.definitions import LazyDefinitions
 from lance_core.errors import InvalidInputError, LanceError
 from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.ingest.declaration import dataset_name
-from lance_pipelines.jobs import DATASET_TAG, request_config
+from lance_pipelines.jobs import DATASET_TAG, check_config, request_config
 from lance_pipelines.ops.failures import config_headline, take_failures
 from lance_pipelines.resources.spark import SPARK_RESOURCE
 
@@ -35,7 +35,7 @@ def run_operation(
     """Run the job of an operation and wait for it to finish.
 
     Args:
-        operation: ``compact``, ``materialize_deletions``, ``cleanup`` or ``delete_rows``.
+        operation: ``compact``, ``materialize_deletions``, ``cleanup``, ``delete_rows`` or ``check``.
         values: the operation's configuration; a value of None keeps the declared value.
         module: name of the Python module that contains the definitions.
         dataset: key or name of the declared dataset; may be None if only one is declared.
@@ -49,7 +49,11 @@ def run_operation(
     try:
         job = _find_job(_load(module), operation, dataset)
         subject = f"{job.tags[DATASET_TAG]}: {operation}"
-        config = request_config(operation, **values)
+        config = (
+            check_config(job.tags[DATASET_TAG], **values)
+            if operation == "check"
+            else request_config(operation, **values)
+        )
         config["loggers"] = {"console": {"config": {"log_level": "INFO" if verbose else "CRITICAL"}}}
         if spark_config:
             config["resources"] = {SPARK_RESOURCE: {"config": {"spark_config": dict(spark_config)}}}
@@ -62,7 +66,7 @@ def run_operation(
     except (LanceError, dg.DagsterError) as error:
         return [f"{operation}: {_one_line(error)}"]
     if result.success:
-        return []
+        return [f"{subject} {name}" for name in _failed_checks(result)]
     if any(map(_is_interrupt, result.get_step_failure_events())):
         return [f"{subject}: interrupted"]
     return take_failures() or [_headline(event) for event in result.get_step_failure_events()]
@@ -128,6 +132,15 @@ def _instance() -> Iterator[dg.DagsterInstance]:
         chosen = dg.DagsterInstance.ephemeral()
     with chosen as instance:
         yield instance
+
+
+def _failed_checks(result: dg.ExecuteInProcessResult) -> list[str]:
+    """Return the failed checks whose severity is ``error``, with what they found."""
+    return [
+        f"{evaluation.check_name}: {evaluation.description}"
+        for evaluation in result.get_asset_check_evaluations()
+        if not evaluation.passed and evaluation.severity is dg.AssetCheckSeverity.ERROR
+    ]
 
 
 def _is_interrupt(event: dg.DagsterEvent) -> bool:

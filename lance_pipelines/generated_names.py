@@ -17,7 +17,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 
 __all__ = ["JOBS", "STEPS", "check_names"]
 
-JOBS: Final = ("ingest", "compact", "materialize_deletions", "cleanup", "delete_rows")
+JOBS: Final = ("ingest", "compact", "materialize_deletions", "cleanup", "delete_rows", "check")
 """The operations that have a job for each dataset."""
 
 STEPS: Final = (
@@ -31,6 +31,7 @@ STEPS: Final = (
     "remove_old_versions",
     "plan_delete",
     "commit_delete",
+    "run_checks",
 )
 """The ops that exist for each dataset."""
 

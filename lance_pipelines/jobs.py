@@ -24,7 +24,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from lance_pipelines.events.commit_events import OPERATION_TAG
-from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
 from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
 from lance_pipelines.ops.maintenance_config import declared_values
@@ -34,8 +34,10 @@ from lance_pipelines.ops.rewrite_fragments import build_rewrite_op
 
 __all__ = [
     "DATASET_TAG",
+    "build_check_jobs",
     "build_ingest_jobs",
     "build_maintenance_jobs",
+    "check_config",
     "job_name",
     "job_tags",
     "request_config",
@@ -68,13 +70,27 @@ def build_ingest_jobs(declarations: Sequence[DatasetDeclaration]) -> list[Unreso
     return [
         dg.define_asset_job(
             name=job_name("ingest", declaration.name),
-            selection=dg.AssetSelection.assets(dg.AssetKey(declaration.key)),
+            selection=dg.AssetSelection.assets(dg.AssetKey(key_parts(declaration.key))),
             description=(
                 f"Read the source of {declaration.name}, write its rows with Spark, and commit the next version."
             ),
             tags=job_tags("ingest", declaration.name),
         )
         for declaration in declarations
+    ]
+
+
+def build_check_jobs(declarations: Sequence[DatasetDeclaration]) -> list[UnresolvedAssetJobDefinition]:
+    """Return the job of each dataset with checks that evaluates all of them, also the expensive ones."""
+    return [
+        dg.define_asset_job(
+            name=job_name("check", declaration.name),
+            selection=dg.AssetSelection.checks_for_assets(dg.AssetKey(key_parts(declaration.key))),
+            description=f"Evaluate all checks of {declaration.name} on its latest version.",
+            tags=job_tags("check", declaration.name),
+        )
+        for declaration in declarations
+        if declaration.checks.names
     ]
 
 
@@ -111,6 +127,12 @@ def request_config(operation: str, **values: Any) -> dict[str, Any]:
     """
     given = {name: value for name, value in values.items() if value is not None}
     return {"ops": {_CONFIGURED_STEPS[operation]: {"config": given}}}
+
+
+def check_config(dataset: str, **values: Any) -> dict[str, Any]:
+    """Return the run configuration of the check job of the dataset with this name; None keeps the default."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return {"ops": {f"{dataset}__run_checks": {"config": given}}}
 
 
 def _shown_config(operation: str, declaration: DatasetDeclaration) -> dict[str, Any]:

@@ -16,11 +16,13 @@ uncommitted writes; a cleanup (:mod:`lance_core.cleanup`) removes them.
 ``unrecorded``            finds branches that have no record
 ``contents``              finds defects caused by old releases, and missing data files
 ``repairs``               repairs each kind of problem
+``validation``            compares the files of a version with its manifest
 ========================  ============================================================================================
 """
 
 from lance_core.repair.diagnosis import DEFAULT_MIN_AGE, diagnose
 from lance_core.repair.problems import Problem, ProblemKind
 from lance_core.repair.repairs import repair
+from lance_core.repair.validation import verify
 
-__all__ = ["DEFAULT_MIN_AGE", "Problem", "ProblemKind", "diagnose", "repair"]
+__all__ = ["DEFAULT_MIN_AGE", "Problem", "ProblemKind", "diagnose", "repair", "verify"]

@@ -24,16 +24,37 @@ from lance_core.table.row_ids import live_rows
 from lance_core.table.row_lineage import RowLineage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lance_core.scan.table_view import Handle
     from lance_core.schema.field import Field
     from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
     from lance_core.table.manifest import Manifest
 
-__all__ = ["validate_fragment", "validate_version"]
+__all__ = ["validate_fragment", "validate_version", "verify"]
 
 
-def validate_version(manifest: Manifest, locator: FileLocator) -> None:
-    """Check a version and all of its files.
+def verify(dataset: Handle, on_fragment: Callable[[int, int], object] = lambda done, total: None) -> None:
+    """Check a handle's version and all of its files, as ``LanceDataset.validate`` does.
+
+    Args:
+        dataset: an open handle.
+        on_fragment: called after every fragment with the number of fragments examined and of all fragments.
+
+    Raises:
+        CorruptDataError: the version is inconsistent; the message describes the first violation found.
+        NotFoundError: a file is missing.
+    """
+    validate_version(dataset.view.counted_manifest, dataset.view.locator, on_fragment)
+
+
+def validate_version(
+    manifest: Manifest,
+    locator: FileLocator,
+    on_fragment: Callable[[int, int], object] = lambda done, total: None,
+) -> None:
+    """Check a version and all of its files; :func:`verify` describes ``on_fragment``.
 
     Raises:
         CorruptDataError: the version is inconsistent; the message describes the first violation found.
@@ -54,8 +75,9 @@ def validate_version(manifest: Manifest, locator: FileLocator) -> None:
         )
     # Parsing the schema checks that ids are unique and that parents precede their children.
     schema = manifest.schema
-    for fragment in manifest.fragments:
+    for done, fragment in enumerate(manifest.fragments, 1):
         validate_fragment(fragment, schema, locator)
+        on_fragment(done, len(ids))
     if manifest.has_stable_row_ids:
         _check_row_ids(manifest, locator)
 

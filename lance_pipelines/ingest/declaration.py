@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
 from lance_pipelines.ingest.sources import FileSource
+from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class DatasetDeclaration:
         vector_columns: maps each column of float lists to the length that every list must have; these columns are
             stored as fixed-size lists.
         maintenance: the policy that determines when fragments are merged and old versions are removed.
+        checks: the checks that Dagster shows with the asset.
         description: description of the asset.
         group: the asset's group in the web interface.
         owners: email addresses, or teams as ``"team:data"``.
@@ -106,6 +108,7 @@ class DatasetDeclaration:
     data_storage_version: str | None = None
     vector_columns: Mapping[str, int] = field(default_factory=dict)
     maintenance: MaintenancePolicy = field(default_factory=MaintenancePolicy)
+    checks: CheckSettings = field(default_factory=CheckSettings)
     description: str | None = None
     group: str | None = None
     owners: Sequence[str] = ()

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -20,6 +21,7 @@ from lance_pipelines.build import build_definitions
 from lance_pipelines.cli import main
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.ops import rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
 from tests.support.local_rewriting import ids, write_fragments
@@ -51,11 +53,16 @@ def module(uri: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.setattr(rewrite_fragments, "rewrite_tasks", rewrite_without_session)
 
-    def make(*names: str) -> str:
+    def make(*names: str, **settings: Any) -> str:
         module = ModuleType("lake_definitions")
         module.defs = build_definitions(
             declarations=[
-                DatasetDeclaration(key=name, uri=uri, source=FileSource(format=SourceFormat.ENVIRONMENT))
+                DatasetDeclaration(
+                    key=name,
+                    uri=uri,
+                    source=FileSource(format=SourceFormat.ENVIRONMENT),
+                    checks=CheckSettings(**settings),
+                )
                 for name in names
             ],
             spark=SeenSpark(),
@@ -110,6 +117,40 @@ def test_a_dry_run_prints_a_table(module, uri, arguments) -> None:
     assert header.split() == ["before", "after", "change"]
     assert last == "Dry run: nothing was changed."
     assert lance_core.dataset(uri).version == 4
+
+
+def test_check_prints_one_line_for_each_check_and_fails_for_an_error(module, uri) -> None:
+    lance_core.write_dataset(pa.table({"id": [7]}), uri, mode="append")
+    done = run("check", "-m", module("events", key=["id"], severities={"fragments": "off"}))
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert [line.split(": ")[1:3] for line in lines] == [
+        ["rows", "passed"],
+        ["deletions", "passed"],
+        ["schema", "passed"],
+        ["key_nulls", "passed"],
+        ["key_unique", "failed"],
+        ["orphans", "passed"],
+        ["verify", "passed"],
+    ]
+    assert done.stderr == (
+        "FAILED events: check key_unique: 1 row with the same id as another row: "
+        "{'id': 7} in 2 rows (fragment 0 row 7 … fragment 4 row 0)\n"
+    )
+
+
+def test_check_succeeds_with_warnings_and_evaluates_only_the_named_checks(module, uri) -> None:
+    lance_core.dataset(uri).delete("id < 5")
+    done = run("check", "--only", "deletions", "--only", "rows", "-m", module("events"))
+    assert (done.exit_code, done.stderr) == (0, "")
+    rows, deletions = done.stdout.splitlines()
+    assert rows == "events: rows: passed: 35 rows; the files of 4 of 4 fragments agree"
+    assert deletions.startswith("events: deletions: warning: 1 fragment with more than 0.1 of the rows deleted")
+
+
+def test_check_examines_a_version(module, uri) -> None:
+    done = run("check", "--only", "rows", "--version", "2", "-m", module("events"))
+    assert done.stdout == "events: rows: passed: 20 rows; the files of 2 of 2 fragments agree\n"
 
 
 def test_spark_properties_reach_the_session(module) -> None:

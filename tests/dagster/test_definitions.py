@@ -84,6 +84,7 @@ def test_names_of_a_dataset_do_not_depend_on_the_other_datasets() -> None:
         "trips__cleanup",
         "trips__cleanup_schedule",
         "trips__delete_rows",
+        "trips__check",
     }
     assert names_of(build_definitions([declaration("zones"), declaration("trips")]), "trips") == alone
 
@@ -94,7 +95,9 @@ def test_the_listed_jobs_and_steps_are_those_of_a_dataset() -> None:
     assert jobs == {f"trips__{job}" for job in JOBS}
     (asset,) = defs.assets
     graphs = [asset.node_def, *(job.graph for job in defs.jobs if isinstance(job, dg.JobDefinition))]
-    assert {node.definition.name for graph in graphs for node in graph.nodes} == {f"trips__{step}" for step in STEPS}
+    steps = {node.definition.name for graph in graphs for node in graph.nodes}
+    (checks,) = defs.asset_checks
+    assert {*steps, checks.node_def.name} == {f"trips__{step}" for step in STEPS}
 
 
 def sensors_of(defs: dg.Definitions) -> dict[str, dg.SensorDefinition]:

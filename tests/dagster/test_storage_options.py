@@ -14,7 +14,14 @@ import pytest
 
 import lance_core
 from lance_core.errors import InvalidInputError
-from lance_pipelines import CleanupPolicy, CompactionPolicy, DatasetDeclaration, DeletionPolicy, MaintenancePolicy
+from lance_pipelines import (
+    CheckSettings,
+    CleanupPolicy,
+    CompactionPolicy,
+    DatasetDeclaration,
+    DeletionPolicy,
+    MaintenancePolicy,
+)
 from lance_pipelines.jobs import request_config
 from lance_pipelines.ops import rewrite_fragments
 from lance_pipelines.ops import write_fragments as write_module
@@ -32,6 +39,8 @@ POLICY = MaintenancePolicy(
     cleanup=CleanupPolicy(retain_versions=1, older_than=timedelta(0), min_age=timedelta(0)),
 )
 
+CHECKS = CheckSettings(key=["id"], max_age=timedelta(days=1), severities={"pylance": "error"})
+
 
 @dataclass
 class S3Project(Project):
@@ -40,7 +49,7 @@ class S3Project(Project):
     options: dict[str, Any] | None = None
 
     def declaration(self) -> DatasetDeclaration:
-        declared = replace(super().declaration(), key=tuple(KEY.path), maintenance=POLICY)
+        declared = replace(super().declaration(), key=tuple(KEY.path), maintenance=POLICY, checks=CHECKS)
         return replace(declared, storage_options=self.options)
 
 
@@ -67,7 +76,7 @@ def run(project: S3Project, instance: dg.DagsterInstance) -> Iterator[Callable[.
     defs = project.definitions()
 
     def execute(operation: str, **config: Any) -> dg.ExecuteInProcessResult:
-        run_config = None if operation == "ingest" else request_config(operation, **config)
+        run_config = None if operation in ("ingest", "check") else request_config(operation, **config)
         result = defs.resolve_job_def(f"{NAME}__{operation}").execute_in_process(
             run_config=run_config, instance=instance, raise_on_error=False
         )
@@ -93,6 +102,8 @@ def test_every_job_and_sensor_opens_the_dataset_with_the_declared_options(projec
     (event,) = run("ingest").get_asset_materialization_events()
     assert event.asset_key == KEY
     assert event.materialization.metadata["dagster/uri"].value == project.uri
+    evaluations = run("check").get_asset_check_evaluations()
+    assert {each.check_name for each in evaluations if each.passed} == {*CHECKS.names} - {"fragments"}
     (requested,) = tick("compaction").run_requests
     assert requested.job_name == f"{NAME}__compact"
     (compacted,) = run("compact").get_asset_observation_events()

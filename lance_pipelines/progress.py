@@ -1,0 +1,116 @@
+"""Progress: how far a long operation has come, and when that is worth a line.
+
+An operation calls :meth:`ProgressLines.report` as often as it likes. A line is written every few seconds; an operation
+that is shorter than that writes none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from lance_pipelines.maintenance.plan_table import format_bytes, format_duration
+
+__all__ = ["INTERVAL_SECONDS", "Progress", "ProgressLines", "Report"]
+
+INTERVAL_SECONDS: Final = 5.0
+"""Default number of seconds between two lines, and before the first one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an operation has come. A total is None if it is unknown, a count if it does not apply.
+
+    Attributes:
+        stage: what is being done, for example ``writing fragments``.
+        tasks: number of finished tasks.
+        total_tasks: number of tasks.
+        rows: number of rows processed.
+        total_rows: number of rows to process.
+        num_bytes: number of bytes processed.
+        total_bytes: number of bytes to process.
+    """
+
+    stage: str
+    tasks: int | None = None
+    total_tasks: int | None = None
+    rows: int | None = None
+    total_rows: int | None = None
+    num_bytes: int | None = None
+    total_bytes: int | None = None
+
+    @property
+    def fraction(self) -> float | None:
+        """The finished part, between 0 and 1, by the finest measure whose total is known; None if there is none."""
+        measures = ((self.num_bytes, self.total_bytes), (self.rows, self.total_rows), (self.tasks, self.total_tasks))
+        known = [done / total for done, total in measures if done is not None and total]
+        return min(known[0], 1.0) if known else None
+
+    def line(self, seconds: float) -> str:
+        """Return one line: the counts, the finished part, and the time that is left at the speed so far.
+
+        Args:
+            seconds: time since the stage began.
+        """
+        counts = [
+            _count(self.tasks, self.total_tasks, "{:,}", " tasks"),
+            _count(self.rows, self.total_rows, "{:,}", " rows"),
+            _count(self.num_bytes, self.total_bytes, "", ""),
+        ]
+        parts = [count for count in counts if count]
+        fraction = self.fraction
+        if fraction is not None:
+            parts.append(f"{fraction:.0%}")
+        if fraction is not None and 0 < fraction < 1:
+            left = timedelta(seconds=max(1, round(seconds * (1 - fraction) / fraction)))
+            parts.append(f"about {format_duration(left)} left")
+        else:
+            parts.append(f"{format_duration(timedelta(seconds=round(seconds)))} so far")
+        return f"{self.stage}: {', '.join(parts)}"
+
+
+def _count(done: int | None, total: int | None, style: str, unit: str) -> str:
+    if done is None:
+        return ""
+    show: Callable[[int], str] = style.format if style else format_bytes
+    return f"{show(done)}{unit}" if total is None else f"{show(done)} of {show(total)}{unit}"
+
+
+Report = Callable[[Progress], object]
+"""Receives the progress of an operation."""
+
+
+class ProgressLines:
+    """Turns reports into lines, at most one every few seconds."""
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        *,
+        interval_seconds: float = INTERVAL_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Start the time of the first stage.
+
+        Args:
+            write: receives each line.
+            interval_seconds: number of seconds between two lines, and before the first one.
+            clock: returns the current time, in seconds.
+        """
+        self._write = write
+        self._interval = interval_seconds
+        self._clock = clock
+        self._stage = ""
+        self._stage_began = self._last = clock()
+
+    def report(self, progress: Progress) -> None:
+        """Write a line if enough time has passed since the last one."""
+        now = self._clock()
+        if progress.stage != self._stage:
+            self._stage, self._stage_began = progress.stage, now
+        if now - self._last >= self._interval:
+            self._last = now
+            self._write(progress.line(now - self._stage_began))

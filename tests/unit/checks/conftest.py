@@ -1,0 +1,11 @@
+"""Checks are tried on local disk."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    """A dataset location where nothing is yet."""
+    return str(tmp_path / "t.lance")
