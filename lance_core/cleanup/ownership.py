@@ -102,7 +102,7 @@ def _owners(manifest: Manifest, root: str, *, borrowed_only: bool) -> set[str]:
         if fragment.HasField("deletion_file") and (not borrowed_only or fragment.deletion_file.HasField("base_id")):
             name = DeletionFile.from_proto(fragment.deletion_file).name(fragment.id)
             owners.add(f"{DELETIONS_DIRECTORY}/{name}")
-    return owners | inner_directories(root, (base.path for base in manifest.message.base_paths))
+    return owners | inner_directories(root, [base.path for base in manifest.message.base_paths])
 
 
 def _below(directory: str, name: str) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lance_core.commit.commit import commit_change
-from lance_core.commit.replanning import RetryPolicy, plan_until_committed
+from lance_core.commit.replanning import Replanning, RetryPolicy
 from lance_core.errors import InvalidInputError, NotSupportedError, SchemaMismatchError
 from lance_core.schema.blob_fields import declared_schema
 from lance_core.schema.convert import schema_from_arrow
@@ -79,11 +79,10 @@ def add_null_columns(view: TableView, columns: pa.Schema) -> TableView:
         StorageError: a storage operation failed.
     """
     added = declared_schema(schema_from_arrow(columns))
-
-    def attempt(view: TableView) -> TableView:
-        return commit_change(view, _plan(view.counted_manifest, added))
-
-    return plan_until_committed(view, "addition of columns", RetryPolicy(), attempt)[0]
+    attempts = Replanning(view, "addition of columns", RetryPolicy())
+    while True:
+        with attempts as latest:
+            return commit_change(latest, _plan(latest.counted_manifest, added))
 
 
 def _plan(manifest: Manifest, added: Schema) -> Merge:

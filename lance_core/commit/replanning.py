@@ -9,7 +9,7 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from lance_core.errors import (
     DatasetNotFoundError,
@@ -23,18 +23,16 @@ from lance_core.public.arguments import whole_number
 from lance_core.transactions.backoff import SlotBackoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from types import TracebackType
 
     from lance_core.scan.table_view import TableView
     from lance_core.table.manifest import Manifest
     from lance_core.table.version_log import VersionLog
 
-__all__ = ["DEFAULT_CONFLICT_RETRIES", "DEFAULT_RETRY_TIMEOUT", "RetryPolicy", "plan_until_committed"]
+__all__ = ["DEFAULT_CONFLICT_RETRIES", "DEFAULT_RETRY_TIMEOUT", "Replanning", "RetryPolicy"]
 
 DEFAULT_CONFLICT_RETRIES: Final = 10
 DEFAULT_RETRY_TIMEOUT: Final = timedelta(seconds=30)
-
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,52 +64,74 @@ class RetryPolicy:
             )
 
 
-def plan_until_committed(
-    view: TableView, change: str, policy: RetryPolicy, attempt: Callable[[TableView], _Result]
-) -> tuple[_Result, int]:
-    """Plan and commit a change; after a conflict, do so again based on the latest version.
+class Replanning:
+    """Plans a change again on the latest version after each conflict; the context manager of one attempt, used again.
+
+    ::
+
+        attempts = Replanning(view, "delete", policy)
+        while True:
+            with attempts as view:
+                return commit(plan(view))
+
+    A conflict does not leave the ``with`` block, unless a limit is reached.
 
     Args:
         view: the version on which the first attempt is based.
         change: what is committed, for messages ("delete").
         policy: the limits on planning again.
-        attempt: plans the change on a version, and commits it.
 
-    Returns:
-        The result of the attempt that succeeded, and the number of attempts.
+    Attributes:
+        number: the number of attempts so far.
 
     Raises:
         DatasetNotFoundError: the dataset no longer exists.
         TooMuchWriteContentionError: every attempt conflicted with another writer.
-        LanceError: an attempt failed for any other reason than a conflict.
     """
-    log, started = view.log, time.monotonic()
-    # Later views keep the identity of the branch: a change is never planned again on a branch that was re-created.
-    _ = view.line
-    backoff = SlotBackoff(random.Random())
-    for number in range(1, policy.retries + 2):
-        attempt_started = time.monotonic()
-        try:
-            return attempt(view), number
-        except RetryableCommitConflictError as error:
-            conflict: RetryableCommitConflictError | NotFoundError = error
-        except NotFoundError as error:
-            # A cleanup may have removed the files of the version on which the change was planned.
-            if not _is_outdated(view):
-                raise
-            conflict = error
+
+    def __init__(self, view: TableView, change: str, policy: RetryPolicy) -> None:
+        """Start the time limit."""
+        self._view = view
+        self._change = change
+        self._policy = policy
+        self._backoff = SlotBackoff(random.Random())
+        self._started = self._attempt_started = time.monotonic()
+        self.number = 0
+        # Later views keep the identity of the branch: a change is never planned again on a branch that was re-created.
+        _ = view.line
+
+    def __enter__(self) -> TableView:
+        """Start an attempt; return the version to plan on."""
+        self.number += 1
+        self._attempt_started = time.monotonic()
+        return self._view
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """After a conflict, wait and move to the latest version."""
+        if not self._is_conflict(error):
+            return False
         failed = time.monotonic()
-        wait_seconds = backoff.next_seconds(failed - attempt_started)
-        if number > policy.retries or failed - started + wait_seconds >= policy.timeout.total_seconds():
-            break
+        wait_seconds = self._backoff.next_seconds(failed - self._attempt_started)
+        is_late = failed - self._started + wait_seconds >= self._policy.timeout.total_seconds()
+        log = self._view.log
+        if self.number > self._policy.retries or is_late:
+            raise TooMuchWriteContentionError(
+                f"{log.root}: the {self._change} failed: every attempt had a conflict (number of attempts: "
+                f"{self.number}); the last conflict was: {error}",
+                path=log.root,
+                attempts=self.number,
+            ) from error
         time.sleep(wait_seconds)
-        view = view.showing(_latest(log))
-    raise TooMuchWriteContentionError(
-        f"{log.root}: the {change} failed: every attempt had a conflict (number of attempts: {number}); the last "
-        f"conflict was: {conflict}",
-        path=log.root,
-        attempts=number,
-    ) from conflict
+        self._view = self._view.showing(_latest(log))
+        return True
+
+    def _is_conflict(self, error: BaseException | None) -> bool:
+        if isinstance(error, NotFoundError):
+            # A cleanup may have removed the files of the version on which the change was planned.
+            return _is_outdated(self._view)
+        return isinstance(error, RetryableCommitConflictError)
 
 
 def _is_outdated(view: TableView) -> bool:

@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lance_core.commit.commit import commit
-from lance_core.commit.replanning import plan_until_committed
+from lance_core.commit.replanning import Replanning
 from lance_core.delete.plan import plan_rows
 from lance_core.errors import InvalidInputError
 from lance_core.io.removal import remove_objects
@@ -104,17 +104,16 @@ def delete_rows(
         StorageError: a storage operation failed.
     """
     policy.check()
-
-    def attempt(view: TableView) -> Deleted:
-        require_writable(view.manifest.message)
-        plan = plan_rows(view.fragments, view.schema, view.locator, view.version, predicate)
-        if only_if_found and not plan.rows_deleted:
-            return Deleted(view, plan)
-        options = CommitOptions(checks_files=False, is_first_try=True)
-        return Deleted(commit_plan(view, plan, partial(_delete, plan), options, properties), plan)
-
-    deleted, attempts = plan_until_committed(view, "delete", policy, attempt)
-    return replace(deleted, attempts=attempts)
+    attempts = Replanning(view, "delete", policy)
+    while True:
+        with attempts as latest:
+            require_writable(latest.manifest.message)
+            plan = plan_rows(latest.fragments, latest.schema, latest.locator, latest.version, predicate)
+            if only_if_found and not plan.rows_deleted:
+                return Deleted(latest, plan, attempts.number)
+            options = CommitOptions(checks_files=False, is_first_try=True)
+            made = commit_plan(latest, plan, partial(_delete, plan), options, properties)
+            return Deleted(made, plan, attempts.number)
 
 
 def commit_plan(

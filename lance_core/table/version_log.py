@@ -15,11 +15,12 @@ Source: version discovery of pylance 14.0.2.
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from lance_core.errors import CorruptDataError, NotFoundError, VersionNotFoundError
+from lance_core.errors import CorruptDataError, LanceError, NotFoundError, VersionNotFoundError
 from lance_core.io.removal import remove_objects
 from lance_core.table.commit_protocols.conditional import ConditionalCreate
 from lance_core.table.manifest import Manifest
@@ -27,6 +28,7 @@ from lance_core.table.manifest_file import is_kept_inline
 from lance_core.table.paths import (
     HOLD_PREFIX,
     TRANSACTIONS_DIRECTORY,
+    VERSION_HINT_NAME,
     VERSIONS_DIRECTORY,
     ManifestName,
     ManifestNaming,
@@ -51,6 +53,9 @@ __all__ = ["VersionLog"]
 
 _LONGEST_HOLD_SECONDS: Final = 3600
 """Holds that are at least this old are ignored, because they are assumed to be leftovers of crashed processes."""
+
+_HINT_SWITCH: Final = "LANCE_USE_VERSION_HINT"
+_OFF: Final = frozenset({"0", "false", "off"})
 
 _NAMINGS: Final = (ManifestNaming.V2, ManifestNaming.V1)
 
@@ -110,7 +115,7 @@ class VersionLog:
     def _newest_listed(self) -> ManifestName | None:
         newest: ManifestName | None = None
         if not self._store.capabilities.lexical_listing:
-            for name in newest_manifest_names(self._file_names()):
+            for name in newest_manifest_names(list(self._file_names())):
                 self._check_naming(newest, name)
                 newest = name
             return newest
@@ -137,7 +142,7 @@ class VersionLog:
         listed = (
             self._listed()
             if self._store.capabilities.lexical_listing
-            else newer_manifest_names(self._file_names(), version)
+            else newer_manifest_names(list(self._file_names()), version)
         )
         for name in listed:
             self._check_naming(seen, name)
@@ -267,6 +272,20 @@ class VersionLog:
             StorageError: a storage operation failed.
         """
         self._store.delete(self.path(name))
+
+    def write_hint(self, version: int) -> None:
+        """After a commit, record the latest version for the reference, if the store needs that; ignore failures.
+
+        ``latest_version_hint.json`` contains exactly ``{"version":N}``. It may be missing, stale, too high, or invalid,
+        and this library never relies on it: versions are found by listing. It is kept up to date because the reference
+        implementation reads it when it commits to a store that does not list in order. Setting
+        ``LANCE_USE_VERSION_HINT`` to ``0``, ``false``, or ``off`` disables it.
+        """
+        if not self._store.capabilities.version_hint or os.environ.get(_HINT_SWITCH, "").strip().lower() in _OFF:
+            return
+        path = self._store.join(self._root, VERSIONS_DIRECTORY, VERSION_HINT_NAME)
+        with suppress(LanceError):
+            self._store.put(path, b'{"version":%d}' % version, durable=False)
 
     @contextmanager
     def hold(self, version: int) -> Iterator[None]:

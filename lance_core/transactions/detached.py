@@ -73,7 +73,8 @@ class DetachedCommit:
             InvalidInputError: the operation is incompatible with the table.
             NotSupportedError: the operation changes the schema, and the table never reuses field ids.
         """
-        draft = self._transaction.apply(self.current, self._log, hidden)
+        transaction = self._transaction
+        draft = transaction.operation.apply(transaction.context(self.current, self._log, hidden))
         _check_schema(self.current.message, draft.message)
         return draft
 

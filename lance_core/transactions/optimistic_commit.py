@@ -60,7 +60,6 @@ from lance_core.io.removal import remove_objects
 from lance_core.table.lines import line_identity
 from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.table.row_lineage import no_hidden_columns
-from lance_core.table.version_hint import write_version_hint
 from lance_core.transactions.backoff import SlotBackoff
 from lance_core.transactions.basis import Basis
 from lance_core.transactions.conflicts import Verdict
@@ -201,7 +200,7 @@ class OptimisticCommit:
             NotSupportedError: the table or the operation needs a feature that this library does not support.
         """
         transaction = self._basis.transaction
-        draft = transaction.apply(self._basis.manifest, self._log, hidden)
+        draft = transaction.operation.apply(transaction.context(self._basis.manifest, self._log, hidden))
         restored = transaction.operation.restored_version
         if restored is not None and not self._is_held:
             self._holds.enter_context(held(self._log, restored, self._options.wait))
@@ -248,7 +247,7 @@ class OptimisticCommit:
         elif not isinstance(outcome, Unknown):
             self._give_up()
         if isinstance(outcome, Committed):
-            write_version_hint(self._log.store, self._log.root, outcome.manifest.version)
+            self._log.write_hint(outcome.manifest.version)
         _logger.debug(
             "%s: the outcome of transaction %s is %s", self._log.root, self._transaction.uuid, type(outcome).__name__
         )
@@ -460,7 +459,7 @@ class OptimisticCommit:
         transaction = Transaction(read_version=made.version, operation=Restore(version=version))
         serialized = transaction.serialize()
         check_restore(self._log, version, self._options.storage_options)
-        draft = transaction.apply(made, self._log)
+        draft = transaction.operation.apply(transaction.context(made, self._log))
         sealed = draft.seal(transaction=serialized, transaction_file=transaction.file_name, timestamp_ns=time.time_ns())
         self._log.record_transaction(transaction.file_name, serialized)
         if (

@@ -197,7 +197,9 @@ def _compare(
         return presence or Presence.UNCERTAIN, False
     try:
         # Row ids and other hidden columns are not compared, so they are not read.
-        sealed = theirs.apply(made, log).seal(transaction=b"", transaction_file="", timestamp_ns=0)
+        sealed = theirs.operation.apply(theirs.context(made, log)).seal(
+            transaction=b"", transaction_file="", timestamp_ns=0
+        )
     except StorageError:
         raise
     except NotSupportedError:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.table.manifest import Manifest
-    from lance_core.table.manifest_draft import ManifestDraft
     from lance_core.table.paths import ManifestName
     from lance_core.table.row_lineage import HiddenColumns
     from lance_core.table.version_log import VersionLog
@@ -120,8 +119,8 @@ class Transaction:
             properties=dict(message.transaction_properties),
         )
 
-    def apply(self, current: Manifest, log: VersionLog, hidden: HiddenColumns = no_hidden_columns) -> ManifestDraft:
-        """Apply the change to a version.
+    def context(self, current: Manifest, log: VersionLog, hidden: HiddenColumns = no_hidden_columns) -> ApplyContext:
+        """Return what the operation needs to be applied to a version.
 
         Args:
             current: the version to build on.
@@ -129,17 +128,14 @@ class Transaction:
             hidden: reads hidden columns.
 
         Raises:
-            InvalidInputError: the operation is incompatible with the table.
             VersionNotFoundError: the version to restore no longer exists.
         """
         restored = self.operation.restored_version
-        return self.operation.apply(
-            ApplyContext(
-                current=current,
-                read_version=self.read_version,
-                restored=None if restored is None else log.read_version(restored),
-                hidden=hidden,
-            )
+        return ApplyContext(
+            current=current,
+            read_version=self.read_version,
+            restored=None if restored is None else log.read_version(restored),
+            hidden=hidden,
         )
 
     def serialize(self) -> bytes:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lance_core.commit.replanning import plan_until_committed
+from lance_core.commit.replanning import Replanning
 from lance_core.delete.delete import commit_plan
 from lance_core.delete.plan import plan_rows, planned_predicate
 from lance_core.errors import InvalidInputError
@@ -99,21 +99,20 @@ def replace_rows(
     staged = stage_rows(view.log, view.manifest, data, schema, request, storage_options=view.storage_options)
     fragments = staged.operation.added_fragments()
     attempted: list[CommitOptions] = []
-
-    def attempt(latest: TableView) -> Replaced:
-        # Other writers may have changed the columns since the files were written.
-        options = CommitOptions(checks_files=latest is not view, is_first_try=True)
-        attempted.append(options)
-        return _commit(latest, predicate, fragments, options, properties, None)
-
     try:
         _check_new_rows(view, predicate, fragments)
-        replaced, attempts = plan_until_committed(view, "replacement", policy, attempt)
+        attempts = Replanning(view, "replacement", policy)
+        while True:
+            with attempts as latest:
+                # Other writers may have changed the columns since the files were written.
+                options = CommitOptions(checks_files=latest is not view, is_first_try=True)
+                attempted.append(options)
+                replaced = _commit(latest, predicate, fragments, options, properties, None)
+                return replace(replaced, attempts=attempts.number)
     except BaseException:
         if not any(options.progress.made or options.progress.may_be_committed for options in attempted):
             remove_staged(view.log, view.manifest, staged, view.storage_options)
         raise
-    return replace(replaced, attempts=attempts)
 
 
 def commit_replacement(

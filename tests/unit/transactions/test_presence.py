@@ -58,7 +58,7 @@ class Lineage:
     def make(self, operation: Operation, on: Manifest) -> tuple[Transaction, Manifest]:
         """The version that an operation makes of another one, stored."""
         transaction = Transaction(read_version=on.version, operation=operation)
-        sealed = transaction.apply(on, self.log).seal(
+        sealed = operation.apply(transaction.context(on, self.log)).seal(
             transaction=transaction.serialize(), transaction_file=transaction.file_name, timestamp_ns=1
         )
         self.log.create(self.name(sealed.manifest), sealed.data)
