@@ -1,0 +1,98 @@
+"""The write and the commit in docs/architecture.md are those that the code performs, and no call climbs."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core import LanceDataset, LanceOperation
+from tests.support.walks import check_steps, climbs_of, crossed_by, steps_of
+
+ROWS = pa.table({"a": range(1_000), "b": ["x"] * 1_000})
+STORE_CALLS = {"create", "delete", "get", "get_ranges", "head", "list", "list_names", "put", "put_if_absent"}
+ONE_OF = "transactions/operations/append"
+COMMIT = "commit/commit"
+
+Verb = Callable[[str], Callable[[], object]]
+
+
+def _append(uri: str) -> Callable[[], object]:
+    fragments, version = lance_core.write_fragments(ROWS, uri, mode="append"), lance_core.dataset(uri).version
+    return lambda: LanceDataset.commit(uri, LanceOperation.Append(fragments), read_version=version)
+
+
+def _append_after_another(uri: str) -> Callable[[], object]:
+    commit = _append(uri)
+    lance_core.write_dataset(ROWS, uri, mode="append")
+    return commit
+
+
+def _overwrite(uri: str) -> Callable[[], object]:
+    fragments, version = lance_core.write_fragments(ROWS, uri, mode="overwrite"), lance_core.dataset(uri).version
+    operation = LanceOperation.Overwrite(ROWS.schema, fragments)
+    return lambda: LanceDataset.commit(uri, operation, read_version=version)
+
+
+def _delete(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.delete("a < 5")
+
+
+def _write(uri: str) -> Callable[[], object]:
+    return lambda: lance_core.write_dataset(ROWS, uri, mode="append")
+
+
+def _is_end_of_a_commit(module: str, function: str) -> bool:
+    """Return whether a function reads or changes the table, or decides about the change."""
+    return (
+        (module == "io/local_store" and function in STORE_CALLS)
+        or (module.startswith("transactions/operations/") and function == "apply")
+        or (module, function) == ("transactions/conflicts", "judge")
+    )
+
+
+def _is_end_of_a_write(module: str, function: str) -> bool:
+    return (module, function) == ("encodings/page_encoder", "encode_pages") or (
+        module == "io/local_store" and function in STORE_CALLS
+    )
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    lance_core.write_dataset(ROWS, tmp_path / "t.lance")
+    lance_core.write_dataset(ROWS, tmp_path / "t.lance", mode="append")
+    return str(tmp_path / "t.lance")
+
+
+@pytest.mark.parametrize("verb", [_append, _append_after_another, _overwrite])
+def test_every_module_that_a_commit_crosses_is_a_step_of_its_description(uri: str, verb: Verb) -> None:
+    crossed = crossed_by(verb(uri), _is_end_of_a_commit, not_followed={("file/reader", "open")})
+    assert {COMMIT, ONE_OF, "io/object_store"} < crossed
+    assert crossed <= {module for module, _ in steps_of("Commit")}
+
+
+def test_every_module_that_a_write_crosses_before_its_commit_is_a_step_of_its_description(uri: str) -> None:
+    elsewhere = {("scan/table_view", "with_latest"), (COMMIT, "commit")}
+    crossed = crossed_by(_write(uri), _is_end_of_a_write, not_followed=elsewhere)
+    assert {COMMIT, "encodings/page_encoder", "io/object_store"} < crossed
+    assert crossed - {COMMIT} <= {module for module, _ in steps_of("Write")}
+
+
+@pytest.mark.parametrize("title", ["Write", "Commit"])
+def test_description_names_existing_functions_of_at_most_twelve_modules(title: str) -> None:
+    check_steps(steps_of(title))
+
+
+@pytest.mark.parametrize("verb", [_append, _append_after_another, _overwrite, _delete, _write])
+def test_no_call_of_a_commit_climbs_into_a_package_above(uri: str, verb: Verb) -> None:
+    contracts = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())
+    [contract] = [each for each in contracts["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
+    heights = {
+        package.strip().removeprefix("lance_core."): -depth
+        for depth, layer in enumerate(contract["layers"])
+        for package in layer.split("|")
+    }
+    assert climbs_of(verb(uri), heights) == set()
