@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lance_pipelines.build import build_definitions
     from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
     from lance_pipelines.ingest.sources import FileSource, SourceFormat
+    from lance_pipelines.io_managers.lance_io_manager import LanceIOManager
     from lance_pipelines.maintenance.check_settings import CheckSettings, Severity
     from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
     from lance_pipelines.resources.spark import SparkResource
@@ -46,6 +47,7 @@ __all__ = [
     "DatasetDeclaration",
     "DeletionPolicy",
     "FileSource",
+    "LanceIOManager",
     "MaintenancePolicy",
     "Settings",
     "Severity",
@@ -61,6 +63,7 @@ _MODULES: Final = {
     "build": ("build_definitions",),
     "ingest.declaration": ("DatasetDeclaration", "WriteMode"),
     "ingest.sources": ("FileSource", "SourceFormat"),
+    "io_managers.lance_io_manager": ("LanceIOManager",),
     "maintenance.check_settings": ("CheckSettings", "Severity"),
     "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"),
     "resources.spark": ("SparkResource",),

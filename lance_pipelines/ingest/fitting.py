@@ -48,7 +48,7 @@ def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
 
     A list type counts as storable in a fixed-size list type; the length of each list is checked when it is written.
     """
-    if found.equals(expected):
+    if found.equals(expected) or pa.types.is_null(found):
         return True
     if pa.types.is_struct(expected):
         return bool(

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lance_core import LanceFileVersion
 from lance_core.metadata import DEFAULT_VERSION, check_storable
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.staged_write import StagedWrite
-from lance_pipelines.ingest.write_plan import plan_write
+from lance_pipelines.ingest.write_plan import WritePlan, plan_write
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.spark.leftovers import discard_until_quiet
 from lance_pipelines.spark.rewriter import execute_tasks
@@ -25,7 +25,7 @@ from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.sources import read_source
 from lance_pipelines.spark.writer import write_frame
 
-__all__ = ["Staging", "rewrite_tasks", "stage_write"]
+__all__ = ["Staging", "rewrite_tasks", "stage_frame", "stage_write"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,20 @@ def stage_write(
         LanceError: the source cannot be read, its schema does not fit the dataset, or the write failed. Files already
             written are deleted.
     """
-    storage_options = declaration.resolved_storage_options()
     plan = plan_write(declaration)
     frame = read_source(session, declaration.source, captured_at=captured_at)
+    return _stage(declaration, frame, plan, run_id=run_id, step_key=step_key)
+
+
+def stage_frame(declaration: DatasetDeclaration, frame: DataFrame, *, run_id: str, step_key: str) -> Staging:
+    """Write the rows of a DataFrame as fragments to the dataset's data directory; otherwise as :func:`stage_write`."""
+    return _stage(declaration, frame, plan_write(declaration), run_id=run_id, step_key=step_key)
+
+
+def _stage(
+    declaration: DatasetDeclaration, frame: DataFrame, plan: WritePlan, *, run_id: str, step_key: str
+) -> Staging:
+    storage_options = declaration.resolved_storage_options()
     target = plan_target_schema(frame.schema, declaration.vector_columns, plan.schema)
     replaces = plan.schema is None
     storage_version = declaration.data_storage_version if replaces else None

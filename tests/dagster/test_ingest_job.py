@@ -11,6 +11,7 @@ import pytest
 
 import lance_core
 from lance_core.errors import CommitOutcomeUnknownError, NotFoundError, StorageError
+from lance_pipelines.events import committed_write as committed_module
 from lance_pipelines.events.asset_metadata import event_value
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ops import commit_fragments as commit_module
@@ -106,15 +107,15 @@ def test_a_run_without_new_rows_keeps_the_data_version(project, instance) -> Non
 
 
 def test_a_commit_that_failed_after_it_landed_is_repeated_once(project, instance, monkeypatch) -> None:
-    real, calls = commit_module.report_write, []
+    real, calls = committed_module.report_write, []
 
-    def report_and_fail_once(staged, landing):
+    def report_and_fail_once(staged, landing, **options):
         calls.append(landing)
         if len(calls) == 1:
             raise StorageError("connection reset", retryable=True)
-        return real(staged, landing)
+        return real(staged, landing, **options)
 
-    monkeypatch.setattr(commit_module, "report_write", report_and_fail_once)
+    monkeypatch.setattr(committed_module, "report_write", report_and_fail_once)
     result = project.run(instance)
     assert result.success
     assert [landing.repeated for landing in calls] == [False, True]
@@ -169,11 +170,11 @@ def test_a_failed_verification_stops_the_commit_and_removes_the_files(project, i
 def test_a_commit_with_an_unknown_outcome_is_not_retried(project, instance, monkeypatch) -> None:
     calls = []
 
-    def fail(staged, discard):
+    def fail(staged, **options):
         calls.append(staged)
         raise CommitOutcomeUnknownError("could not determine whether this commit created version 1")
 
-    monkeypatch.setattr(commit_module, "commit_staged", fail)
+    monkeypatch.setattr(committed_module, "commit_staged", fail)
     data = failure(project.run(instance))
     assert "could not determine" in data.user_failure_data.description
     assert len(calls) == 1
@@ -183,10 +184,10 @@ def test_a_commit_with_an_unknown_outcome_is_not_retried(project, instance, monk
 def test_a_transient_commit_failure_is_retried_a_few_times(project, instance, monkeypatch) -> None:
     calls = []
 
-    def fail(staged, discard):
+    def fail(staged, **options):
         calls.append(staged)
         raise StorageError("slow down", retryable=True)
 
-    monkeypatch.setattr(commit_module, "commit_staged", fail)
+    monkeypatch.setattr(committed_module, "commit_staged", fail)
     assert "slow down" in failure(project.run(instance)).user_failure_data.description
     assert len(calls) == 1 + commit_module.COMMIT_RETRIES.max_retries

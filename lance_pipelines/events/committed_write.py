@@ -1,0 +1,62 @@
+"""CommittedWrite: a staged write that was committed, and what its materialization says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import dagster as dg
+
+import lance_core
+from lance_pipelines.events.asset_metadata import VERSION_KEY, folded, materialization_metadata, version_metadata
+from lance_pipelines.events.data_version import data_version_at
+from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_commit import commit_staged
+from lance_pipelines.ingest.write_report import WriteReport, report_write
+from lance_pipelines.spark.leftovers import discard_files
+
+__all__ = ["CommittedWrite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedWrite:
+    """A committed write.
+
+    Attributes:
+        report: statistics of the write and of the version that contains it.
+        data_version: the data version of the asset after the write.
+        statistics: metadata of the version.
+    """
+
+    report: WriteReport
+    data_version: str
+    statistics: Mapping[str, dg.MetadataValue]
+
+    @classmethod
+    def commit(cls, staged: StagedWrite, declaration: DatasetDeclaration) -> Self:
+        """Commit a staged write; see :func:`~lance_pipelines.ingest.write_commit.commit_staged` for the errors."""
+        options = declaration.resolved_storage_options()
+        discard = partial(discard_files, storage_options=options)
+        outcome = commit_staged(staged, discard=discard, storage_options=options)
+        report = report_write(staged, outcome, storage_options=options)
+        # A repeated commit may be outdated: downstream readers see the current content of the dataset.
+        shown = report.version if outcome.committed_now else None
+        version = lance_core.dataset(report.uri, version=report.version, storage_options=options)
+        return cls(
+            report=report,
+            data_version=data_version_at(report.uri, shown, storage_options=options),
+            statistics=version_metadata(version, declaration.maintenance),
+        )
+
+    def metadata(self, more: Mapping[str, float] | None = None) -> dict[str, dg.MetadataValue]:
+        """Return the metadata of the materialization, with further numbers by their keys."""
+        added = {key: dg.MetadataValue.float(value) for key, value in (more or {}).items()}
+        return folded({**self.statistics, **added, **materialization_metadata(self.report)})
+
+    def tags(self) -> dict[str, str]:
+        """Return the tags of the materialization."""
+        tags = {VERSION_KEY: str(self.report.version)}
+        if self.report.transaction_uuid is not None:
+            tags["lance/txn"] = self.report.transaction_uuid
+        return tags

@@ -1,0 +1,32 @@
+"""Frames of pandas.
+
+A dataset has no index. The levels of an index that has names are stored as columns; an index without a name, such as
+the row numbers, is not stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]  # no types
+
+    from lance_pipelines.frames.table_slice import TableSlice
+
+__all__ = ["load_pandas", "reader_of_pandas"]
+
+
+def load_pandas(rows: TableSlice) -> pd.DataFrame:
+    """Read all rows, with row numbers as the index."""
+    return rows.scanner().to_table().to_pandas()
+
+
+def reader_of_pandas(frame: pd.DataFrame) -> pa.RecordBatchReader:
+    """Return a reader of the frame's rows."""
+    named = [name for name in frame.index.names if name is not None]
+    columns = frame.reset_index(level=named) if named else frame
+    table = pa.Table.from_pandas(columns, preserve_index=False)
+    # The description of the index that was left out.
+    return table.replace_schema_metadata(None).to_reader()

@@ -1,0 +1,82 @@
+"""Frames of Polars: eager ones, and lazy ones, of which a query reads only the columns and the rows that it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+    from lance_pipelines.frames.table_slice import TableSlice
+
+__all__ = ["load_lazy_polars", "load_polars", "reader_of_lazy_polars", "reader_of_polars"]
+
+_BATCH_ROWS: Final = 64 * 1024
+"""Rows in a frame that a lazy frame is read or written by, unless Polars asks for another number."""
+
+
+def load_polars(rows: TableSlice) -> pl.DataFrame:
+    """Read all rows."""
+    return _frame(rows.scanner().to_table())
+
+
+def load_lazy_polars(rows: TableSlice) -> pl.LazyFrame:
+    """Return a lazy frame, whose queries read the columns that they need, a batch at a time."""
+    from polars.io.plugins import register_io_source
+
+    def read(
+        columns: list[str] | None, predicate: pl.Expr | None, num_rows: int | None, batch_rows: int | None
+    ) -> Iterator[pl.DataFrame]:
+        # A limit counts the rows that the predicate keeps.
+        limit = num_rows if predicate is None else None
+        scanner = rows.scanner(columns, limit=limit, batch_size=batch_rows or _BATCH_ROWS)
+        left = num_rows
+        for batch in scanner.to_batches():
+            frame = _frame(pa.Table.from_batches([batch]))
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            if left is not None:
+                frame = frame.head(left)
+                left -= frame.height
+            yield frame
+            if left == 0:
+                return
+
+    return register_io_source(read, schema=_frame(rows.schema.empty_table()).schema, is_pure=True)
+
+
+def reader_of_polars(frame: pl.DataFrame) -> pa.RecordBatchReader:
+    """Return a reader of the frame's rows."""
+    return _arrow(frame).to_reader()
+
+
+def reader_of_lazy_polars(frame: pl.LazyFrame) -> pa.RecordBatchReader:
+    """Return a reader that runs the query, a batch at a time."""
+    import polars as pl
+
+    schema = _arrow(pl.DataFrame(schema=frame.collect_schema())).schema
+    batches = (
+        batch
+        for part in frame.collect_batches(chunk_size=_BATCH_ROWS)
+        for batch in _arrow(part).cast(schema).to_batches()
+    )
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _frame(table: pa.Table) -> pl.DataFrame:
+    import polars as pl
+
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101  # a table never becomes a series
+    return frame
+
+
+def _arrow(frame: pl.DataFrame) -> pa.Table:
+    import polars as pl
+
+    # Strings with 64-bit offsets; string views cannot be stored.
+    return frame.to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -1,0 +1,32 @@
+"""DataFrames of Spark, whose rows never pass through the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lance_pipelines.frames.table_slice import TableSlice
+    from lance_pipelines.ingest.declaration import DatasetDeclaration
+    from lance_pipelines.ingest.staged_write import StagedWrite
+
+__all__ = ["load_spark", "stage_spark"]
+
+
+def load_spark(rows: TableSlice) -> DataFrame:
+    """Return a DataFrame of the active session; if there is none, one is started with the project's defaults."""
+    from pyspark.sql import SparkSession
+
+    from lance_pipelines.spark.reader import read_version
+    from lance_pipelines.spark.session import start_session
+
+    session = SparkSession.getActiveSession() or start_session()
+    return read_version(session, rows.dataset, columns=rows.columns, filter=rows.filter)
+
+
+def stage_spark(frame: DataFrame, declaration: DatasetDeclaration, *, run_id: str, step_key: str) -> StagedWrite:
+    """Let the tasks of Spark write the rows as fragments."""
+    from lance_pipelines.spark.staging import stage_frame
+
+    return stage_frame(declaration, frame, run_id=run_id, step_key=step_key).staged

@@ -1,0 +1,107 @@
+"""Stages the rows of an Arrow stream as fragments, in this process. No version is created here.
+
+The counterpart for Spark is ``lance_pipelines/spark/staging.py``; the message is the same.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+import lance_core
+from lance_core.errors import LanceError
+from lance_core.metadata import check_storable
+from lance_pipelines.ingest.fitting import fit_schema
+from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_plan import plan_write
+from lance_pipelines.spark.conform import conform_batch
+from lance_pipelines.spark.leftovers import discard_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lance_pipelines.ingest.declaration import DatasetDeclaration
+
+__all__ = ["stage_reader"]
+
+
+def stage_reader(
+    rows: pa.RecordBatchReader, declaration: DatasetDeclaration, *, run_id: str, step_key: str
+) -> StagedWrite:
+    """Write the rows of a stream as fragments to the dataset's data directory.
+
+    Args:
+        rows: the rows; no more than a few batches of them are in memory at a time.
+        declaration: the dataset.
+        run_id: id of the run; recorded in the transaction.
+        step_key: the key of the writing step in that run.
+
+    Raises:
+        LanceError: the rows do not fit the dataset, or the write failed. Files already written are deleted.
+    """
+    storage_options = declaration.resolved_storage_options()
+    plan = plan_write(declaration)
+    replaces = plan.schema is None
+    target = rows.schema if plan.schema is None else fit_schema(rows.schema, plan.schema)
+    check_storable(target)
+    storage_version = declaration.data_storage_version if replaces else None
+    file_token = secrets.token_hex(8)
+    counted = _Counted(rows, target)
+    try:
+        fragments = lance_core.write_fragments(
+            pa.RecordBatchReader.from_batches(target, counted.batches()),
+            declaration.uri,
+            mode="overwrite" if replaces else "append",
+            max_rows_per_file=declaration.max_rows_per_file,
+            max_bytes_per_file=declaration.max_bytes_per_file,
+            data_storage_version=storage_version,
+            file_token=file_token,
+            storage_options=storage_options,
+        )
+    except BaseException as error:
+        _discard(declaration.uri, file_token, error, storage_options)
+        raise
+    assert isinstance(fragments, list)  # noqa: S101  # no transaction was requested
+    return StagedWrite(
+        write_id=str(uuid.uuid4()),
+        file_token=file_token,
+        dataset=declaration.name,
+        uri=declaration.uri,
+        mode=declaration.mode,
+        data_storage_version=storage_version,
+        read_version=plan.read_version,
+        read_transaction=plan.read_transaction,
+        schema=target,
+        fragments=tuple(fragment.to_json() for fragment in fragments),
+        rows_counted=counted.num_rows,
+        rows_written=sum(fragment.physical_rows for fragment in fragments),
+        bytes_written=sum(file.file_size_bytes or 0 for fragment in fragments for file in fragment.files),
+        run_id=run_id,
+        step_key=step_key,
+    )
+
+
+class _Counted:
+    """Converts the batches of a reader to the target schema, and counts their rows."""
+
+    def __init__(self, rows: pa.RecordBatchReader, target: pa.Schema) -> None:
+        self._rows = rows
+        self._target = target
+        self.num_rows = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._rows:
+            conformed = conform_batch(batch, self._target, first_row=self.num_rows)
+            self.num_rows += batch.num_rows
+            yield conformed
+
+
+def _discard(uri: str, file_token: str, error: BaseException, storage_options: dict[str, str] | None) -> None:
+    try:
+        discard_files(uri, file_token, storage_options=storage_options)
+    except LanceError as cleanup_error:
+        # The failure of the write is the one to report; leftover files have this token in their names.
+        error.add_note(f"the files of this write (file token {file_token}) could not be removed: {cleanup_error}")

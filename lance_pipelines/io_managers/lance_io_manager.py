@@ -1,0 +1,197 @@
+"""LanceIOManager: stores each asset in a Lance dataset of its own, and loads it by the type that a step asks for.
+
+::
+
+    resources={"io_manager": LanceIOManager(base_uri="s3://lake/tables")}
+
+    key  raw/events   →   s3://lake/tables/raw/events.lance
+
+A step reads the version that Dagster recorded as its input (``lance_pipelines/reads``). What it returns is committed
+once, with the logical data version as the asset's data version, so that maintenance makes nothing downstream stale.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+import dagster as dg
+import pyarrow as pa
+from pydantic import Field, PrivateAttr
+
+import lance_core
+from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_pipelines.events.committed_write import CommittedWrite
+from lance_pipelines.frames.frame_types import frame_type_of
+from lance_pipelines.frames.table_slice import TableSlice
+from lance_pipelines.ingest.declaration import (
+    DECLARED_MAX_BYTES_PER_FILE,
+    DECLARED_MAX_ROWS_PER_FILE,
+    DatasetDeclaration,
+    WriteMode,
+)
+from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.reads.held_leases import HeldLeases
+from lance_pipelines.reads.pins import Reader
+from lance_pipelines.settings import absolute_uri
+
+__all__ = ["LanceIOManager", "dataset_uri"]
+
+_URI_METADATA: Final = "lance/uri"
+_MODE_METADATA: Final = "lance/mode"
+_COLUMNS_METADATA: Final = "columns"
+_FILTER_METADATA: Final = "filter"
+
+
+class LanceIOManager(dg.ConfigurableIOManager):
+    """Stores assets in Lance datasets, and loads them as data frames.
+
+    ``pyarrow.Table``, ``pyarrow.RecordBatchReader``, ``pandas.DataFrame``, ``polars.DataFrame``, ``polars.LazyFrame``,
+    DuckDB relations and Spark DataFrames are stored and loaded; a ``lance_core.LanceDataset`` is loaded. The annotation
+    of a parameter selects the type; without one, it is ``pyarrow.Table``.
+
+    Metadata of an asset:
+
+    * ``lance/uri``: the dataset's location, instead of the one below ``base_uri``;
+    * ``lance/mode``: ``overwrite``, ``append`` or ``create``, instead of ``mode``.
+
+    Metadata of an input (``dg.AssetIn(metadata=…)``):
+
+    * ``columns``: names of the columns to load;
+    * ``filter``: a SQL condition that selects the rows to load.
+    """
+
+    base_uri: str = Field(description="Directory or URI below which the datasets are stored.")
+    storage_options: dict[str, str] = Field(
+        default={},
+        repr=False,
+        description="Credentials and settings of the store. A value may be an environment variable: "
+        'dg.EnvVar("NAME"), which each process resolves for itself.',
+    )
+    mode: str = Field(
+        default=WriteMode.OVERWRITE.value,
+        description="What happens to existing rows: overwrite, append, or create (fail if the dataset exists).",
+    )
+    max_rows_per_file: int = Field(
+        default=DECLARED_MAX_ROWS_PER_FILE, description="Number of rows at which the next data file is started."
+    )
+    max_bytes_per_file: int = Field(
+        default=DECLARED_MAX_BYTES_PER_FILE,
+        description="Approximate number of bytes at which the next data file is started.",
+    )
+    lease_seconds: int = Field(
+        default=3600,
+        ge=0,
+        description="Seconds for which a version stays protected from cleanups if the process that reads it is killed. "
+        "0 takes no leases.",
+    )
+    _leases: HeldLeases | None = PrivateAttr(default=None)
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Release the leases of the run, or of the step if it has a process of its own."""
+        if self._leases is not None:
+            self._leases.release()
+            self._leases = None
+
+    def dataset_uri(self, key: dg.AssetKey | str | Sequence[str]) -> str:
+        """Return the location of an asset's dataset, unless the asset's metadata names another one."""
+        parts = dg.AssetKey.from_user_string(key) if isinstance(key, str) else dg.AssetKey.from_coercible(key)
+        return dataset_uri(self.base_uri, parts)
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        """Store a frame as the next version of the asset's dataset."""
+        if not context.has_asset_key:
+            raise dg.DagsterInvariantViolationError(
+                f"output {context.name!r} is not an asset: LanceIOManager stores assets only; use another IO manager "
+                "for ops"
+            )
+        with reported_as_failure(context.asset_key.to_user_string(), context.log):
+            committed = self._store(context, obj)
+        context.log.info(committed.report.summary())
+        _report(context, committed)
+
+    def load_input(self, context: dg.InputContext) -> Any:
+        """Load the version that is recorded as the input, as a frame of the annotated type."""
+        key = context.asset_key
+        upstream = context.upstream_output
+        metadata = (upstream.definition_metadata if upstream is not None else None) or {}
+        # Outside a run, as for ``Definitions.load_asset_value``, there is no step.
+        step = context._step_context
+        with reported_as_failure(key.to_user_string(), None if step is None else context.log):
+            frame_type = frame_type_of(_annotated_type(context))
+            reader = Reader(step, self._held_leases())
+            dataset = reader.open(key, self._uri(key, metadata), self.storage_options or None)
+            return frame_type.load(_slice(dataset, context.definition_metadata or {}))
+
+    def _store(self, context: dg.OutputContext, obj: object) -> CommittedWrite:
+        if obj is None:
+            raise InvalidInputError(
+                "the asset returned None, expected a data frame; annotate it with '-> None' if it stores its data "
+                "itself"
+            )
+        frame_type = frame_type_of(type(obj))
+        if frame_type.stage is None:
+            raise NotSupportedError(f"the asset returned a {frame_type.label}, which cannot be stored")
+        declaration = self._declaration(context)
+        staged = frame_type.stage(obj, declaration, run_id=context.run_id, step_key=context.step_context.step.key)
+        return CommittedWrite.commit(staged, declaration)
+
+    def _held_leases(self) -> HeldLeases:
+        if self._leases is None:
+            self._leases = HeldLeases(timedelta(seconds=self.lease_seconds))
+        return self._leases
+
+    def _uri(self, key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
+        return absolute_uri(str(metadata.get(_URI_METADATA) or self.dataset_uri(key)))
+
+    def _declaration(self, context: dg.OutputContext) -> DatasetDeclaration:
+        if context.has_asset_partitions:
+            raise NotSupportedError("partitioned assets are not supported")
+        metadata = context.definition_metadata or {}
+        return DatasetDeclaration(
+            key=context.asset_key.path,
+            uri=self._uri(context.asset_key, metadata),
+            source=FileSource(format=SourceFormat.ENVIRONMENT),
+            storage_options=self.storage_options,
+            mode=_write_mode(metadata.get(_MODE_METADATA, self.mode)),
+            max_rows_per_file=self.max_rows_per_file,
+            max_bytes_per_file=self.max_bytes_per_file,
+        )
+
+
+def dataset_uri(base_uri: str, key: dg.AssetKey) -> str:
+    """Return the location of an asset's dataset: the parts of its key are directories below the base."""
+    parts = [quote(part, safe=" +=,@~").replace("..", "%2E%2E") for part in key.path]
+    return f"{base_uri.rstrip('/')}/{'/'.join(parts)}.lance"
+
+
+def _write_mode(text: Any) -> WriteMode:
+    try:
+        return WriteMode(text)
+    except ValueError as error:
+        raise InvalidInputError(f"unknown mode {text!r}; expected one of {', '.join(WriteMode)}") from error
+
+
+def _annotated_type(context: dg.InputContext) -> object:
+    annotated = context.dagster_type.typing_type
+    return pa.Table if annotated is Any else annotated
+
+
+def _slice(dataset: lance_core.LanceDataset, metadata: Mapping[str, Any]) -> TableSlice:
+    columns = metadata.get(_COLUMNS_METADATA)
+    if isinstance(columns, str):
+        raise InvalidInputError(f"the metadata {_COLUMNS_METADATA!r} must be a list of names, found {columns!r}")
+    return TableSlice(
+        dataset,
+        columns=None if columns is None else tuple(columns),
+        filter=metadata.get(_FILTER_METADATA),
+    )
+
+
+def _report(context: dg.OutputContext, committed: CommittedWrite) -> None:
+    """Add the metadata and the data version to the materialization that Dagster makes of the output."""
+    given = context.output_metadata or {}
+    context.add_output_metadata({name: value for name, value in committed.metadata().items() if name not in given})
+    # Dagster has no documented way for an IO manager to set the data version.
+    context.step_context.set_data_version(context.asset_key, dg.DataVersion(committed.data_version))
