@@ -12,11 +12,20 @@ from pyroaring import BitMap
 
 import lance_core
 from lance_core import LanceOperation, Transaction
-from lance_core.errors import InvalidInputError, InvalidTypeError, NotSupportedError
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotFoundError, NotSupportedError
+from lance_core.io.memory_store import MemoryStore
 from lance_core.proto import pb_table
 from lance_core.public.fragment_conversion import fragment_from_record
+from lance_core.schema.convert import fields_to_proto, schema_from_arrow
+from lance_core.table.manifest import Manifest
+from lance_core.table.version_log import VersionLog
 from lance_core.transactions.operations.carried import CarriedOperation
-from lance_core.transactions.public_transaction import transaction_from_core, transaction_to_core
+from lance_core.transactions.public_transaction import (
+    transaction_from_core,
+    transaction_to_core,
+    with_index_files,
+    with_known_field_ids,
+)
 from lance_core.transactions.transaction import Transaction as CoreTransaction
 from tests.support.records import SCHEMA, fragment
 
@@ -193,3 +202,46 @@ def test_base_paths_compare_and_hash_by_value() -> None:
     for arguments in ((3,), ("/x", 3), ("",), ("/x", None, False, -1)):
         with pytest.raises(InvalidInputError):
             lance_core.DatasetBasePath(*arguments)
+
+
+# ── What users leave out ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _manifest(*, counts_ids: bool) -> Manifest:
+    manifest = Manifest.empty()
+    manifest.message.version = 1
+    manifest.message.fields.extend(fields_to_proto(schema_from_arrow(pa.schema({"a": pa.int64(), "b": pa.string()}))))
+    if counts_ids:
+        manifest.message.max_allocated_field_id = 9
+    return manifest
+
+
+def test_merge_into_table_that_counts_ids_keeps_the_ids_of_equal_columns_only() -> None:
+    merged = LanceOperation.Merge([FRAGMENT], pa.schema({"b": pa.int64(), "a": pa.int64(), "c": pa.int64()}))
+    log = VersionLog(MemoryStore(), "t")
+    completed = with_known_field_ids(Transaction(1, merged), log, _manifest(counts_ids=True))
+    schema = transaction_to_core(completed).operation.new_schema()
+    assert schema is not None
+    assert [(field.name, field.id) for field in schema.fields] == [("b", 10), ("a", 0), ("c", 11)]
+
+
+@pytest.mark.parametrize("version", [1, 2], ids=["no counter", "no such version"])
+def test_merge_without_known_counter_is_returned_unchanged(version: int) -> None:
+    transaction = Transaction(version, LanceOperation.Merge([FRAGMENT], pa.schema({"a": pa.int64()})))
+    log = VersionLog(MemoryStore(), "t")
+    assert with_known_field_ids(transaction, log, _manifest(counts_ids=False)) is transaction
+
+
+def test_rewritten_index_gets_the_files_in_its_directory() -> None:
+    new_id = str(uuid.uuid4())
+    index = LanceOperation.RewrittenIndex(str(uuid.uuid4()), new_id, "/lance.table.X", b"", 3)
+    planned = transaction_to_core(Transaction(1, LanceOperation.Rewrite([], [index])))
+    store = MemoryStore()
+    log = VersionLog(store, "t")
+    with pytest.raises(NotFoundError, match="has no files"):
+        with_index_files(log, planned)
+    store.put(f"t/_indices/{new_id}/page.lance", b"1234")
+    completed = with_index_files(log, planned)
+    [listed] = completed.operation.rebuilt_indices()
+    assert [(file.path, file.size_bytes) for file in listed.new_index_files] == [("page.lance", 4)]
+    assert with_index_files(log, completed) is completed
