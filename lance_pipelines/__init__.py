@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lance_pipelines.io_managers.lance_io_manager import LanceIOManager
     from lance_pipelines.maintenance.check_settings import CheckSettings, Severity
     from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
+    from lance_pipelines.resources.lance_table import LanceTableResource
     from lance_pipelines.resources.spark import SparkResource
     from lance_pipelines.settings import Settings
 
@@ -48,6 +49,7 @@ __all__ = [
     "DeletionPolicy",
     "FileSource",
     "LanceIOManager",
+    "LanceTableResource",
     "MaintenancePolicy",
     "Settings",
     "Severity",
@@ -66,6 +68,7 @@ _MODULES: Final = {
     "io_managers.lance_io_manager": ("LanceIOManager",),
     "maintenance.check_settings": ("CheckSettings", "Severity"),
     "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"),
+    "resources.lance_table": ("LanceTableResource",),
     "resources.spark": ("SparkResource",),
     "settings": ("Settings",),
 }

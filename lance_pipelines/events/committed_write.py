@@ -8,15 +8,17 @@ from typing import Self
 import dagster as dg
 
 import lance_core
+from lance_core.errors import InvalidInputError, NotSupportedError
 from lance_pipelines.events.asset_metadata import VERSION_KEY, folded, materialization_metadata, version_metadata
 from lance_pipelines.events.data_version import data_version_at
+from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
 from lance_pipelines.spark.leftovers import discard_files
 
-__all__ = ["CommittedWrite"]
+__all__ = ["CommittedWrite", "commit_frame"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,3 +62,22 @@ class CommittedWrite:
         if self.report.transaction_uuid is not None:
             tags["lance/txn"] = self.report.transaction_uuid
         return tags
+
+
+def commit_frame(frame: object, declaration: DatasetDeclaration, *, run_id: str, step_key: str) -> CommittedWrite:
+    """Write the rows of a data frame, and commit them.
+
+    Raises:
+        InvalidInputError: there is no frame.
+        NotSupportedError: frames of this type are not stored.
+        LanceError: the rows do not fit the dataset, or could not be written or committed.
+    """
+    if frame is None:
+        raise InvalidInputError(
+            "expected a data frame, found None; annotate an asset that stores its own data '-> None'"
+        )
+    frame_type = frame_type_of(type(frame))
+    if frame_type.stage is None:
+        raise NotSupportedError(f"a {frame_type.label} can be loaded, but not stored")
+    staged = frame_type.stage(frame, declaration, run_id=run_id, step_key=step_key)
+    return CommittedWrite.commit(staged, declaration)

@@ -21,7 +21,7 @@ from pydantic import Field, PrivateAttr
 
 import lance_core
 from lance_core.errors import InvalidInputError, NotSupportedError
-from lance_pipelines.events.committed_write import CommittedWrite
+from lance_pipelines.events.committed_write import CommittedWrite, commit_frame
 from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.frames.table_slice import TableSlice
 from lance_pipelines.ingest.declaration import (
@@ -107,7 +107,9 @@ class LanceIOManager(dg.ConfigurableIOManager):
                 "for ops"
             )
         with reported_as_failure(context.asset_key.to_user_string(), context.log):
-            committed = self._store(context, obj)
+            committed = commit_frame(
+                obj, self._declaration(context), run_id=context.run_id, step_key=context.step_context.step.key
+            )
         context.log.info(committed.report.summary())
         _report(context, committed)
 
@@ -123,19 +125,6 @@ class LanceIOManager(dg.ConfigurableIOManager):
             reader = Reader(step, self._held_leases())
             dataset = reader.open(key, self._uri(key, metadata), self.storage_options or None)
             return frame_type.load(_slice(dataset, context.definition_metadata or {}))
-
-    def _store(self, context: dg.OutputContext, obj: object) -> CommittedWrite:
-        if obj is None:
-            raise InvalidInputError(
-                "the asset returned None, expected a data frame; annotate it with '-> None' if it stores its data "
-                "itself"
-            )
-        frame_type = frame_type_of(type(obj))
-        if frame_type.stage is None:
-            raise NotSupportedError(f"the asset returned a {frame_type.label}, which cannot be stored")
-        declaration = self._declaration(context)
-        staged = frame_type.stage(obj, declaration, run_id=context.run_id, step_key=context.step_context.step.key)
-        return CommittedWrite.commit(staged, declaration)
 
     def _held_leases(self) -> HeldLeases:
         if self._leases is None:

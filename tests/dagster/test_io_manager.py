@@ -335,7 +335,7 @@ def test_commit_names_the_run_that_made_it(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (None, "the asset returned None, expected a data frame"),
+        (None, "numbers: expected a data frame, found None"),
         ({"id": [1]}, "frames of type builtins.dict are not supported; supported types: pyarrow.Table, "),
     ],
 )
@@ -383,6 +383,23 @@ def test_value_is_loaded_outside_a_run(lake: Lake) -> None:
     defs = dg.Definitions([numbers], resources={"io_manager": lake.io_manager})
     assert defs.load_asset_value("numbers", python_type=pl.DataFrame, instance=lake.instance)["id"].to_list() == [1, 2]
     assert lance.dataset(lake.uri("numbers")).tags.list() == {}
+
+
+def test_storage_options_are_read_from_the_environment_and_shown_nowhere(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE_SECRET", "canary-Passw0rd")
+    lake.io_manager = LanceIOManager(base_uri=str(lake.directory), storage_options={"secret": dg.EnvVar("LAKE_SECRET")})
+    seen = []
+
+    @dg.asset
+    def second(numbers: lance_core.LanceDataset) -> pa.Table:
+        seen.append(numbers.storage_options)
+        return ids(1)
+
+    result = lake.run(source_of([ids(1)]), second)
+    assert seen == [{"secret": "canary-Passw0rd"}]
+    assert "canary" not in repr(lake.instance.all_logs(result.run_id)) + repr(lake.io_manager)
 
 
 # ── Pinned reads ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,141 @@
+"""LanceTableResource: assets that read and write a dataset themselves, with pins, leases and data versions."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import lance
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_pipelines import LanceTableResource
+
+
+def ids(*numbers: int) -> pa.Table:
+    return pa.table({"id": pa.array(numbers, pa.int64())})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LanceTableResource:
+    return LanceTableResource(asset="raw/events", uri=str(tmp_path / "events.lance"))
+
+
+def writer(rows: list[pa.Table], mode: str = "overwrite"):
+    def events(table):
+        return table.write(rows.pop(0), mode=mode)
+
+    events.__annotations__ = {"table": LanceTableResource, "return": dg.MaterializeResult}
+    return dg.asset(events, key_prefix="raw")
+
+
+def reader(body):
+    def report(table):
+        body(table)
+
+    report.__annotations__ = {"table": LanceTableResource, "return": None}
+    return dg.asset(report, deps=[dg.AssetKey(["raw", "events"])])
+
+
+def run(instance: dg.DagsterInstance, table: LanceTableResource, *assets, **options):
+    return dg.materialize(assets, resources={"table": table}, instance=instance, **options)
+
+
+def test_written_frame_is_a_materialization_with_data_version_and_statistics(table, instance) -> None:
+    run(instance, table, writer([pl.DataFrame({"id": [1, 2]})]))
+    transaction = lance_core.dataset(table.uri).read_transaction(1)
+    (record,) = instance.fetch_materializations(dg.AssetKey(["raw", "events"]), limit=1).records
+    event = record.asset_materialization
+    assert event.tags["dagster/data_version"] == f"1-{transaction.uuid[:8]}"
+    assert event.metadata["dagster/row_count"].value == 2
+    assert transaction.transaction_properties["dagster.step_key"] == "raw__events"
+    assert lance.dataset(table.uri).to_table()["id"].to_pylist() == [1, 2]
+
+
+def test_read_returns_the_chosen_type_columns_and_rows(table, instance) -> None:
+    lance_core.write_dataset(pa.table({"id": [1, 2, 3], "word": ["a", "b", "c"]}), table.uri)
+    seen = []
+
+    def body(table: LanceTableResource) -> None:
+        seen.append(table.read(pl.DataFrame, columns=["word"], filter="id > 1")["word"].to_list())
+        seen.append(table.read().num_rows)
+        seen.append(table.dataset().version)
+
+    run(instance, table, reader(body))
+    assert seen == [["b", "c"], 3, 1]
+
+
+def test_step_keeps_its_version_while_another_run_commits_and_cleans_up(table, instance) -> None:
+    seen = []
+
+    def body(table: LanceTableResource) -> None:
+        lazy = table.read(pl.LazyFrame)
+        run(instance, table, events)
+        lance_core.dataset(table.uri).cleanup_old_versions(timedelta(0))
+        seen.append(lazy.collect()["id"].to_list())
+        seen.append(table.read()["id"].to_pylist())
+
+    events = writer([ids(1), ids(2)])
+    run(instance, table, events)
+    run(instance, table, reader(body))
+    assert seen == [[1], [1]]
+    assert lance.dataset(table.uri).tags.list() == {}
+
+
+def test_retried_step_reads_the_same_version_again(table, instance) -> None:
+    seen = []
+
+    def report(table):
+        seen.append(table.read()["id"].to_pylist())
+        if len(seen) == 1:
+            run(instance, table, events)
+            raise dg.RetryRequested(max_retries=1)
+
+    report.__annotations__ = {"table": LanceTableResource}
+    events = writer([ids(1), ids(2)])
+    run(instance, table, events)
+    run(instance, table, dg.asset(report, deps=[dg.AssetKey(["raw", "events"])]))
+    assert seen == [[1], [1]]
+
+
+def test_resource_works_outside_a_run_on_the_latest_version(table) -> None:
+    for number in (1, 2):
+        result = table.write(ids(number), mode="append")
+    assert result.metadata["dagster/row_count"].value == 2
+    assert table.read()["id"].to_pylist() == [1, 2]
+    assert lance.dataset(table.uri).tags.list() == {}
+
+
+def test_missing_dataset_is_a_failure_that_names_the_asset(table, instance) -> None:
+    result = run(instance, table, reader(lambda table: table.read()), raise_on_error=False)
+    (failure,) = result.get_step_failure_events()
+    assert "raw/events: " in failure.step_failure_data.user_failure_data.description
+    assert "DatasetNotFoundError" in failure.step_failure_data.user_failure_data.description
+
+
+@pytest.mark.parametrize(
+    ("frame", "mode", "message"),
+    [
+        (None, "append", "expected a data frame, found None"),
+        ({"id": 1}, "append", "frames of type builtins.dict are not supported"),
+        (ids(1), "replace", "unknown mode 'replace'; expected one of append, overwrite"),
+    ],
+)
+def test_what_cannot_be_written_is_rejected(table, frame, mode, message) -> None:
+    with pytest.raises(dg.Failure, match=message):
+        table.write(frame, mode=mode)
+    assert not Path(table.uri).exists()
+
+
+def test_storage_options_are_read_from_the_environment_and_shown_nowhere(
+    table, instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKE_SECRET", "canary-Passw0rd")
+    table = LanceTableResource(asset=table.asset, uri=table.uri, storage_options={"secret": dg.EnvVar("LAKE_SECRET")})
+    seen = []
+    result = run(instance, table, writer([ids(1)]), reader(lambda table: seen.append(table.dataset())))
+    assert seen[0].storage_options == {"secret": "canary-Passw0rd"}
+    assert "canary" not in repr(instance.all_logs(result.run_id)) + repr(table)
