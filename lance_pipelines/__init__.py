@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
     from lance_pipelines.ingest.sources import FileSource, SourceFormat
     from lance_pipelines.io_managers.lance_io_manager import LanceIOManager
+    from lance_pipelines.io_managers.lance_table_resource import LanceTableResource
     from lance_pipelines.maintenance.check_settings import CheckSettings, Severity
     from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, DeletionPolicy, MaintenancePolicy
-    from lance_pipelines.resources.lance_table import LanceTableResource
     from lance_pipelines.resources.spark import SparkResource
     from lance_pipelines.settings import Settings
 
@@ -66,9 +66,9 @@ _MODULES: Final = {
     "ingest.declaration": ("DatasetDeclaration", "WriteMode"),
     "ingest.sources": ("FileSource", "SourceFormat"),
     "io_managers.lance_io_manager": ("LanceIOManager",),
+    "io_managers.lance_table_resource": ("LanceTableResource",),
     "maintenance.check_settings": ("CheckSettings", "Severity"),
     "maintenance.policy": ("CleanupPolicy", "CompactionPolicy", "DeletionPolicy", "MaintenancePolicy"),
-    "resources.lance_table": ("LanceTableResource",),
     "resources.spark": ("SparkResource",),
     "settings": ("Settings",),
 }

@@ -1,1 +1,4 @@
-"""The IO manager, which stores what assets return in Lance datasets and loads it for the assets after them."""
+"""How assets store what they return, and load what others have stored: the IO manager, and the resource beside it.
+
+``LanceIOManager`` stores and loads for the assets; with ``LanceTableResource``, an asset does it itself.
+"""
