@@ -23,11 +23,10 @@ from typing import Any, Final
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from lance_pipelines.events.commit_events import OPERATION_TAG
+from lance_pipelines.events.commit_events import DATASET_TAG, OPERATION_TAG
 from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
 from lance_pipelines.ops.commit_rewrites import build_rewrite_commit_op
 from lance_pipelines.ops.delete_rows import build_delete_op, build_delete_plan_op
-from lance_pipelines.ops.maintenance_config import declared_values
 from lance_pipelines.ops.plan_rewrites import build_compaction_plan_op, build_materialization_plan_op
 from lance_pipelines.ops.remove_old_versions import build_cleanup_op, build_cleanup_plan_op
 from lance_pipelines.ops.rewrite_fragments import build_rewrite_op
@@ -42,8 +41,6 @@ __all__ = [
     "job_tags",
     "request_config",
 ]
-
-DATASET_TAG: Final = "lance/dataset"
 
 _CONFIGURED_STEPS: Final = MappingProxyType(
     {
@@ -101,7 +98,6 @@ def build_maintenance_jobs(declarations: Sequence[DatasetDeclaration]) -> list[d
             name=job_name(operation, declaration.name),
             description=_DESCRIPTIONS[operation].format(declaration.name),
             tags=job_tags(operation, declaration.name),
-            **_shown_config(operation, declaration),
         )(_in_turn(steps))
         for declaration in declarations
         for operation, steps in _steps(declaration).items()
@@ -133,12 +129,6 @@ def check_config(dataset: str, **values: Any) -> dict[str, Any]:
     """Return the run configuration of the check job of the dataset with this name; None keeps the default."""
     given = {name: value for name, value in values.items() if value is not None}
     return {"ops": {f"{dataset}__run_checks": {"config": given}}}
-
-
-def _shown_config(operation: str, declaration: DatasetDeclaration) -> dict[str, Any]:
-    """Return the initial launchpad configuration, also used for runs without one: the explicit declared values."""
-    values = declared_values(operation, declaration.maintenance)
-    return {} if values is None else {"config": request_config(operation, **values)}
 
 
 def _in_turn(steps: Sequence[dg.PendingNodeInvocation[dg.OpDefinition]]) -> Callable[[], None]:

@@ -1,13 +1,15 @@
 """ingested_dataset: the asset of a declared dataset, which writes fragments with Spark and then commits them."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import dagster as dg
 
 from lance_pipelines.events.asset_metadata import STORAGE_KIND, asset_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration, dataset_name, key_parts
 from lance_pipelines.ops.commit_fragments import build_commit_op
-from lance_pipelines.ops.ingest_config import IngestConfig
+from lance_pipelines.ops.declared_config import config_field
+from lance_pipelines.ops.ingest_config import IngestConfig, declared_config
 from lance_pipelines.ops.write_fragments import build_write_op
 
 __all__ = ["build_dataset_asset"]
@@ -15,11 +17,6 @@ __all__ = ["build_dataset_asset"]
 _WRITE: Final = "write_fragments"
 _COMMIT: Final = "commit_fragments"
 _OUTPUT: Final = "result"
-
-
-@dg.config_mapping
-def _flat_config(config: IngestConfig) -> dict[str, object]:
-    return {_WRITE: {"config": config.model_dump(mode="json", by_alias=True, exclude_none=True)}}
 
 
 def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
@@ -43,10 +40,19 @@ def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
         output_mappings=[
             dg.OutputMapping(graph_output_name=_OUTPUT, mapped_node_name=_COMMIT, mapped_node_output_name=_OUTPUT)
         ],
-        config=_flat_config,
+        config=dg.ConfigMapping(
+            config_fn=_flat_config,
+            config_schema=config_field(IngestConfig, declared_config(declaration)),
+        ),
     )
     asset = dg.AssetsDefinition.from_graph(graph, keys_by_input_name=upstream, keys_by_output_name={_OUTPUT: spec.key})
     return asset.map_asset_specs(lambda _: spec)
+
+
+def _flat_config(config: Mapping[str, Any]) -> dict[str, object]:
+    """Return the configuration of the steps: that of the asset is the write step's."""
+    given = IngestConfig(**config)
+    return {_WRITE: {"config": given.model_dump(mode="json", by_alias=True, exclude_none=True)}}
 
 
 def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:

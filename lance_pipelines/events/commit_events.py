@@ -32,6 +32,7 @@ from lance_pipelines.ingest.declaration import DatasetKey, dataset_name, key_par
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
 __all__ = [
+    "DATASET_TAG",
     "DATA_VERSION_TAG",
     "EXTERNAL_WRITER",
     "OPERATION_TAG",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 DATA_VERSION_TAG: Final = "dagster/data_version"
+DATASET_TAG: Final = "lance/dataset"
 OPERATION_TAG: Final = "lance/op"
 WRITER_TAG: Final = "lance/writer"
 

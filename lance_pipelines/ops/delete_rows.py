@@ -14,6 +14,7 @@ from lance_pipelines.maintenance.delete_commit import commit_delete
 from lance_pipelines.maintenance.delete_plan import DeleteForecast, PlannedDelete
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import DeleteRowsConfig, dataset_uri, is_dry_run
 from lance_pipelines.ops.output import duration, say
@@ -30,10 +31,12 @@ def build_delete_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     @dg.op(
         name=f"{declaration.name}__plan_delete",
         description=f"Counts the rows of {declaration.name} for which the predicate is true.",
+        config_schema=config_field(DeleteRowsConfig),
         out=dict(PLAN_OUTPUTS),
     )
-    def plan_delete(context: dg.OpExecutionContext, config: DeleteRowsConfig) -> Iterator[dg.Output[Any]]:
+    def plan_delete(context: dg.OpExecutionContext) -> Iterator[dg.Output[Any]]:
         begin_run(context)
+        config = DeleteRowsConfig(**context.op_config)
         with reported_as_failure(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs

@@ -22,7 +22,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.settings import absolute_uri
 
-__all__ = ["IngestConfig", "SourceConfig", "apply_config"]
+__all__ = ["IngestConfig", "SourceConfig", "apply_config", "declared_config"]
 
 # Dagster shows an enum's member names in the launchpad, so the members are named like the values. The type checker
 # supports only enums with explicit members, which would repeat those of the declaration.
@@ -79,6 +79,26 @@ class IngestConfig(dg.Config):
     vector_columns: dict[str, int] | None = Field(
         default=None,
         description="Maps the name of each vector column to the length of its lists; stored as fixed-size lists.",
+    )
+
+
+def declared_config(declaration: DatasetDeclaration) -> dict[str, Any]:
+    """Return a declaration as the values of the configuration, which the launchpad shows."""
+    source = declaration.source
+    return _given(
+        source=_given(
+            format=str(source.format),
+            paths=list(source.paths) or None,
+            options=dict(source.options) or None,
+            schema=source.schema,
+            sql=source.sql,
+        ),
+        uri=declaration.uri,
+        mode=str(declaration.mode),
+        max_rows_per_file=declaration.max_rows_per_file,
+        max_bytes_per_file=declaration.max_bytes_per_file,
+        data_storage_version=declaration.data_storage_version,
+        vector_columns=dict(declaration.vector_columns) or None,
     )
 
 

@@ -183,10 +183,8 @@ def cleanup_policy(declaration: DatasetDeclaration, config: CleanupConfig) -> Cl
         raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
 
 
-def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any] | None:
-    """Return a policy as the values of an operation's configuration; None if no policy applies to the operation."""
-    if operation not in ("compact", "materialize_deletions", "cleanup"):
-        return None
+def declared_values(operation: str, policy: MaintenancePolicy) -> dict[str, Any]:
+    """Return a policy as the values of an operation's configuration, which the launchpad shows."""
     if operation == "cleanup":
         cleanup = policy.cleanup or CleanupPolicy()
         return {

@@ -11,6 +11,7 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.health import TableHealth
 from lance_pipelines.maintenance.rewrite_plan import RewriteForecast, RewriteOperation, plan_rewrite, task_documents
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite
+from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.maintenance_config import (
     CompactConfig,
@@ -18,6 +19,7 @@ from lance_pipelines.ops.maintenance_config import (
     MaterializeDeletionsConfig,
     compaction_options,
     dataset_uri,
+    declared_values,
     is_dry_run,
     materialization_options,
 )
@@ -33,10 +35,12 @@ def build_compaction_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition
     @dg.op(
         name=f"{declaration.name}__plan_compaction",
         description=f"Finds small fragments of {declaration.name} that can be merged.",
+        config_schema=config_field(CompactConfig, declared_values("compact", declaration.maintenance)),
         out=dict(PLAN_OUTPUTS),
     )
-    def plan_compaction(context: dg.OpExecutionContext, config: CompactConfig) -> Iterator[dg.Output[Any]]:
+    def plan_compaction(context: dg.OpExecutionContext) -> Iterator[dg.Output[Any]]:
         begin_run(context)
+        config = CompactConfig(**context.op_config)
         with reported_as_failure(declaration.name, context.log):
             options = compaction_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.COMPACT, options)
@@ -51,12 +55,14 @@ def build_materialization_plan_op(declaration: DatasetDeclaration) -> dg.OpDefin
     @dg.op(
         name=f"{declaration.name}__plan_materialization",
         description=f"Finds fragments of {declaration.name} with many deleted rows.",
+        config_schema=config_field(
+            MaterializeDeletionsConfig, declared_values("materialize_deletions", declaration.maintenance)
+        ),
         out=dict(PLAN_OUTPUTS),
     )
-    def plan_materialization(
-        context: dg.OpExecutionContext, config: MaterializeDeletionsConfig
-    ) -> Iterator[dg.Output[Any]]:
+    def plan_materialization(context: dg.OpExecutionContext) -> Iterator[dg.Output[Any]]:
         begin_run(context)
+        config = MaterializeDeletionsConfig(**context.op_config)
         with reported_as_failure(declaration.name, context.log):
             options = materialization_options(declaration, config)
             planned = _plan(context, declaration, config, RewriteOperation.MATERIALIZE_DELETIONS, options)

@@ -13,8 +13,15 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
 from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
+from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.failures import reported_as_failure
-from lance_pipelines.ops.maintenance_config import CleanupConfig, cleanup_policy, dataset_uri, is_dry_run
+from lance_pipelines.ops.maintenance_config import (
+    CleanupConfig,
+    cleanup_policy,
+    dataset_uri,
+    declared_values,
+    is_dry_run,
+)
 from lance_pipelines.ops.output import duration, say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
@@ -29,10 +36,12 @@ def build_cleanup_plan_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
     @dg.op(
         name=f"{declaration.name}__plan_cleanup",
         description=f"Finds old versions of {declaration.name}, and files that no version uses.",
+        config_schema=config_field(CleanupConfig, declared_values("cleanup", declaration.maintenance)),
         out=dict(PLAN_OUTPUTS),
     )
-    def plan_cleanup(context: dg.OpExecutionContext, config: CleanupConfig) -> Iterator[dg.Output[Any]]:
+    def plan_cleanup(context: dg.OpExecutionContext) -> Iterator[dg.Output[Any]]:
         begin_run(context)
+        config = CleanupConfig(**context.op_config)
         with reported_as_failure(declaration.name, context.log):
             outputs = _plan(context, declaration, config)
         yield from outputs

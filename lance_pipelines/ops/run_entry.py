@@ -5,11 +5,12 @@ from typing import Final
 
 import dagster as dg
 
-from lance_pipelines.ingest.declaration import DatasetKey, dataset_name
+from lance_pipelines.events.commit_events import DATASET_TAG, OPERATION_TAG
+from lance_pipelines.ingest.declaration import DatasetKey, dataset_name, key_parts
 from lance_pipelines.runs.dead_runs import fail_dead_runs, note_run_process, watch_for_dead_runs
 from lance_pipelines.runs.runs_in_flight import INGEST, find_runs_in_flight
 
-__all__ = ["await_ingests", "begin_run", "prepare_for_pool"]
+__all__ = ["await_ingests", "begin_run", "prepare_for_pool", "tag_ingest"]
 
 _POLL_SECONDS: Final = 1.0
 
@@ -21,6 +22,17 @@ def begin_run(context: dg.OpExecutionContext) -> None:
     """
     note_run_process(context.instance, context.run_id)
     _report_dead_runs(context)
+
+
+def tag_ingest(context: dg.OpExecutionContext, dataset: DatasetKey) -> None:
+    """Give a run that materializes only this dataset the tags of the ingest job.
+
+    **Materialize** in the web interface, an automation condition, or a backfill launches the asset without its job, and
+    Dagster has no tags of an asset for such runs.
+    """
+    if context.run.asset_selection == {dg.AssetKey(key_parts(dataset))} and DATASET_TAG not in context.run.tags:
+        tags = {DATASET_TAG: dataset_name(dataset), OPERATION_TAG: INGEST}
+        context.instance.add_run_tags(context.run_id, tags)
 
 
 def await_ingests(context: dg.OpExecutionContext, dataset: DatasetKey) -> None:

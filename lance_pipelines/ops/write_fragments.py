@@ -7,9 +7,10 @@ import dagster as dg
 
 from lance_pipelines.events.asset_metadata import staged_metadata
 from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
-from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool
+from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool, tag_ingest
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.spark.interruption import run_interruptibly
 from lance_pipelines.spark.staging import stage_write
@@ -29,13 +30,14 @@ def build_write_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] =
         name=f"{declaration.name}__write_fragments",
         description=f"Reads the source of {declaration.name} with Spark and writes its rows as Lance fragments. No "
         "version refers to them yet.",
+        config_schema=config_field(IngestConfig, {}),
         ins={name: dg.In(dg.Nothing) for name in upstream},
         out=dg.Out(str, description="The staged write, as JSON."),
     )
-    def write_fragments(
-        context: dg.OpExecutionContext, config: IngestConfig, lance_spark: SparkResource
-    ) -> dg.Output[str]:
+    def write_fragments(context: dg.OpExecutionContext, lance_spark: SparkResource) -> dg.Output[str]:
         begin_run(context)
+        tag_ingest(context, declaration.key)
+        config = IngestConfig(**context.op_config)
         with reported_as_failure(declaration.name, context.log):
             wanted = apply_config(declaration, config)
             context.log.info("Reading %s into %s (%s).", wanted.source.format, wanted.uri, wanted.mode)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.jobs import job_name, request_config
-from lance_pipelines.maintenance.policy import CleanupPolicy, CompactionPolicy, MaintenancePolicy
+from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePolicy
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.ops import commit_fragments, commit_rewrites, delete_rows, remove_old_versions, rewrite_fragments
 from lance_pipelines.resources.spark import SparkResource
@@ -491,13 +489,6 @@ def test_a_byte_limit_that_leaves_nothing_to_rewrite_is_named(lake, capsys, oper
     assert "no task fits within max_source_bytes = 1; without this limit, " in capsys.readouterr().out
 
 
-def test_the_launchpad_shows_a_short_duration_as_it_is(lake, monkeypatch) -> None:
-    policy = MaintenancePolicy(cleanup=CleanupPolicy(older_than=timedelta(milliseconds=250)))
-    declaration = dataclasses.replace(lake.declaration(), maintenance=policy)
-    monkeypatch.setattr(lake, "declaration", lambda name: declaration)
-    assert lake.job("cleanup").run_config["ops"]["plan_cleanup"]["config"]["older_than"] == "0.25s"
-
-
 def test_every_dataset_has_a_job_of_each_maintenance_operation(lake) -> None:
     definitions = lake.definitions("events", "trips")
     dg.Definitions.validate_loadable(definitions)
@@ -520,11 +511,6 @@ def test_every_dataset_has_a_job_of_each_maintenance_operation(lake) -> None:
     }
 
 
-def test_the_launchpad_shows_the_declared_values(lake) -> None:
-    config = lake.job("compact").run_config["ops"]["plan_rewrites"]["config"]
-    assert config["target_rows_per_fragment"] == 19
-    assert config["dry_run"] is False
-    cleanup = lake.job("cleanup").run_config["ops"]["plan_cleanup"]["config"]
-    assert (cleanup["retain_versions"], cleanup["older_than"], cleanup["min_age"]) == (10, "1209600s", "600s")
+def test_a_run_without_a_configuration_follows_the_declared_policy(lake) -> None:
     result = lake.job("compact").execute_in_process(instance=lake.instance)
     assert numbers(observation(result))["lance/fragments"] == 2
