@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from lance_core.file.blob_writers import DedicatedBlobWriter, PackedBlobWriter
     from lance_core.file.lance_file import LanceFileReader, LanceFileWriter
     from lance_core.file.lance_session import LanceFileSession
+    from lance_core.file.session import Session
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
@@ -139,6 +140,7 @@ __all__ = [
     "RowOutOfRangeError",
     "Schema",
     "SchemaMismatchError",
+    "Session",
     "StorageError",
     "TooMuchWriteContentionError",
     "Transaction",
@@ -199,6 +201,7 @@ _HOMES: Final = {
     "LanceScanner": "lance_core.scan.scanner",
     "PackedBlobWriter": "lance_core.file.blob_writers",
     "Schema": "lance_core.schema.field",
+    "Session": "lance_core.file.session",
     "Transaction": "lance_core.transactions.public_transaction",
     "blob_array": "lance_core.schema.blob_types",
     "blob_field": "lance_core.schema.blob_types",

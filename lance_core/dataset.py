@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.compaction.optimizer import Compaction, DatasetOptimizer
     from lance_core.compaction.result import CompactionMetrics
+    from lance_core.file.session import Session
     from lance_core.public.data_file_metadata import DataFile
     from lance_core.public.dataset_base_path import DatasetBasePath
     from lance_core.public.fragment_metadata import FragmentMetadata
@@ -54,6 +55,7 @@ __all__ = [
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",
+    "Session",
     "Tag",
     "Tags",
     "Transaction",
@@ -84,6 +86,7 @@ _HOMES: Final = {
     "LanceFragment": "lance_core.api.fragment",
     "LanceOperation": "lance_core.transactions.public_transaction",
     "LanceScanner": "lance_core.scan.scanner",
+    "Session": "lance_core.file.session",
     "Tag": "lance_core.refs.tags",
     "Tags": "lance_core.refs.tags",
     "Transaction": "lance_core.transactions.public_transaction",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lance_core.api.fragment import LanceFragment
 from lance_core.api.write_dataset import write_fragments
+from lance_core.file.session import Session
 from lance_core.file.write_config import DEFAULT_MAX_BYTES_PER_FILE
 from lance_core.public.data_file_metadata import DataFile
 from lance_core.public.fragment_metadata import DeletionFile, FragmentMetadata
@@ -14,5 +15,6 @@ __all__ = [
     "DeletionFile",
     "FragmentMetadata",
     "LanceFragment",
+    "Session",
     "write_fragments",
 ]

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from lance_core.blobs.files import BlobFile
     from lance_core.cleanup.records import CleanupExplanation, CleanupStats
     from lance_core.compaction.optimizer import DatasetOptimizer
+    from lance_core.file.session import Session
     from lance_core.places.location import CommitLock
     from lance_core.places.references import Reference
     from lance_core.public.dataset_base_path import DatasetBasePath
@@ -96,6 +97,7 @@ class LanceDataset:
         storage_options: credentials and settings of the store.
         commit_lock: a lock that each commit holds while it creates its version. It is not pickled with the
             handle.
+        session: caches information about open files; if None, the handle has its own session.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
@@ -112,9 +114,10 @@ class LanceDataset:
         *,
         storage_options: dict[str, str] | None = None,
         commit_lock: CommitLock | None = None,
+        session: Session | None = None,
     ) -> None:
         """Read one manifest."""
-        self._view = TableView.open(uri, version, storage_options, commit_lock)
+        self._view = TableView.open(uri, version, storage_options, commit_lock, session)
         self._lock = Lock()
 
     @classmethod
@@ -167,6 +170,10 @@ class LanceDataset:
     def version(self) -> int:
         """The version number of this handle."""
         return self._view.version
+
+    def session(self) -> Session:
+        """Return the session, which caches information about open files for all versions of this handle."""
+        return self._view.session
 
     @property
     def log(self) -> VersionLog:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lance_core.api.dataset import LanceDataset
-from lance_core.errors import DatasetNotFoundError, InvalidInputError, NotFoundError
+from lance_core.errors import DatasetNotFoundError, InvalidInputError, InvalidTypeError, NotFoundError
+from lance_core.file.session import Session
 from lance_core.places.location import open_log, uri_text
 from lance_core.public.arguments import refuse_unsupported
 from lance_core.table.base_options import with_base_params
@@ -32,7 +33,7 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
     metadata_cache_size_bytes: int | None = None,
     index_cache_size_bytes: int | None = None,
     read_params: dict[str, Any] | None = None,
-    session: Any = None,
+    session: Session | None = None,
     namespace_client: Any = None,
     table_id: list[str] | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
@@ -48,9 +49,11 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
             exist.
         storage_options: credentials and settings of the store; entries named ``base_{id}.{name}`` apply only to the
             store of the base path with that id.
+        metadata_cache_size_bytes: maximum size of the handle's own session in bytes; if None, 64 MiB.
+        session: a session to share with other handles; if None, the handle has its own.
         base_store_params: maps base paths to the options of their stores; the other base paths use ``storage_options``.
 
-    Block sizes and cache sizes have no effect. All other arguments are rejected.
+    Block sizes and the size of the cache for indices have no effect. All other arguments are rejected.
 
     Raises:
         DatasetNotFoundError: the dataset does not exist.
@@ -63,12 +66,15 @@ def dataset(  # noqa: D417  # the reference's signature; arguments without effec
         "dataset",
         default_scan_options=default_scan_options,
         read_params=read_params,
-        session=session,
         namespace_client=namespace_client,
         table_id=table_id,
     )
+    if session is None:
+        session = Session(metadata_cache_size_bytes=metadata_cache_size_bytes)
+    elif not isinstance(session, Session):
+        raise InvalidTypeError(f"session must be a Session, found {type(session).__name__}")
     options = with_base_params(storage_options, base_store_params)
-    opened = LanceDataset(uri, version, storage_options=options, commit_lock=commit_lock)
+    opened = LanceDataset(uri, version, storage_options=options, commit_lock=commit_lock, session=session)
     return opened if version is not None or asof is None else opened.of(opened.view.as_of(asof))
 
 

@@ -173,7 +173,9 @@ class _RewritesCommit:
         """Commit the intact groups. Then ``_pending`` contains the committed groups, and ``_lost`` the others."""
         is_refused = False
         for _ in range(_MAX_TRIES):
-            self._latest = with_row_counts(read_manifest(self._log, None), self._view.locator)
+            self._latest = with_row_counts(
+                read_manifest(self._log, None), self._view.locator, session=self._view.session
+            )
             _check_planned_versions(self._pending, self._latest.version)
             if not self._drop_touched() and is_refused:
                 # The conflict affects all groups, not only some: for example, the schema changed.

@@ -161,7 +161,7 @@ class _Rows:
         return list(zip(self._fragments, self._deleted, strict=True))
 
     def _reader(self, fragment: Fragment) -> FragmentReader:
-        return FragmentReader(fragment, self._source.locator)
+        return FragmentReader(fragment, self._source.locator, session=self._source.session)
 
 
 def _stored_row_bytes(fragment: Fragment) -> int:

@@ -13,7 +13,7 @@ version. The scan (``scan.py``) works only with segments.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lance_core.io.byte_range import ByteRange
     from lance_core.schema.field import Field
 
-__all__ = ["FieldSource", "Pace", "RowStatistics", "Segment", "SteppedSource"]
+__all__ = ["FieldSource", "Pace", "RowStatistics", "Segment", "SteppedSource", "is_stepped"]
 
 
 class Segment(Protocol):
@@ -122,9 +122,13 @@ class RowStatistics:
     bounds: Mapping[int, tuple[pa.Array, pa.Array]]
 
 
-@runtime_checkable
 class SteppedSource(FieldSource, Protocol):
     """A source that reads rows in steps, so that several fields of a file can share requests."""
 
     def take_steps(self, rows: NDArray[np.int64]) -> ReadSteps[list[pa.Array]]:
         """Like :meth:`take`, but yields the byte ranges for the caller to read."""
+
+
+def is_stepped(source: FieldSource) -> TypeGuard[SteppedSource]:
+    """Return whether a source reads rows in steps. Checking a protocol at run time would take longer than a read."""
+    return hasattr(source, "take_steps")

@@ -50,30 +50,38 @@ class FileBytes:
         store: the store that contains the file.
         path: path of the file in the store.
         num_bytes: size of the file in bytes, as recorded in manifests; None if unknown, which costs a request.
+        keeps_mapping: whether a mapping of the file, which has a file descriptor, is kept for later reads.
 
     Attributes:
         path: path of the file in the store.
         num_bytes: size of the file in bytes.
-        start: position of the first byte in memory; everything from there to the end of the file is in memory.
 
     Raises:
         NotFoundError: the file does not exist.
         CorruptDataError: the file is shorter than recorded.
     """
 
-    def __init__(self, store: ObjectStore, path: str, num_bytes: int | None = None) -> None:
+    def __init__(
+        self, store: ObjectStore, path: str, num_bytes: int | None = None, *, keeps_mapping: bool = True
+    ) -> None:
         """See the class docstring."""
         self.path = path
         self.num_bytes = store.head(path).num_bytes if num_bytes is None else num_bytes
-        self.start = self.num_bytes
         self._store = store
-        self._tail = pa.py_buffer(b"")
+        self._keeps_mapping = keeps_mapping
+        # Replaced as a whole, because other threads may read at the same time.
+        self._tail = (self.num_bytes, pa.py_buffer(b""))
         self._mapping: pa.Buffer | None = None
         self.extend(max(0, self.num_bytes - TAIL_BYTES))
 
     @property
+    def start(self) -> int:
+        """Position of the first byte in memory; everything from there to the end of the file is in memory."""
+        return self._tail[0]
+
+    @property
     def is_mapped(self) -> bool:
-        """Whether :meth:`read_scattered` maps the file into memory, so that only the accessed bytes are loaded."""
+        """Whether :meth:`scattered` maps the file into memory, so that only the accessed bytes are loaded."""
         return self.num_bytes <= _MAPPED_BYTES and self._store.capabilities.maps_files
 
     @property
@@ -96,7 +104,7 @@ class FileBytes:
         """
         if self.num_bytes < _TRAILER.size:
             raise self._corrupt(f"the file has {self.num_bytes} bytes, which is too few for a footer")
-        major, minor, magic = _TRAILER.unpack(self._tail[-_TRAILER.size :])
+        major, minor, magic = _TRAILER.unpack(self._tail[1][-_TRAILER.size :])
         if magic != MAGIC:
             raise self._corrupt(f"the last 4 bytes are {magic!r}, expected {MAGIC!r}")
         return LanceFileVersion.from_pair(major, minor)
@@ -108,31 +116,46 @@ class FileBytes:
             CorruptDataError: a range extends past the end of the file.
         """
         self._check(ranges)
-        tail, start = self._tail, self.start
+        start, tail = self._tail
         if all(wanted.start >= start for wanted in ranges):
             return [tail.slice(wanted.start - start, wanted.stop - wanted.start) for wanted in ranges]
         return self._store.get_ranges(self.path, ranges)
 
-    def read_scattered(self, ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
-        """Like :meth:`read`, but for small parts scattered over the file.
+    def scattered(self) -> Read:
+        """Return a function like :meth:`read`, but for small parts scattered over the file.
 
-        If the store maps files, a small file is mapped only once for all such reads: the memory pages of a new mapping
-        are loaded on first access, which costs more than reading the parts themselves.
+        If the store maps files, a small file is mapped only once for all reads by the function: the memory pages of a
+        new mapping are loaded on first access, which costs more than reading the parts themselves.
         """
         if not self.is_mapped:
-            return self.read(ranges)
-        if self._mapping is None:
-            self._mapping = self._store.get(self.path)
-        if self._mapping.size != self.num_bytes:
-            raise self._corrupt(f"the file has {self._mapping.size} bytes, but had {self.num_bytes} when it was opened")
-        self._check(ranges)
-        return [self._mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+            return self.read
+        mapping = self._store.get(self.path) if self._mapping is None else self._mapping
+        if mapping.size != self.num_bytes:
+            raise self._corrupt(f"the file has {mapping.size} bytes, but had {self.num_bytes} when it was opened")
+        if self._keeps_mapping:
+            self._mapping = mapping
+
+        def read(ranges: Sequence[ByteRange]) -> list[pa.Buffer]:
+            self._check(ranges)
+            return [mapping.slice(wanted.start, wanted.num_bytes) for wanted in ranges]
+
+        return read
 
     def extend(self, start: int) -> None:
         """Load everything from position ``start`` to the end of the file into memory."""
         if start < self.start:
-            [self._tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
-            self.start = start
+            [tail] = self._store.get_ranges(self.path, [ByteRange(start, self.num_bytes)])
+            if not self._keeps_mapping and tail.size > TAIL_BYTES:
+                # A store that maps files returns large ranges as views of a mapping.
+                tail = pa.py_buffer(tail.to_pybytes())
+            self._tail = (start, tail)
+
+    def release(self, stop: int) -> None:
+        """Release the bytes before position ``stop``."""
+        start, tail = self._tail
+        stop = min(stop, self.num_bytes)
+        if start < stop:
+            self._tail = (stop, pa.py_buffer(tail.slice(stop - start).to_pybytes()))
 
     def _check(self, ranges: Sequence[ByteRange]) -> None:
         for wanted in ranges:

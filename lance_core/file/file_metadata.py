@@ -28,6 +28,10 @@ class FileMetadata(Protocol):
         """Size of the file in bytes."""
 
     @property
+    def metadata_start(self) -> int:
+        """Position after the last page of the file; the metadata is between it and the end of the file."""
+
+    @property
     def version(self) -> LanceFileVersion:
         """Format version of the file."""
 

@@ -115,6 +115,12 @@ class MetadataReader:
         return [self._columns[index] for index in indices]
 
     @property
+    def metadata_start(self) -> int:
+        """Position after the last page of the file; the metadata is between it and the end of the file."""
+        footer = self.footer
+        return min(footer.column_metadata_offset, footer.column_table_offset, footer.global_buffer_table_offset)
+
+    @property
     def data_stop(self) -> int:
         """End of the region that contains page buffers and global buffers."""
         # spec: the sections of a 2.0 file may be in any order.

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lance_core.errors import InvalidInputError, NotSupportedError, OutOfMemoryError, RowOutOfRangeError
 from lance_core.file.families import open_metadata, open_sources, read_statistics
-from lance_core.file.field_source import SteppedSource
+from lance_core.file.field_source import is_stepped
 from lance_core.file.file_bytes import FileBytes, run_steps, together
 from lance_core.file.metadata_reader import MetadataReader
 from lance_core.file.read_config import ReadConfig
@@ -88,6 +88,7 @@ class FileReader:
             field_ids: ids of the file's fields as recorded in the manifest; required for files of version 0.1 that do
                 not contain the first fields of their table.
             page_states: cache for page information found while reading rows; None for a cache used by this reader only.
+                A reader with a cache is kept by the owner of the cache, so it keeps no mapping of the file.
 
         Raises:
             NotFoundError: the file does not exist.
@@ -95,7 +96,7 @@ class FileReader:
             UnsupportedVersionError: the version is not supported.
             NotSupportedError: the schema has a field that this library does not support.
         """
-        file_bytes = FileBytes(store, path, num_bytes)
+        file_bytes = FileBytes(store, path, num_bytes, keeps_mapping=page_states is None)
         return cls(file_bytes, open_metadata(file_bytes, field_ids, page_states))
 
     @property
@@ -143,6 +144,10 @@ class FileReader:
     def column_metadatas(self) -> list[ColumnMetadata]:
         """Metadata of every column of a file of version 2.0 or later; read on first use."""
         return self.metadata.columns(range(self.metadata.footer.num_columns))
+
+    def release_rows(self) -> None:
+        """Release the bytes of rows that were read together with the metadata, as in small files."""
+        self._bytes.release(self._metadata.metadata_start)
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
         """Check that the file has all columns that the manifest lists (a map from field ids to columns).
@@ -251,8 +256,8 @@ class FileReader:
         """Read rows of every column. Columns that are read in steps share their requests."""
         if not len(rows):
             return [[] for _ in sources]
-        read = self._bytes.read_scattered
-        stepped = [source for source in sources if isinstance(source, SteppedSource)]
+        read = self._bytes.scattered()
+        stepped = [source for source in sources if is_stepped(source)]
         if len(stepped) < len(sources):
             return [source.take(rows, read) for source in sources]
         return run_steps(together([source.take_steps(rows) for source in stepped]), read)

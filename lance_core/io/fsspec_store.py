@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,6 +68,7 @@ def open_fsspec_store(scheme: str, container: str, storage_options: Mapping[str,
         place=f"{scheme}://{container}",
         exclusive=backend.exclusive,
         secrets=secrets,
+        settings=sha256(repr(sorted(arguments.items())).encode()).hexdigest(),
     )
 
 
@@ -78,6 +80,8 @@ class FsspecStore:
         place: name of the container, for messages.
         exclusive: arguments with which ``pipe_file`` performs an exclusive create.
         secrets: values that must not appear in messages.
+        settings: a digest of the settings and credentials; stores with the same place and digest are equal. None if the
+            store is only equal to itself.
     """
 
     def __init__(
@@ -87,17 +91,24 @@ class FsspecStore:
         place: str,
         exclusive: Mapping[str, Any],
         secrets: tuple[str, ...] = (),
+        settings: str | None = None,
     ) -> None:
         """Create the store without connecting."""
         self._connect = connect
         self._place = place
         self._exclusive = exclusive
         self._secrets = secrets
+        self._settings = settings
         self._connections: dict[int, Any] = {}
 
     def __repr__(self) -> str:
         """Return a representation that contains the container's name."""
         return f"FsspecStore({self._place!r})"
+
+    @property
+    def identity(self) -> tuple[str, ...] | None:
+        """Equal for stores with the same objects and the same access to them; None if only equal to itself."""
+        return None if self._settings is None else (self._place, self._settings)
 
     @property
     def capabilities(self) -> StoreCapabilities:

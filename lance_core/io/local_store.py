@@ -70,7 +70,13 @@ _READING: Final = frozenset({"read", "stat"})
 
 
 class LocalStore:
-    """Files in the local file system; paths are absolute file names."""
+    """Files in the local file system; paths are absolute file names.
+
+    Attributes:
+        identity: equal for stores with the same objects and the same access to them.
+    """
+
+    identity: Final = ("file",)
 
     @property
     def capabilities(self) -> StoreCapabilities:

@@ -36,7 +36,7 @@ from lance_core.io.s3_settings import S3Settings
 from lance_core.io.s3_upload import S3WriteStream, placement
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
     from lance_core.io.byte_range import ByteRange, CoalescedRead
 
@@ -79,6 +79,11 @@ class S3Store:
     def __repr__(self) -> str:
         """Return a representation that contains the endpoint and the bucket."""
         return f"S3Store(endpoint={self._client.settings.endpoint!r}, bucket={self._bucket!r})"
+
+    @property
+    def identity(self) -> tuple[Hashable, ...]:
+        """Equal for stores with the same objects and the same access to them; the settings do not show credentials."""
+        return ("s3", self._bucket, self._client.settings)
 
     @property
     def client(self) -> S3Client:

@@ -331,7 +331,7 @@ def create_branch(
     root_uri = recorded_root(view.uri, main_line(view.log, view.branch))
     branches = Branches(view.log, view.manifest)
     log, manifest, line = branches.create(name, reference, root_uri=root_uri, storage_options=options)
-    return TableView(line_uri(view.uri, of=view.log, to=log), log, manifest, options, line)
+    return TableView(line_uri(view.uri, of=view.log, to=log), log, manifest, options, line, view.session)
 
 
 def _branch(record: BranchRecord) -> Branch:

@@ -9,7 +9,6 @@ import numpy as np
 from lance_core.blobs.files import BlobFile
 from lance_core.errors import InvalidInputError, NotSupportedError, RowOutOfRangeError
 from lance_core.file.row_numbers import row_ids, row_positions
-from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.scan.take import find_rows_at
 from lance_core.schema.blob_fields import stored_schema
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.blobs.files import BlobPlace
+    from lance_core.scan.fragment_reader import FragmentReader
     from lance_core.scan.row_id_lookup import RowIdLookup
     from lance_core.scan.scanner import ScanSource
     from lance_core.scan.table_view import TableView
@@ -63,7 +63,7 @@ class BlobRows:
         if sum(given is not None for given in (ids, addresses, indices)) != 1:
             raise InvalidInputError("Exactly one of ids, indices, or addresses must be specified")
         source, lookup = view.source(), view.row_lookup
-        readers = [FragmentReader(fragment, source.locator) for fragment in source.fragments]
+        readers = [source.reader(fragment) for fragment in source.fragments]
         if indices is not None:
             places = find_rows_at(source, row_positions(indices))
             return cls(source, readers, places.owners, places.positions)

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lance_core.file.reader import FileReader
+from lance_core.file.session import UNCACHED, Session
 from lance_core.proto import pb_table
 from lance_core.table.data_file import DataFile
 
@@ -28,13 +28,19 @@ __all__ = ["rows_in_files", "uncounted_fragments", "with_row_counts"]
 _READER_THREADS: Final = 16
 
 
-def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTotals | None = None) -> Manifest:
+def with_row_counts(
+    manifest: Manifest,
+    locator: FileLocator,
+    totals: FragmentTotals | None = None,
+    session: Session = UNCACHED,
+) -> Manifest:
     """Return the manifest with the row counts of all fragments; if it already records them, it is returned unchanged.
 
     Args:
         manifest: manifest of the version.
         locator: locates the files of the version.
         totals: the totals of the manifest, if already computed.
+        session: opens the files.
 
     Raises:
         NotFoundError: a data file is missing.
@@ -45,7 +51,7 @@ def with_row_counts(manifest: Manifest, locator: FileLocator, totals: FragmentTo
     uncounted = uncounted_fragments(manifest.message)
     if not uncounted:
         return manifest
-    counts = rows_in_files(uncounted, locator)
+    counts = rows_in_files(uncounted, locator, session)
     message = pb_table.Manifest()
     message.CopyFrom(manifest.message)
     for fragment in message.fragments:
@@ -58,7 +64,9 @@ def uncounted_fragments(message: pb_table.Manifest) -> list[pb_table.DataFragmen
     return [fragment for fragment in message.fragments if not fragment.physical_rows and fragment.files]
 
 
-def rows_in_files(fragments: Sequence[pb_table.DataFragment], locator: FileLocator) -> dict[int, int]:
+def rows_in_files(
+    fragments: Sequence[pb_table.DataFragment], locator: FileLocator, session: Session = UNCACHED
+) -> dict[int, int]:
     """Return a map from the id of each fragment to the number of rows in its data files, including deleted rows.
 
     This opens one file of each fragment.
@@ -71,7 +79,7 @@ def rows_in_files(fragments: Sequence[pb_table.DataFragment], locator: FileLocat
     def rows(fragment: pb_table.DataFragment) -> int:
         file = DataFile.from_proto(fragment.files[0])
         location = locator.data_file(file)
-        return FileReader.open(
+        return session.open_file(
             location.store, location.path, num_bytes=file.known_num_bytes, field_ids=file.field_ids
         ).num_rows
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lance_core.file.session import UNCACHED, Session
 from lance_core.scan.fragment_reader import FragmentReader
 from lance_core.table.fragment import Fragment
 from lance_core.table.row_lineage import column_key, hidden_fields
@@ -45,14 +46,15 @@ def fetch_hidden_columns(
     }
 
 
-def hidden_columns_of(locator: FileLocator) -> HiddenColumns:
+def hidden_columns_of(locator: FileLocator, session: Session = UNCACHED) -> HiddenColumns:
     """Return a function that reads the hidden columns of a version's fragments.
 
     Args:
         locator: locates the version's files.
+        session: opens the files.
     """
 
     def read(fragment: pb_table.DataFragment, field_id: int) -> npt.NDArray[np.uint64]:
-        return FragmentReader(Fragment(fragment), locator).hidden_column(field_id)
+        return FragmentReader(Fragment(fragment), locator, session=session).hidden_column(field_id)
 
     return read

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from lance_core.errors import RowOutOfRangeError
+from lance_core.file.session import UNCACHED, Session
 from lance_core.scan.hidden_columns import hidden_columns_of
 from lance_core.table.deletion_vector import read_deletion_offsets
 from lance_core.table.row_id_index import RowIdIndex, RowPlaces
@@ -46,12 +47,14 @@ class RowIdLookup:
     Args:
         fragments: all fragments of the version.
         locator: locates the files of the fragments.
+        session: opens the files.
     """
 
-    def __init__(self, fragments: Sequence[Fragment], locator: FileLocator) -> None:
+    def __init__(self, fragments: Sequence[Fragment], locator: FileLocator, session: Session = UNCACHED) -> None:
         """Initialize without reading anything."""
         self._fragments = fragments
         self._locator = locator
+        self._session = session
 
     @property
     def is_stable(self) -> bool:
@@ -75,7 +78,7 @@ class RowIdLookup:
 
     @cached_property
     def _index(self) -> RowIdIndex:
-        hidden = hidden_columns_of(self._locator)
+        hidden = hidden_columns_of(self._locator, self._session)
         return RowIdIndex(self._fragments, lambda fragment: RowLineage(fragment.message, hidden).row_ids())
 
     @cached_property

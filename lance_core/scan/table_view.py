@@ -18,6 +18,7 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     VersionNotFoundError,
 )
+from lance_core.file.session import Session
 from lance_core.places.location import locked, open_log, uri_text
 from lance_core.places.references import open_version, read_manifest, to_moment
 from lance_core.places.uris import line_uri, recorded_root
@@ -63,6 +64,7 @@ class TableView:
         manifest: manifest of the version.
         storage_options: the storage options with which the dataset was opened.
         line: the value of :attr:`line`; None if it is unknown.
+        session: caches information about open files; None for a new session.
 
     Raises:
         CorruptDataError: the manifest is damaged.
@@ -70,6 +72,7 @@ class TableView:
 
     Attributes:
         locator: locates the files of the version.
+        session: caches information about open files, for this version and all views derived from it.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class TableView:
         manifest: Manifest,
         storage_options: dict[str, str] | None,
         line: Hashable = None,
+        session: Session | None = None,
     ) -> None:
         """Check that the manifest can be read by this library; this does not read any files."""
         self._totals = FragmentTotals.of(manifest.message)
@@ -88,6 +92,7 @@ class TableView:
         self.manifest: Final = manifest
         self.storage_options: Final = storage_options
         self.locator: Final = FileLocator(log.store, log.root, manifest.base_paths, storage_options)
+        self.session: Final = Session() if session is None else session
         self._line: Hashable = _NOT_ASKED if line is None else line
 
     @classmethod
@@ -97,12 +102,13 @@ class TableView:
         version: int | str | None,
         storage_options: dict[str, str] | None,
         commit_lock: CommitLock | None,
+        session: Session | None = None,
     ) -> Self:
         """Read one manifest. The arguments and errors are those of ``LanceDataset``."""
         text = uri_text(uri)
         opened = open_log(text, storage_options, commit_lock)
         log, manifest = open_version(opened, version)
-        return cls(line_uri(text, of=opened, to=log), log, manifest, storage_options)
+        return cls(line_uri(text, of=opened, to=log), log, manifest, storage_options, session=session)
 
     def at(self, reference: Reference) -> Self:
         """Return a view of another version of the dataset.
@@ -120,7 +126,8 @@ class TableView:
             raise InvalidTypeError("version must be a number, a tag name, or a tuple (branch, number), found None")
         log, manifest = open_version(self.log, reference, branch=self.branch)
         line = self.known_line if log.root == self.log.root else None
-        return type(self)(line_uri(self.uri, of=self.log, to=log), log, manifest, self.storage_options, line)
+        uri = line_uri(self.uri, of=self.log, to=log)
+        return type(self)(uri, log, manifest, self.storage_options, line, self.session)
 
     def as_of(self, time: datetime | str) -> Self:
         """Return a view of the latest version of this branch that was committed before a time.
@@ -141,11 +148,11 @@ class TableView:
 
     def latest(self) -> Self:
         """Return a view of the latest version of this branch, even if the branch was deleted and recreated."""
-        return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options)
+        return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options, session=self.session)
 
     def showing(self, manifest: Manifest) -> Self:
         """Return a view of a different version of this branch, whose manifest has already been read."""
-        return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line)
+        return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line, self.session)
 
     @property
     def version(self) -> int:
@@ -194,7 +201,11 @@ class TableView:
             NotFoundError: a data file is missing.
             CorruptDataError: a data file is damaged.
         """
-        return self.manifest if self._totals.counts_every_fragment else with_row_counts(self.manifest, self.locator)
+        return (
+            self.manifest
+            if self._totals.counts_every_fragment
+            else with_row_counts(self.manifest, self.locator, session=self.session)
+        )
 
     @property
     def recorded_rows(self) -> int | None:
@@ -246,12 +257,12 @@ class TableView:
         return self._source_of((fragment,))
 
     def _source_of(self, fragments: Sequence[Fragment]) -> ScanSource:
-        return ScanSource(self.schema, fragments, self.locator, self.fragments)
+        return ScanSource(self.schema, fragments, self.locator, self.fragments, self.session)
 
     @cached_property
     def row_lookup(self) -> RowIdLookup:
         """Finds rows of this version by their ids."""
-        return RowIdLookup(self.fragments, self.locator)
+        return RowIdLookup(self.fragments, self.locator, self.session)
 
     def recorded_root(self) -> str:
         """Return the root of this branch, in the form recorded in manifests."""
@@ -280,6 +291,7 @@ class Destination:
         manifest: the version to which the handle refers; None for a location, or if there is no dataset.
         storage_options: the storage options for the write.
         line: the value of :attr:`TableView.line`; None if it is unknown.
+        session: the session of the handle; None for a location.
     """
 
     uri: str
@@ -287,6 +299,7 @@ class Destination:
     manifest: Manifest | None = None
     storage_options: dict[str, str] | None = field(default=None, repr=False)
     line: Hashable = None
+    session: Session | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -316,6 +329,7 @@ class Destination:
                 manifest=view.manifest,
                 storage_options=inherited_options(view.storage_options, storage_options, base_store_params),
                 line=view.line,
+                session=view.session,
             )
         uri = uri_text(base)
         options = with_base_params(storage_options, base_store_params)
@@ -345,4 +359,4 @@ class Destination:
 
     def showing(self, manifest: Manifest, line: Hashable = None) -> TableView:
         """Return a view of the version that a write created; ``line`` as for :class:`TableView`."""
-        return TableView(self.uri, self.log, manifest, self.storage_options, line)
+        return TableView(self.uri, self.log, manifest, self.storage_options, line, self.session)

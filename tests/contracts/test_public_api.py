@@ -73,6 +73,7 @@ NAMES = {
     "RowOutOfRangeError",
     "Schema",
     "SchemaMismatchError",
+    "Session",
     "StorageError",
     "TooMuchWriteContentionError",
     "Transaction",
@@ -142,6 +143,7 @@ DATASET_MEMBERS = {
     "restore",
     "scanner",
     "schema",
+    "session",
     "schema_metadata",
     "slice",
     "tags",
@@ -206,14 +208,13 @@ DATASET_ABSENT = {
     "merge",
     "merge_insert",
     "update",
-    # The write-ahead log's own machinery, sessions and figures of the reference's runtime.
+    # The write-ahead log's own machinery, file sessions and figures of the reference's runtime.
     "initialize_mem_wal",
     "io_stats_incremental",
     "io_stats_snapshot",
     "mem_wal_index_details",
     "mem_wal_writer",
     "new_file_session",
-    "session",
     "stats",
     "storage_options_accessor",
 }

@@ -100,6 +100,11 @@ class LegacyMetadataReader:
         return self._tail.num_bytes
 
     @property
+    def metadata_start(self) -> int:
+        """Position after the last page of the file; the metadata is between it and the end of the file."""
+        return min(self._position, self._message.page_table_position)
+
+    @property
     def version(self) -> LanceFileVersion:
         """Format version of the file."""
         return LanceFileVersion.V0_1

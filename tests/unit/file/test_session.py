@@ -41,14 +41,14 @@ def _size(store: CountingStore, path: str) -> int:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_opening_a_cached_file_again_makes_no_request(version: str) -> None:
-    store, session = _store("f", version=version), Session(max_bytes=1 << 24)
+    store, session = _store("f", version=version), Session(metadata_cache_size_bytes=1 << 24)
     num_bytes = _size(store, "f")
     opened = session.open_file(store, "f", num_bytes=num_bytes, field_ids=[0])
     assert store.reads
     store.reset()
     assert session.open_file(store, "f", num_bytes=num_bytes, field_ids=[0]) is opened
     assert not store.calls
-    assert opened.memory <= session.num_bytes <= session.max_bytes
+    assert opened.memory <= session.size_bytes() <= session.max_bytes
 
 
 def test_open_file_without_a_cache_budget_opens_again() -> None:
@@ -57,17 +57,17 @@ def test_open_file_without_a_cache_budget_opens_again() -> None:
     assert UNCACHED.open_file(store, "f", num_bytes=num_bytes) is not UNCACHED.open_file(
         store, "f", num_bytes=num_bytes
     )
-    assert UNCACHED.num_bytes == 0
+    assert UNCACHED.size_bytes() == 0
 
 
 def test_open_file_of_unknown_size_opens_again() -> None:
-    store, session = _store("f"), Session(max_bytes=1 << 24)
+    store, session = _store("f"), Session(metadata_cache_size_bytes=1 << 24)
     assert session.open_file(store, "f", num_bytes=None) is not session.open_file(store, "f", num_bytes=None)
-    assert session.num_bytes == 0
+    assert session.size_bytes() == 0
 
 
 def test_open_file_distinguishes_stores_paths_and_sizes() -> None:
-    one, other, session = _store("f", "g"), _store("f"), Session(max_bytes=1 << 24)
+    one, other, session = _store("f", "g"), _store("f"), Session(metadata_cache_size_bytes=1 << 24)
     num_bytes = _size(one, "f")
     opened = [
         session.open_file(one, "f", num_bytes=num_bytes),
@@ -83,23 +83,23 @@ def test_session_over_budget_evicts_the_least_recently_used_file() -> None:
     store = _store(*paths)
     num_bytes = _size(store, "f0")
     memory = UNCACHED.open_file(store, "f0", num_bytes=num_bytes).memory
-    session = Session(max_bytes=2 * memory)
+    session = Session(metadata_cache_size_bytes=2 * memory)
     first, second, _ = (session.open_file(store, path, num_bytes=num_bytes) for path in ("f0", "f1", "f0"))
     session.open_file(store, "f2", num_bytes=num_bytes)
     assert session.open_file(store, "f0", num_bytes=num_bytes) is first
     assert session.open_file(store, "f1", num_bytes=num_bytes) is not second
-    assert session.num_bytes <= session.max_bytes
+    assert session.size_bytes() <= session.max_bytes
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_session_counts_and_keeps_page_metadata(version: str) -> None:
-    store, session = _store("f", version=version), Session(max_bytes=1 << 24)
+    store, session = _store("f", version=version), Session(metadata_cache_size_bytes=1 << 24)
     num_bytes = _size(store, "f")
     reader = session.open_file(store, "f", num_bytes=num_bytes)
-    before = session.num_bytes
+    before = session.size_bytes()
     expected = ROWS.column("a").take(pa.array([7, 40_000])).to_pylist()
     assert reader.take(reader.schema.fields, [7, 40_000])["a"].to_pylist() == expected
-    assert session.num_bytes > before
+    assert session.size_bytes() > before
     first = len(store.reads)
     store.reset()
     again = session.open_file(store, "f", num_bytes=num_bytes)
@@ -111,7 +111,7 @@ def test_session_shares_open_files_among_threads() -> None:
     paths = [f"f{number}" for number in range(5)]
     store = _store(*paths)
     num_bytes = _size(store, "f0")
-    session = Session(max_bytes=3 * UNCACHED.open_file(store, "f0", num_bytes=num_bytes).memory)
+    session = Session(metadata_cache_size_bytes=3 * UNCACHED.open_file(store, "f0", num_bytes=num_bytes).memory)
     expected = ROWS.column("a").slice(100, 50).to_pylist()
 
     def read(number: int) -> bool:
@@ -120,11 +120,11 @@ def test_session_shares_open_files_among_threads() -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(read, range(200)))
-    assert session.num_bytes <= session.max_bytes
+    assert session.size_bytes() <= session.max_bytes
 
 
 def test_opening_a_missing_file_raises_not_found_and_caches_nothing() -> None:
-    session = Session(max_bytes=1 << 24)
+    session = Session(metadata_cache_size_bytes=1 << 24)
     with pytest.raises(NotFoundError):
         session.open_file(MemoryStore(), "f", num_bytes=100)
-    assert session.num_bytes == 0
+    assert session.size_bytes() == 0

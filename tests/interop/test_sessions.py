@@ -1,0 +1,37 @@
+"""Sessions: the names and the behavior of the reference."""
+
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lance_core
+
+both = pytest.mark.parametrize("library", [lance, lance_core])
+
+
+@both
+def test_versions_of_a_handle_share_a_session_and_other_handles_do_not(library: ModuleType, tmp_path: Path) -> None:
+    uri = str(tmp_path / "t.lance")
+    dataset = library.write_dataset(pa.table({"a": [1]}), uri)
+    session = dataset.session()
+    assert dataset.checkout_version(1).session().is_same_as(session)
+    assert library.dataset(uri, session=session).session().is_same_as(session)
+    assert not library.dataset(uri).session().is_same_as(session)
+
+
+@both
+def test_session_grows_while_rows_are_read(library: ModuleType, tmp_path: Path) -> None:
+    uri, session = str(tmp_path / "t.lance"), library.Session(index_cache_size_bytes=0)
+    library.write_dataset(pa.table({"a": [1]}), uri)
+    before = session.size_bytes()
+    assert library.dataset(uri, session=session).to_table().num_rows == 1
+    assert session.size_bytes() > before
+
+
+def test_session_arguments_are_the_first_of_the_reference() -> None:
+    ours = list(inspect.signature(lance_core.Session).parameters)
+    assert ours == list(inspect.signature(lance.Session).parameters)[: len(ours)]

@@ -1,0 +1,196 @@
+"""Sessions of datasets: what handles remember about open data files, and what they do not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lance_core
+from lance_core import LanceDataset, Session
+from lance_core.errors import InvalidInputError, InvalidTypeError, NotFoundError
+from lance_core.file.file_bytes import FileBytes
+from lance_core.io.memory_store import MemoryStore
+from lance_core.io.s3_store import open_s3_store
+from lance_core.io.uri import register_store, unregister_store
+from tests.support.counting_store import CountingStore
+
+ROWS = pa.table({"a": range(60_000), "text": [f"row {row}" for row in range(60_000)]})
+URI = "memory://sessions/t.lance"
+
+
+@pytest.fixture
+def store() -> Iterator[CountingStore]:
+    counting = CountingStore(MemoryStore())
+    register_store("sessions", counting)
+    lance_core.write_dataset(ROWS, URI, max_rows_per_file=20_000)
+    yield counting
+    unregister_store("sessions")
+
+
+def _footer_reads(store: CountingStore, dataset: LanceDataset) -> int:
+    """Scan the dataset, and return the number of reads that reached the end of a data file."""
+    sizes = {file.file_size_bytes for fragment in dataset.get_fragments() for file in fragment.metadata.files}
+    store.reset()
+    assert dataset.to_table().equals(ROWS)
+    return sum(any(extent.stop in sizes for extent in ranges) for ranges in store.reads)
+
+
+def test_second_scan_of_a_handle_reads_no_footer(store: CountingStore) -> None:
+    dataset = lance_core.dataset(URI)
+    assert [_footer_reads(store, dataset) for _ in range(2)] == [3, 0]
+
+
+def test_reopened_dataset_with_the_same_session_reads_no_footer(store: CountingStore) -> None:
+    session = Session()
+    assert _footer_reads(store, lance_core.dataset(URI, session=session)) == 3
+    assert _footer_reads(store, lance_core.dataset(URI, session=session)) == 0
+    assert _footer_reads(store, lance_core.dataset(URI)) == 3
+
+
+def test_versions_and_branches_of_a_handle_share_its_session(store: CountingStore) -> None:
+    dataset = lance_core.dataset(URI)
+    session = dataset.session()
+    dataset.tags.create("first", 1)
+    assert all(
+        other.session().is_same_as(session)
+        for other in (dataset.checkout_version(1), dataset.checkout_version("first"), dataset.create_branch("b"))
+    )
+    dataset.delete("a < 10")
+    assert dataset.session() is session
+    assert lance_core.write_dataset(ROWS, dataset, mode="append").session() is session
+
+
+def test_session_keeps_to_its_budget_and_zero_caches_nothing(store: CountingStore) -> None:
+    small = Session(metadata_cache_size_bytes=20_000)
+    for _ in range(2):
+        lance_core.dataset(URI, session=small).to_table()
+        lance_core.dataset(URI, session=small).take([1, 30_000, 59_999])
+    assert 0 < small.size_bytes() <= 20_000
+    nothing = lance_core.dataset(URI, metadata_cache_size_bytes=0)
+    assert [_footer_reads(store, nothing) for _ in range(2)] == [3, 3]
+    assert nothing.session().size_bytes() == 0
+
+
+def test_take_and_row_ids_use_the_session(store: CountingStore) -> None:
+    session = Session()
+    lance_core.dataset(URI, session=session).take([5, 50_000])
+    store.reset()
+    assert lance_core.dataset(URI, session=session).take([5, 50_000])["a"].to_pylist() == [5, 50_000]
+    after = sum(len(ranges) for ranges in store.reads)
+    store.reset()
+    lance_core.dataset(URI).take([5, 50_000])
+    assert after < sum(len(ranges) for ranges in store.reads)
+
+
+def test_stores_with_different_contents_do_not_mix(store: CountingStore) -> None:
+    """Another table has files with the same names and sizes."""
+    session = Session()
+    assert lance_core.dataset(URI, session=session).to_table().equals(ROWS)
+    other = MemoryStore()
+    for info in list(store.list_recursive("t.lance")):
+        other.put(info.path, store.get(info.path))
+    [first, *_] = other.list_recursive("t.lance/data")
+    other.delete(first.path)
+    register_store("sessions", other)
+    with pytest.raises(NotFoundError):
+        lance_core.dataset(URI, session=session).to_table()
+
+
+def test_local_files_are_shared_by_handles_and_hold_no_descriptor_or_mapping(tmp_path: Path) -> None:
+    uri, session = tmp_path / "t.lance", Session()
+    lance_core.write_dataset(ROWS, uri, max_rows_per_file=5_000)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        dataset = lance_core.dataset(uri, session=session)
+        assert dataset.to_table().equals(ROWS)
+        assert dataset.take([3, 59_999])["a"].to_pylist() == [3, 59_999]
+    assert session.size_bytes() > 0
+    del dataset
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert str(uri) not in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1", "2.2"])
+def test_scan_after_data_files_were_removed_fails_with_and_without_cached_files(version: str, tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    lance_core.write_dataset(ROWS.slice(0, 10), uri, data_storage_version=version)
+    dataset = lance_core.dataset(uri)
+    dataset.to_table()
+    for file in (uri / "data").iterdir():
+        file.unlink()
+    for handle in (dataset, lance_core.dataset(uri)):
+        with pytest.raises(NotFoundError):
+            handle.to_table()
+
+
+def test_dropped_and_recreated_dataset_is_read_with_the_old_session(tmp_path: Path) -> None:
+    uri, session = tmp_path / "t.lance", Session()
+    lance_core.write_dataset(ROWS, uri)
+    lance_core.dataset(uri, session=session).to_table()
+    LanceDataset.drop(uri)
+    lance_core.write_dataset(ROWS.slice(7), uri)
+    assert lance_core.dataset(uri, session=session).to_table().equals(ROWS.slice(7))
+
+
+def test_validation_opens_files_again_although_they_are_cached(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    lance_core.write_dataset(ROWS, uri)
+    dataset = lance_core.dataset(uri)
+    dataset.to_table()
+    [file] = (uri / "data").iterdir()
+    file.unlink()
+    with pytest.raises(NotFoundError):
+        dataset.validate()
+
+
+def test_pickled_session_and_dataset_have_empty_sessions(store: CountingStore) -> None:
+    dataset = lance_core.dataset(URI, metadata_cache_size_bytes=1 << 20)
+    dataset.to_table()
+    copy = pickle.loads(pickle.dumps(dataset.session()))
+    assert (copy.size_bytes(), copy.max_bytes) == (0, 1 << 20)
+    assert not copy.is_same_as(dataset.session())
+    assert pickle.loads(pickle.dumps(dataset)).session().size_bytes() == 0
+
+
+def test_forked_process_reads_with_the_session_of_its_parent(tmp_path: Path) -> None:
+    uri, session = tmp_path / "t.lance", Session()
+    lance_core.write_dataset(ROWS.slice(0, 100), uri)
+    lance_core.dataset(uri, session=session).to_table()
+    child = os.fork()
+    if not child:
+        os._exit(0 if lance_core.dataset(uri, session=session).to_table().num_rows == 100 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_identity_of_a_store_separates_credentials_and_shows_none() -> None:
+    options = {"access_key_id": "me", "secret_access_key": "hidden", "region": "r"}
+    one, same = open_s3_store("b", options), open_s3_store("b", dict(options))
+    other = open_s3_store("b", {**options, "secret_access_key": "hidden too"})
+    assert one.identity == same.identity
+    assert len({one.identity, other.identity, open_s3_store("c", options).identity}) == 3
+    assert "hidden" not in repr(one.identity)
+
+
+def test_reading_scattered_rows_of_a_cached_file_maps_it_for_one_read_only(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    lance_core.write_dataset(ROWS, uri)
+    [file] = (uri / "data").iterdir()
+    store = lance_core.dataset(uri).log.store
+    assert FileBytes(store, str(file), keeps_mapping=False).scattered() is not None
+    assert str(file) not in Path("/proc/self/maps").read_text()
+
+
+@pytest.mark.parametrize("argument", ["index_cache_size_bytes", "metadata_cache_size_bytes"])
+def test_session_with_a_negative_size_is_rejected(argument: str) -> None:
+    with pytest.raises(InvalidInputError, match="must not be negative, found -1"):
+        Session(**{argument: -1})
+
+
+def test_dataset_rejects_a_session_that_is_not_one(store: CountingStore) -> None:
+    with pytest.raises(InvalidTypeError, match="session must be a Session, found int"):
+        lance_core.dataset(URI, session=3)  # type: ignore[arg-type]  # the mistake is what is tested
