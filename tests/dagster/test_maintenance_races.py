@@ -90,7 +90,7 @@ def race(uri: str, instance: dg.DagsterInstance, seconds: float, spark: SparkRes
 
 
 @pytest.mark.parametrize(
-    "seconds", [3, pytest.param(8, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.soak)]
+    "seconds", [pytest.param(8, marks=pytest.mark.slow), pytest.param(120, marks=pytest.mark.soak)]
 )
 def test_compaction_beside_a_pylance_writer_neither_loses_nor_restores_rows(
     tmp_path, instance, monkeypatch, seconds

@@ -207,6 +207,7 @@ def test_an_operation_that_needs_a_deleted_branch_is_refused_or_keeps_it(
 @GROWN
 @pytest.mark.parametrize(("use", "used"), [(_tag, "t"), (_fork, ("c", None))], ids=["tag", "branch"])
 @pytest.mark.parametrize("stop", LAST_LOOK, ids=["record", "mark"])
+@pytest.mark.sampled(8)
 def test_a_branch_delete_checks_its_users_again_after_removing_the_record(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -194,6 +194,7 @@ CHANGES_OF_A_BRANCH = {
 
 @pytest.mark.parametrize("num_appends", range(3))
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
+@pytest.mark.sampled(8)
 def test_handle_of_a_branch_that_was_made_again_changes_nothing(uri: str, change: str, num_appends: int) -> None:
     lance_core.dataset(uri).create_branch("b", 2)
     branch = f"{uri}/tree/b"
@@ -243,6 +244,7 @@ HANDLES_OF_A_BRANCH = {
 
 @pytest.mark.parametrize("change", CHANGES_OF_A_BRANCH)
 @pytest.mark.parametrize("handle", HANDLES_OF_A_BRANCH)
+@pytest.mark.sampled(15)
 def test_handle_that_knows_its_branch_goes_on_after_a_cleanup(uri: str, handle: str, change: str) -> None:
     kept = HANDLES_OF_A_BRANCH[handle](lance_core.dataset(uri).create_branch("b", 2))
     branch = f"{uri}/tree/b"

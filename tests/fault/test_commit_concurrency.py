@@ -39,11 +39,11 @@ def test_simultaneous_appends_of_lance_core_and_pylance_keep_every_row(table: Pa
 
 def test_simultaneous_first_appends_keep_every_row(tmp_path: Path) -> None:
     uri = tmp_path / "absent"
-    versions = append_together(uri, {}, ["lance_core"] * 4, 2)
-    assert sorted(version for each in versions for version in each) == list(range(1, 9))
+    versions = append_together(uri, {}, ["lance_core"] * 3, 2)
+    assert sorted(version for each in versions for version in each) == list(range(1, 7))
     rows = lance_core.dataset(uri).to_table()
     found = sorted(zip(rows["writer"].to_pylist(), rows["number"].to_pylist(), strict=True))
-    assert found == [(writer, number) for writer in range(4) for number in range(2)]
+    assert found == [(writer, number) for writer in range(3) for number in range(2)]
     lance.dataset(str(uri)).validate()
 
 

@@ -144,7 +144,7 @@ def _check_outcome(operation: str, store: FaultyStore, raised: LanceError | None
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("retryable", [False, True], ids=["final", "retryable"])
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(8)
 def test_an_operation_with_one_failed_call_leaves_the_old_or_new_version(
     bench: Bench, operation: str, retryable: bool
 ) -> None:

@@ -71,13 +71,13 @@ def target(written_by: str, name: str, tmp_path: Path) -> Target:
     return target_of(data, TABLES[name])
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 def test_damaged_file_metadata_gives_values_or_raises_lance_errors(target: Target) -> None:
     outcomes = sweep(target, sampled(metadata_bits(target), 50), sampled(range(len(target.data)), 10))
     assert outcomes["corrupt"] > 0
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 def test_damaged_file_values_give_values_or_raise_lance_errors(target: Target) -> None:
     sweep(target, sampled(value_bits(target), 20), range(0))
 
@@ -150,6 +150,7 @@ def test_describing_a_damaged_file_gives_a_text_or_raises_lance_errors(target: T
 
 
 @pytest.mark.parametrize("version", TABLE_VERSIONS)
+@pytest.mark.sampled(2)
 def test_damaged_table_files_give_rows_or_raise_lance_errors(version: str, tmp_path: Path) -> None:
     _damage_table(version, tmp_path, 40)
 

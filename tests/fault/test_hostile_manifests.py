@@ -135,6 +135,7 @@ UNIQUE_FIELD_IDS = 15
 
 @pytest.mark.parametrize("bit", range(64))
 @pytest.mark.parametrize("words", [(1, 1), (1, 0), (0, 1)])
+@pytest.mark.sampled(64)
 def test_every_feature_flag_is_known_or_refused(plain: SmallTable, bit: int, words: tuple[int, int]) -> None:
     reader, writer = ((1 << bit) * word for word in words)
     flagged = plain.with_changes(_with_flags(reader, writer))

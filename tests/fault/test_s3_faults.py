@@ -29,6 +29,7 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.sampled(2)
 def test_an_operation_with_one_failed_s3_request_takes_effect_at_most_once(bench: Bench, operation: str) -> None:
     bench.fail_each_request(operation, QUICK)
 

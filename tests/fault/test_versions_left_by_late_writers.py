@@ -114,7 +114,7 @@ FIFTH: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("opened", ["before", "on it"])
 @pytest.mark.parametrize("stable", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "stable"])
 @pytest.mark.parametrize(("late", "fourth", "fifth"), list(itertools.product(LATE, FOURTH, FIFTH)))
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(12)
 def test_a_version_left_by_a_late_writer_decides_no_conflict(
     late: str, fourth: str, fifth: str, stable: bool, opened: str, tmp_path: Path
 ) -> None:

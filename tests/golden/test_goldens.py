@@ -67,7 +67,7 @@ def assert_equal(found, case):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("table.lance")], ids=identifier)
-@pytest.mark.sampled(80)
+@pytest.mark.sampled(60)
 def test_a_golden_table_reads_back_value_for_value(case, releases):
     found = lance_core.dataset(str(releases(case["release"]) / case["path"])).to_table()
     assert_equal(found, case)
@@ -82,7 +82,7 @@ def test_a_golden_file_reads_back_value_for_value(case, releases):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case["path"].endswith("table.lance")], ids=identifier)
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(30)
 def test_data_files_of_a_golden_table_read_alone_give_its_rows(case, releases):
     """Every file by itself: its rows are a stretch of the table's, and parts of it equal the whole."""
     rows = expected_rows(case["expected"])

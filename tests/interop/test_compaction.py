@@ -123,6 +123,7 @@ def test_t44_compacted_fragment_sizes_are_those_of_pylance(
         ([100, 400, 200, 200, 400, 300, 300, 100], "a < 0", 500, [500, 800, 700]),
     ],
 )
+@pytest.mark.sampled(6)
 def test_t43_compaction_thresholds_are_compared_as_in_pylance(
     tmp_path, fragments: list[int], deleted: str, target: int, expected: list[int]
 ) -> None:

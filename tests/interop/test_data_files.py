@@ -174,7 +174,7 @@ def test_lance_core_reads_data_files_of_pylance(tmp_path: Path, dtype: pa.DataTy
 
 @pytest.mark.parametrize("filling", ["no_nulls", "nulls"])
 @every_type
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(12)
 def test_columns_of_many_pages_are_read_by_lance_core_and_pylance(
     tmp_path: Path, dtype: pa.DataType, filling: str
 ) -> None:

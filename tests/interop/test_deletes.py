@@ -81,6 +81,7 @@ def test_the_transaction_of_a_delete_equals_that_of_pylance(tmp_path: Path, pred
 @pytest.mark.parametrize(
     ("num_rows", "more"), [(1, 1), (4999, 1), (4999, 2), (10, 4990), (10, 4991), (1, 5000), (5000, 1), (8000, 100)]
 )
+@pytest.mark.sampled(5)
 def test_deletion_files_have_the_type_that_pylance_chooses(tmp_path: Path, num_rows: int, more: int) -> None:
     names = []
     for library in (lance, lance_core):

@@ -223,7 +223,7 @@ def test_t32_an_etag_is_neither_read_nor_written(dynamo: Table) -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 4], ids=["staged", "reserved", "materialized", "final"])
 @pytest.mark.parametrize("first", ["read", "append", pytest.param("read version", marks=pytest.mark.slow)])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 def test_an_interrupted_commit_is_finished_by_the_next_writer(table: Table, step: int, first: str) -> None:
     """Rows 10 to 13 of the table of crashes."""
     staged = table.die_after(step)

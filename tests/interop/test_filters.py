@@ -156,6 +156,7 @@ def _theirs(uri: str, predicate: object) -> list[int]:
 
 
 @pytest.mark.parametrize("predicate", PREDICATES)
+@pytest.mark.sampled(140)
 def test_a_filter_finds_the_rows_that_pylance_finds(uri: str, predicate: str) -> None:
     assert _ours(uri, predicate) == _theirs(uri, predicate)
 

@@ -52,6 +52,7 @@ def words(array):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.sampled(12)
 def test_bfloat16_in_nested_vectors_is_read_by_lance_core_and_pylance(tmp_path, name, version):
     if (name, version) == ("two with nulls", "0.1"):
         pytest.skip("0.1 has no nulls of items")

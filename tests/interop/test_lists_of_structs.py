@@ -101,6 +101,7 @@ def test_nested_lists_of_structs_written_by_lance_core_are_read_by_both(
 
 @pytest.mark.parametrize("lengths", list(BATCHES))
 @pytest.mark.parametrize("shape", [*READABLE, *UNREADABLE])
+@pytest.mark.sampled(20)
 def test_nested_lists_of_structs_written_by_pylance_are_read_by_lance_core(
     tmp_path: Path, shape: str, lengths: str
 ) -> None:

@@ -94,7 +94,7 @@ def _same_tables(left: str, right: str) -> None:
 
 @pytest.mark.parametrize("committed", COLUMNS)
 @pytest.mark.parametrize("operation", PLANNED)
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(30)
 def test_every_pair_of_operations_conflicts_as_in_pylance(
     operation: str, committed: str, twins: tuple[str, str]
 ) -> None:
@@ -115,6 +115,7 @@ def test_every_pair_of_operations_conflicts_as_in_pylance(
 
 
 @pytest.mark.parametrize("operation", COMMITTABLE)
+@pytest.mark.sampled(12)
 def test_reserved_fragment_ids_conflict_with_no_other_operation(operation: str, twins: tuple[str, str]) -> None:
     left, right = twins
     planned = COMMITTABLE[operation](lance.dataset(left))
@@ -126,6 +127,7 @@ def test_reserved_fragment_ids_conflict_with_no_other_operation(operation: str, 
 
 
 @pytest.mark.parametrize("committed", COLUMNS)
+@pytest.mark.sampled(18)
 def test_reserving_ids_is_refused_only_after_the_content_was_replaced(committed: str, twins: tuple[str, str]) -> None:
     uri, _ = twins
     lance.LanceDataset.commit(uri, COLUMNS[committed](lance.dataset(uri)), read_version=READ_VERSION)

@@ -50,6 +50,7 @@ def test_branches_and_clones_on_s3_are_shared_with_pylance(
 
 
 @CHAINS
+@pytest.mark.sampled(1)
 def test_base_paths_on_s3_are_shared_with_pylance(
     server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_branch_with_an_external_manifest_store_is_continued_and_deleted(tmp_p
 
 
 @CHAINS
+@pytest.mark.sampled(1)
 def test_a_base_has_storage_options_of_its_own(
     server: S3Server, tmp_path: Path, maker: ModuleType, other: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def assert_refused(table, where, version, match):
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("value", ["true", "false"])
 @pytest.mark.parametrize("name", NO_BLOBS)
+@pytest.mark.sampled(40)
 def test_blob_columns_of_unsupported_types_are_refused(tmp_path, name, value, version):
     if version == "0.1":
         with pytest.raises(NotSupportedError, match=r"'x'.*blob"):

@@ -74,6 +74,7 @@ def _check_queries(uri: str) -> None:
         assert found(full_text_query=f"w{number}") == wanted
 
 
+@pytest.mark.sampled(1)
 def test_rewritten_index_entries_equal_those_of_pylance(uri: str) -> None:
     operation = _planned(uri)
     before = {index.name: index for index in _indices(uri)}

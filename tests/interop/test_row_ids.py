@@ -65,7 +65,7 @@ def test_row_ids_and_versions_equal_those_of_pylance_in_every_version(tables: di
     ],
     ids=str,
 )
-@pytest.mark.sampled(36)
+@pytest.mark.sampled(26)
 def test_row_id_columns_of_scans_equal_those_of_pylance(
     tables: dict[str, str], table: str, arguments: dict[str, object]
 ) -> None:

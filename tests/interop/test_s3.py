@@ -37,6 +37,7 @@ def proxy(server: S3Server) -> Iterator[FaultProxy]:
 
 
 @pytest.mark.parametrize(("first", "second"), CHAINS)
+@pytest.mark.sampled(1)
 def test_lance_core_and_pylance_continue_each_others_table_on_s3(server: S3Server, first: str, second: str) -> None:
     uri, options = server.uri(), server.options()
     one, two = LIBRARIES[first], LIBRARIES[second]

@@ -236,7 +236,7 @@ def test_columns_may_be_missing_in_rows_that_are_appended(uri: str, version: str
 
 
 @pytest.mark.parametrize(("own", "added"), [pair for pair in product(MIXING, MIXING) if pair[0] != pair[1]])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 def test_file_versions_other_than_0_1_can_be_mixed_in_a_table(uri: str, own: str, added: str) -> None:
     expected = rows("2.0", 0, 60)
     lance_core.write_dataset(rows("2.0", 0, 20), uri, data_storage_version=own)

@@ -57,7 +57,7 @@ def _same(left: pa.Table, right: pa.Table) -> bool:
 
 
 @pytest.mark.parametrize(("name", "version"), HELD)
-@pytest.mark.sampled(60)
+@pytest.mark.sampled(50)
 def test_tables_of_every_type_are_read_by_lance_core_and_pylance(tmp_path, name: str, version: str) -> None:
     rows = _rows(name)
     mine, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")

@@ -222,7 +222,7 @@ def known_defect(case, *, written_by_us):
 
 
 @pytest.mark.parametrize(("version", "seed"), CASES)
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(14)
 def test_files_of_lance_core_are_read_by_lance_core_and_pylance(version, seed, tmp_path):
     case = Case(version, seed)
     case.expect_what_we_write()
@@ -245,7 +245,7 @@ def check_by_reference(case, place):
 
 
 @pytest.mark.parametrize(("version", "seed"), CASES)
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(14)
 def test_files_of_pylance_are_read_by_lance_core(version, seed, tmp_path):
     case = Case(version, seed)
     place = case.place(tmp_path / "theirs.lance", ours=False)

@@ -20,7 +20,7 @@ from tests.support.replay.replay import replay
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_short_sequences_of_random_operations_match_the_model(seed: int, tmp_path: Path) -> None:
     replay(tmp_path, seed, 20, every=20)
 

@@ -136,6 +136,7 @@ def test_cli_reports_output_that_cannot_be_written(data_file: str) -> None:
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+@pytest.mark.sampled(1)
 def test_cli_keeps_its_exit_code_when_stderr_cannot_be_written(redirection: str, tmp_path: Path) -> None:
     for arguments in (f"describe {tmp_path}/nope", f"inspect {tmp_path}/nope"):
         done = run_in_shell(arguments, redirection)

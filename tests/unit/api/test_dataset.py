@@ -96,7 +96,7 @@ def test_dataset_reads_back_the_written_table(dataset: lance_core.LanceDataset, 
 @pytest.mark.parametrize("batch_size", [1, 3, 4, 100])
 @pytest.mark.parametrize("offset", [None, 0, 3, 4, 9, 10, 50])
 @pytest.mark.parametrize("limit", [None, 0, 1, 5, 100])
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(20)
 def test_scan_with_limit_offset_and_batch_size_returns_the_matching_slice(
     dataset: lance_core.LanceDataset, batch_size: int, offset: int | None, limit: int | None
 ) -> None:

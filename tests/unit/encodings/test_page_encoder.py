@@ -171,6 +171,7 @@ def peak_memory(array):
 @pytest.mark.parametrize("other", [None, 0, 77])
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
 @pytest.mark.parametrize("dtype", [pa.int64(), pa.float64(), pa.timestamp("us"), pa.decimal128(38, 2), pa.string()])
+@pytest.mark.sampled(20)
 def test_distinct_counting_is_skipped_for_values_that_hardly_repeat(dtype, share, other):
     values = numbers_that_hardly_repeat(dtype)
     frequent = pa.scalar(other, pa.int64()).cast(dtype)
