@@ -16,8 +16,7 @@ from lance_core.table.paths import ManifestNaming
 from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.public_transaction import transaction_from_core
 from lance_core.transactions.transaction import checked_properties
-from lance_core.write.external_blobs import REFERENCE
-from lance_core.write.request import WriteRequest
+from lance_core.write.request import REFERENCE, WriteRequest
 from lance_core.write.write import stage_rows, write_rows
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from lance_core.compaction.output_files import OutputFiles
 from lance_core.compaction.result import CompactionMetrics, RewriteResult, content_key
 from lance_core.errors import InvalidInputError
 from lance_core.file.blob_values import replace_leaves
+from lance_core.file.external_values import ExternalValues
 from lance_core.file.read_config import ReadConfig
 from lance_core.public.fragment_conversion import fragment_from_record
 from lance_core.scan.fragment_reader import FragmentReader
@@ -35,9 +36,9 @@ from lance_core.scan.hidden_columns import hidden_columns_of
 from lance_core.schema.blob_fields import complete_schema, has_blobs, is_blob_v1, stored_schema
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.extension_types import storage_array, storage_type
+from lance_core.table.base_paths import reference_directories
 from lance_core.table.index_metadata import parse_index_section
 from lance_core.table.row_ids import carry_row_ids
-from lance_core.write.external_blobs import ExternalReferences
 from lance_core.write.target import known_dictionaries
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def execute_task(
         rows.num_rows,
         known_dictionaries(manifest),
         file_token,
-        ExternalReferences(manifest.base_paths, allow_outside=True),
+        ExternalValues(reference_directories(manifest.base_paths), allow_outside=True),
     )
     try:
         for batch in rows.batches():

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.compaction.options import CompactionSettings
+    from lance_core.file.external_values import ExternalValues
     from lance_core.schema.field import Schema
     from lance_core.table.base_paths import DataPlace
     from lance_core.table.fragment import Fragment
     from lance_core.versions import LanceFileVersion
-    from lance_core.write.external_blobs import ExternalReferences
 
 __all__ = ["OutputFiles"]
 
@@ -53,7 +53,7 @@ class OutputFiles:
         num_rows: int,
         dictionaries: Mapping[int, pa.Array],
         file_token: str | None,
-        external: ExternalReferences | None = None,
+        external: ExternalValues | None = None,
     ) -> None:
         """Initialize without writing anything."""
         self._place = place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,23 +11,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lance_core.file.blob_sidecars import Sidecars
+    from lance_core.file.external_values import ExternalValues
 
-__all__ = ["ExternalValues", "TableContext"]
-
-
-class ExternalValues(Protocol):
-    """Handles blob values that are given as URIs."""
-
-    def place(self, uris: list[str]) -> tuple[list[int], list[str]]:
-        """Convert URIs to the form in which references are stored.
-
-        Returns:
-            For each URI, the id of the base path that contains it, and its path relative to that base path. If no base
-            path contains the URI, 0 and the URI itself.
-        """
-
-    def fetch(self, uris: list[str], ranges: list[tuple[int, int] | None]) -> list[bytes] | None:
-        """Return the bytes of the values if they are copied into the table; None if they are only referenced."""
+__all__ = ["TableContext"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Converts between object keys and URI paths, with the same results as pylance.
+"""Converts between object keys and URI paths, with the same results as pylance, and checks relative paths.
 
 The rules are those of URLs: trailing whitespace and all line breaks are dropped, ``.`` and ``..`` are resolved, and
 ``%41`` is decoded to ``A``. The result must be valid UTF-8 and must not contain control characters or empty segments.
@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote, unquote_to_bytes
 
 from lance_core.errors import InvalidInputError
 
-__all__ = ["decoded", "key_of", "quoted", "trimmed"]
+__all__ = ["decoded", "is_plain_path", "key_of", "quoted", "trimmed"]
 
 _LINE_ENDS: Final = str.maketrans("", "", "\t\n\r")
 _BLANKS: Final = "".join(map(chr, range(0x21)))
@@ -81,3 +81,15 @@ def _follow(found: list[str], segment: str) -> None:
         del found[-1:]
     elif segment.lower() not in _HERE:
         found.append(segment)
+
+
+def is_plain_path(path: str) -> bool:
+    """Return whether a relative path stays below its base directory, even after percent-decoding."""
+    while True:
+        segments = path.split("/")
+        if "\0" in path or "\\" in path or segments[0].endswith(":") or not {"", ".", ".."}.isdisjoint(segments):
+            return False
+        decoded = unquote(path) if "%" in path else path
+        if decoded == path:
+            return True
+        path = decoded

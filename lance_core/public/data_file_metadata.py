@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from lance_core.io.object_keys import is_plain_path
 from lance_core.public.json_document import JsonObject, listed, malformed, nullable, text, whole
-from lance_core.table.paths import is_plain_path
 
 __all__ = ["DataFile", "read_data_file"]
 

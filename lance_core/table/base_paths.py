@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from lance_core.errors import CorruptDataError
+from lance_core.io.object_keys import is_plain_path
 from lance_core.io.uri import resolve
 from lance_core.table.base_options import options_of_base
-from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, INDICES_DIRECTORY, is_plain_path
+from lance_core.table.paths import DATA_DIRECTORY, DELETIONS_DIRECTORY, INDICES_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -90,6 +91,12 @@ def directory_uri(path: str) -> str:
     """Return the URI of a directory, with a trailing slash; a local path gets the scheme ``file``."""
     text = path if "://" in path else f"file://{path}"
     return text.rstrip("/") + "/"
+
+
+def reference_directories(base_paths: Iterable[BasePath]) -> dict[int, str]:
+    """Return the URIs of the base paths to which blob values may refer, by id, each with a trailing slash."""
+    # Id 0 in a descriptor means that there is no base.
+    return {base.id: directory_uri(base.path) for base in base_paths if base.id and not base.is_table_root}
 
 
 class FileLocator:

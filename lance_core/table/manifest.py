@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import CorruptDataError, NotSupportedError, UnsupportedVersionError
+from lance_core.io.object_keys import is_plain_path
 from lance_core.proto import pb_table
 from lance_core.schema.convert import fields_from_proto
 from lance_core.table.base_paths import BasePath
@@ -23,7 +24,7 @@ from lance_core.table.fragment import Fragment
 from lance_core.table.fragment_totals import FragmentTotals, VersionPair
 from lance_core.table.manifest_file import parse_manifest_file
 from lance_core.table.old_writers import AsWritten, corrected
-from lance_core.table.paths import ManifestName, ManifestNaming, is_plain_path
+from lance_core.table.paths import ManifestName, ManifestNaming
 from lance_core.versions import DEFAULT_VERSION, LanceFileVersion
 
 if TYPE_CHECKING:

@@ -32,7 +32,6 @@ import uuid
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from lance_core.errors import InvalidInputError
 
@@ -64,7 +63,6 @@ __all__ = [
     "hold_name",
     "is_detached_manifest_name",
     "is_detached_version",
-    "is_plain_path",
     "is_staged_manifest_name",
     "manifest_name",
     "new_file_token",
@@ -298,15 +296,3 @@ def file_token_of(data_file_path: str) -> str | None:
     stem = data_file_path.removesuffix(".lance")
     tail = stem[-_TOKEN_DIGITS:]
     return tail if stem != data_file_path and _TOKEN.fullmatch(tail) else None
-
-
-def is_plain_path(path: str) -> bool:
-    """Return whether a relative path stays below its base directory, even after percent-decoding."""
-    while True:
-        segments = path.split("/")
-        if "\0" in path or "\\" in path or segments[0].endswith(":") or not {"", ".", ".."}.isdisjoint(segments):
-            return False
-        decoded = unquote(path) if "%" in path else path
-        if decoded == path:
-            return True
-        path = decoded

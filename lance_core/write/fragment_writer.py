@@ -14,22 +14,23 @@ from lance_core.errors import InvalidInputError
 from lance_core.file.blob_sidecars import Sidecars, data_file_leftover
 from lance_core.file.families import open_writer
 from lance_core.file.table_context import TableContext
+from lance_core.io.object_keys import is_plain_path
 from lance_core.io.removal import remove_leftovers
 from lance_core.schema.storable import check_storable
 from lance_core.table.base_paths import DataPlace
 from lance_core.table.data_file import DataFile
 from lance_core.table.fragment import Fragment
-from lance_core.table.paths import DATA_DIRECTORY, data_file_name, is_plain_path
+from lance_core.table.paths import DATA_DIRECTORY, data_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
+    from lance_core.file.external_values import ExternalValues
     from lance_core.file.write_config import WriteConfig
     from lance_core.io.object_store import ObjectStore
     from lance_core.schema.field import Schema
-    from lance_core.write.external_blobs import ExternalReferences
 
 __all__ = ["NewDataFile", "check_data_names", "remove_data_files", "remove_placed_files", "write_data_files"]
 
@@ -41,7 +42,7 @@ def write_data_files(
     config: WriteConfig,
     *,
     dictionaries: Mapping[int, pa.Array] | None = None,
-    external: ExternalReferences | None = None,
+    external: ExternalValues | None = None,
 ) -> list[Fragment]:
     """Write batches as new fragments of a table.
 
@@ -79,7 +80,7 @@ class _Files:
         schema: Schema,
         config: WriteConfig,
         dictionaries: Mapping[int, pa.Array] | None,
-        external: ExternalReferences | None,
+        external: ExternalValues | None,
     ) -> None:
         self._places = cycle(places)
         self._schema = schema
@@ -156,7 +157,7 @@ class NewDataFile:
         config: WriteConfig,
         *,
         dictionaries: Mapping[int, pa.Array] | None = None,
-        external: ExternalReferences | None = None,
+        external: ExternalValues | None = None,
     ) -> None:
         """Create the file."""
         check_storable(schema, config.version)

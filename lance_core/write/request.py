@@ -9,7 +9,7 @@ Source: arguments of ``write_dataset`` and ``write_fragments`` of pylance 14.0.2
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import InvalidInputError
 from lance_core.file.write_config import (
@@ -21,7 +21,6 @@ from lance_core.file.write_config import (
 )
 from lance_core.public.arguments import whole_number
 from lance_core.versions import LanceFileVersion
-from lance_core.write.external_blobs import INGEST, REFERENCE
 from lance_core.write.target import Mode
 
 if TYPE_CHECKING:
@@ -29,7 +28,10 @@ if TYPE_CHECKING:
 
     from lance_core.public.dataset_base_path import DatasetBasePath
 
-__all__ = ["WriteRequest"]
+__all__ = ["REFERENCE", "WriteRequest"]
+
+REFERENCE: Final = "reference"
+_INGEST: Final = "ingest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +86,11 @@ class WriteRequest:
         """
         parsed = Mode.parse(mode)
         version = None if data_storage_version is None else LanceFileVersion.parse(data_storage_version)
-        if external_blob_mode not in (REFERENCE, INGEST):
+        if external_blob_mode not in (REFERENCE, _INGEST):
             raise InvalidInputError(
-                f"external_blob_mode must be {REFERENCE!r} or {INGEST!r}, found {external_blob_mode!r}"
+                f"external_blob_mode must be {REFERENCE!r} or {_INGEST!r}, found {external_blob_mode!r}"
             )
-        if external_blob_mode == INGEST and allow_external_blob_outside_bases:
+        if external_blob_mode == _INGEST and allow_external_blob_outside_bases:
             raise InvalidInputError(
                 f"allow_external_blob_outside_bases only applies when external_blob_mode={REFERENCE!r}"
             )
@@ -99,7 +101,7 @@ class WriteRequest:
             max_page_bytes=_size("max_page_bytes", max_page_bytes) or DEFAULT_MAX_PAGE_BYTES,
             max_rows_per_group=_size("max_rows_per_group", max_rows_per_group) or DEFAULT_MAX_ROWS_PER_GROUP,
             file_token=file_token,
-            ingests_external_blobs=external_blob_mode == INGEST,
+            ingests_external_blobs=external_blob_mode == _INGEST,
             allows_outside_blobs=allow_external_blob_outside_bases,
             blob_pack_bytes=blob_pack_file_size_threshold,
         )

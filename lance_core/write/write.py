@@ -12,18 +12,18 @@ from lance_core.errors import (
     RetryableCommitConflictError,
     TooMuchWriteContentionError,
 )
+from lance_core.file.external_values import ExternalValues
 from lance_core.places.references import read_manifest
 from lance_core.public.dataset_base_path import numbered_bases
 from lance_core.schema.convert import schema_to_arrow
 from lance_core.schema.projection import check_compatible, has_same_columns
-from lance_core.table.base_paths import BasePath, FileLocator
+from lance_core.table.base_paths import BasePath, FileLocator, reference_directories
 from lance_core.table.inner_bases import refuse_inner_bases
 from lance_core.transactions.operations.append import Append
 from lance_core.transactions.operations.overwrite import Overwrite
 from lance_core.transactions.options import CommitOptions, CommitProgress
 from lance_core.transactions.transaction import Transaction
 from lance_core.write.data_input import to_reader
-from lance_core.write.external_blobs import ExternalReferences
 from lance_core.write.fragment_writer import remove_placed_files, write_data_files
 from lance_core.write.target import Mode, WriteTarget, data_places, known_dictionaries
 
@@ -80,8 +80,8 @@ def stage_rows(
         target.file_schema,
         config,
         dictionaries=known_dictionaries(manifest) if manifest is not None and target.appends else None,
-        external=ExternalReferences(
-            known,
+        external=ExternalValues(
+            reference_directories(known),
             ingest=config.ingests_external_blobs,
             allow_outside=config.allows_outside_blobs,
             storage_options=storage_options,

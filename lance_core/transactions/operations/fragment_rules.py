@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError, SchemaMismatchError
+from lance_core.io.object_keys import is_plain_path
 from lance_core.schema.field import HIDDEN_FIELD_IDS
-from lance_core.table.paths import is_plain_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,30 +9,24 @@ explicitly allowed, because it makes the table depend on a location outside its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lance_core.errors import InvalidInputError
 from lance_core.io.byte_range import ByteRange
+from lance_core.io.object_keys import is_plain_path
 from lance_core.io.uri import resolve
-from lance_core.table.base_paths import directory_uri
-from lance_core.table.paths import is_plain_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from lance_core.table.base_paths import BasePath
-
-__all__ = ["INGEST", "REFERENCE", "ExternalReferences"]
-
-REFERENCE: Final = "reference"
-INGEST: Final = "ingest"
+__all__ = ["ExternalValues"]
 
 
-class ExternalReferences:
-    """Handles URIs in blob columns; implements the file writer's ``ExternalValues`` protocol.
+class ExternalValues:
+    """Handles URIs in the blob columns of new data files.
 
     Args:
-        base_paths: the base paths of the table.
+        directories: the URIs of the table's base paths by id, with a trailing slash.
         ingest: whether to copy the values into the table.
         allow_outside: whether references may refer to locations outside the base paths.
         storage_options: options for the stores of the URIs.
@@ -40,15 +34,14 @@ class ExternalReferences:
 
     def __init__(
         self,
-        base_paths: Iterable[BasePath],
+        directories: Mapping[int, str],
         *,
         ingest: bool = False,
         allow_outside: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         """Initialize without reading anything."""
-        # Id 0 in a descriptor means that there is no base.
-        self._bases = [(base.id, directory_uri(base.path)) for base in base_paths if base.id and not base.is_table_root]
+        self._directories = directories
         self._ingest = ingest
         self._allow_outside = allow_outside
         self._storage_options = storage_options
@@ -74,7 +67,7 @@ class ExternalReferences:
         return [self._read(uri, bounds) for uri, bounds in zip(uris, ranges, strict=True)]
 
     def _place(self, uri: str) -> tuple[int, str]:
-        for base_id, directory in self._bases:
+        for base_id, directory in self._directories.items():
             if uri.startswith(directory) and is_plain_path(uri[len(directory) :]):
                 return base_id, uri[len(directory) :]
         if "://" not in uri:
