@@ -30,6 +30,7 @@ from lance_core.cleanup.classification import ClassifiedPath, PathState
 from lance_core.cleanup.plan import CleanupPlan, plan_cleanup
 from lance_core.cleanup.policy import CleanupPolicy
 from lance_core.cleanup.records import CleanupStats, FileKind
+from lance_core.columns.add import add_null_columns
 from lance_core.commit.commit import commit
 from lance_core.commit.replanning import RetryPolicy
 from lance_core.delete import delete
@@ -96,6 +97,7 @@ __all__ = [
     "VersionLease",
     "VersionLog",
     "WriteStream",
+    "add_columns",
     "check_compatible",
     "check_storable",
     "commit_replacement",
@@ -224,6 +226,20 @@ def commit_transaction(
         log, known, storage_options = view.log, view.manifest, view.storage_options
     options = CommitOptions(create_only=create_only, file_version=data_storage_version, storage_options=storage_options)
     return commit(log, transaction_to_core(transaction), options, known=known).version
+
+
+def add_columns(dataset: Handle, columns: pa.Schema, *, properties: Mapping[str, str] | None = None) -> None:
+    """Add columns of nulls, and move the handle to the new version; see ``LanceDataset.add_columns``.
+
+    Args:
+        dataset: a handle on the version on which the first attempt is based.
+        columns: the columns, all of which must be nullable.
+        properties: properties of the transaction.
+
+    Raises:
+        LanceError: as for ``LanceDataset.add_columns``.
+    """
+    dataset.show(add_null_columns(dataset.view, columns, properties))
 
 
 def commit_replacement(

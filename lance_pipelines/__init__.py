@@ -16,12 +16,12 @@ The names of this module are the public API; each is imported on first use, so t
 nor Spark. The packages behind them:
 
 ``ingest`` and ``maintenance`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the parallel work
-and does not use Dagster. ``assets``, ``checks``, ``ops``, ``jobs``, ``sensors``, ``schedules``, ``automation``, and
-``resources`` contain one Dagster concept each, and ``build`` puts them together. ``progress`` decides when the progress
-of a long operation is worth a line. ``events`` creates and reads the events that Dagster records for commits, and
-``runs`` checks the state of other runs. ``definitions`` is the application of this repository, with the datasets of
-``declarations``. ``cli`` runs the maintenance jobs without a server (``command_runs``) and starts the ``demo``.
-``settings`` reads the application's environment variables.
+and does not use Dagster. ``assets``, ``checks``, ``ops``, ``partitions``, ``jobs``, ``sensors``, ``schedules``,
+``automation``, and ``resources`` contain one Dagster concept each, and ``build`` puts them together. ``progress``
+decides when the progress of a long operation is worth a line. ``events`` creates and reads the events that Dagster
+records for commits, and ``runs`` checks the state of other runs. ``definitions`` is the application of this repository,
+with the datasets of ``declarations``. ``cli`` runs the maintenance jobs without a server (``command_runs``) and starts
+the ``demo``. ``settings`` reads the application's environment variables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from lance_pipelines.automation import on_new_data
     from lance_pipelines.build import build_definitions
-    from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+    from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
+    from lance_pipelines.ingest.partition_rows import PartitionColumn
     from lance_pipelines.ingest.sources import FileSource, SourceFormat
     from lance_pipelines.io_managers.lance_io_manager import LanceIOManager
     from lance_pipelines.io_managers.lance_table_resource import LanceTableResource
@@ -51,6 +52,8 @@ __all__ = [
     "LanceIOManager",
     "LanceTableResource",
     "MaintenancePolicy",
+    "PartitionColumn",
+    "SchemaMode",
     "Settings",
     "Severity",
     "SourceFormat",
@@ -63,7 +66,8 @@ __all__ = [
 _MODULES: Final = {
     "automation": ("on_new_data",),
     "build": ("build_definitions",),
-    "ingest.declaration": ("DatasetDeclaration", "WriteMode"),
+    "ingest.declaration": ("DatasetDeclaration", "SchemaMode", "WriteMode"),
+    "ingest.partition_rows": ("PartitionColumn",),
     "ingest.sources": ("FileSource", "SourceFormat"),
     "io_managers.lance_io_manager": ("LanceIOManager",),
     "io_managers.lance_table_resource": ("LanceTableResource",),

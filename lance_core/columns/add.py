@@ -33,7 +33,7 @@ from lance_core.transactions.operations.merge import Merge
 from lance_core.versions import LanceFileVersion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lance_core.scan.table_view import TableView
     from lance_core.schema.field import Field
@@ -60,12 +60,13 @@ def null_columns(transforms: object) -> pa.Schema:
     )
 
 
-def add_null_columns(view: TableView, columns: pa.Schema) -> TableView:
+def add_null_columns(view: TableView, columns: pa.Schema, properties: Mapping[str, str] | None = None) -> TableView:
     """Add nullable columns without values, and return a view of the new version.
 
     Args:
         view: the version on which the first attempt is based.
         columns: the columns; metadata of the schema is added to that of the table.
+        properties: properties of the transaction.
 
     Raises:
         InvalidInputError: a column is not nullable.
@@ -82,7 +83,7 @@ def add_null_columns(view: TableView, columns: pa.Schema) -> TableView:
     attempts = Replanning(view, "addition of columns", RetryPolicy())
     while True:
         with attempts as latest:
-            return commit_change(latest, _plan(latest.counted_manifest, added))
+            return commit_change(latest, _plan(latest.counted_manifest, added), properties=properties)
 
 
 def _plan(manifest: Manifest, added: Schema) -> Merge:

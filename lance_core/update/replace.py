@@ -62,6 +62,11 @@ class Replaced:
     rows_added: int
     attempts: int = 1
 
+    @property
+    def version(self) -> int:
+        """The number of the version that the replacement created."""
+        return self.view.version
+
 
 def replace_rows(
     view: TableView,

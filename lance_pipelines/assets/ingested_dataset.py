@@ -11,6 +11,7 @@ from lance_pipelines.ops.commit_fragments import build_commit_op
 from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.ingest_config import IngestConfig, declared_config
 from lance_pipelines.ops.write_fragments import build_write_op
+from lance_pipelines.partitions import check_partitions
 
 __all__ = ["build_dataset_asset"]
 
@@ -21,6 +22,7 @@ _OUTPUT: Final = "result"
 
 def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
     """Return the asset of one dataset; materializing it writes fragments and commits them as a new version."""
+    check_partitions(declaration)
     spec = _spec(declaration)
     upstream = {f"after_{dataset_name(dep.asset_key.path)}": dep.asset_key for dep in spec.deps}
     write = build_write_op(declaration, upstream=tuple(upstream))
@@ -45,7 +47,14 @@ def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
             config_schema=config_field(IngestConfig, declared_config(declaration)),
         ),
     )
-    asset = dg.AssetsDefinition.from_graph(graph, keys_by_input_name=upstream, keys_by_output_name={_OUTPUT: spec.key})
+    asset = dg.AssetsDefinition.from_graph(
+        graph,
+        keys_by_input_name=upstream,
+        keys_by_output_name={_OUTPUT: spec.key},
+        partitions_def=declaration.partitions,
+        # A backfill of many partitions is one run, and one commit.
+        backfill_policy=None if declaration.partitions is None else dg.BackfillPolicy.single_run(),
+    )
     return asset.map_asset_specs(lambda _: spec)
 
 
@@ -71,4 +80,5 @@ def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:
         kinds={STORAGE_KIND, "spark", *declaration.kinds},
         freshness_policy=declaration.freshness,
         automation_condition=declaration.automation_condition,
+        partitions_def=declaration.partitions,
     )

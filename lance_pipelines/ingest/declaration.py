@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
+from lance_pipelines.ingest.partition_rows import PartitionColumn
 from lance_pipelines.ingest.sources import FileSource
 from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.maintenance.policy import MaintenancePolicy
@@ -28,6 +29,7 @@ __all__ = [
     "DECLARED_MAX_ROWS_PER_FILE",
     "DatasetDeclaration",
     "DatasetKey",
+    "SchemaMode",
     "WriteMode",
     "dataset_name",
     "key_parts",
@@ -64,6 +66,22 @@ class WriteMode(StrEnum):
     CREATE = "create"
     """Create the dataset; fail if there is one."""
 
+    OVERWRITE_PARTITION = "overwrite_partition"
+    """Replace the rows of the run's partitions with the new ones, in one version; the first run creates the dataset."""
+
+
+class SchemaMode(StrEnum):
+    """What a run does if the columns of the source are not those of the dataset."""
+
+    ERROR = "error"
+    """Fail before any row is written."""
+
+    ADD = "add"
+    """Add new columns to the dataset, with nulls for existing rows. Nullable columns may be missing from the source."""
+
+    OVERWRITE = "overwrite"
+    """Replace the columns together with the rows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetDeclaration:
@@ -76,6 +94,13 @@ class DatasetDeclaration:
         storage_options: credentials and settings of the dataset's store. A value may be ``dagster.EnvVar("NAME")``,
             which every process that opens the dataset resolves for itself. Values are not shown anywhere.
         mode: what a run does with existing rows.
+        schema_mode: what a run does if the columns of the source are not those of the dataset. If None, ``overwrite``
+            if all rows are replaced, and ``error`` otherwise. A column whose type has changed is an error, except with
+            ``overwrite``.
+        partitions: the partitions of the asset. A run for several partitions makes one commit.
+        partition_by: the columns by which rows belong to partitions: the name of a column, or a
+            :class:`~lance_pipelines.ingest.partition_rows.PartitionColumn` for each dimension. A run for partitions
+            then ingests only the rows of these partitions.
         max_rows_per_file: number of rows at which a task starts a new fragment.
         max_bytes_per_file: approximate number of bytes at which a task starts a new fragment.
         data_storage_version: format version of the data files when a run creates the dataset or replaces its content:
@@ -103,6 +128,9 @@ class DatasetDeclaration:
     source: FileSource
     storage_options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
     mode: WriteMode = WriteMode.APPEND
+    schema_mode: SchemaMode | None = None
+    partitions: dg.PartitionsDefinition[str] | None = None
+    partition_by: str | Sequence[PartitionColumn] = ()
     max_rows_per_file: int = DECLARED_MAX_ROWS_PER_FILE
     max_bytes_per_file: int = DECLARED_MAX_BYTES_PER_FILE
     data_storage_version: str | None = None
@@ -124,6 +152,7 @@ class DatasetDeclaration:
         object.__setattr__(self, "key", key_parts(self.key))
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")
+        self._check_modes()
         for what, number in (
             ("max_rows_per_file", self.max_rows_per_file),
             ("max_bytes_per_file", self.max_bytes_per_file),
@@ -136,6 +165,31 @@ class DatasetDeclaration:
                 LanceFileVersion.parse(self.data_storage_version).require_writable()
             except (InvalidInputError, UnsupportedVersionError) as error:
                 raise InvalidInputError(f"dataset {self.name}: {error}") from error
+
+    def _check_modes(self) -> None:
+        replaces_all = self.mode in (WriteMode.OVERWRITE, WriteMode.CREATE)
+        if self.schema_mode is SchemaMode.OVERWRITE and not replaces_all:
+            raise InvalidInputError(f"dataset {self.name}: schema_mode overwrite requires mode overwrite or create")
+        if self.schema_mode is SchemaMode.ADD and replaces_all:
+            raise InvalidInputError(
+                f"dataset {self.name}: schema_mode add requires mode append or overwrite_partition; mode {self.mode} "
+                "replaces all rows"
+            )
+        if self.mode is WriteMode.OVERWRITE_PARTITION and not self.partition_by:
+            raise InvalidInputError(f"dataset {self.name}: mode overwrite_partition requires partition_by")
+
+    @property
+    def effective_schema_mode(self) -> SchemaMode:
+        """The schema mode, or the default for the mode if none is declared."""
+        if self.schema_mode is not None:
+            return self.schema_mode
+        return SchemaMode.OVERWRITE if self.mode in (WriteMode.OVERWRITE, WriteMode.CREATE) else SchemaMode.ERROR
+
+    @property
+    def partition_columns(self) -> tuple[PartitionColumn, ...]:
+        """The columns by which rows belong to partitions, one for each dimension."""
+        given = self.partition_by
+        return (PartitionColumn(column=given),) if isinstance(given, str) else tuple(given)
 
     def resolved_storage_options(self) -> dict[str, str] | None:
         """Return the storage options with the values of environment variables; None if there are no options.

@@ -12,24 +12,33 @@ import pyarrow as pa
 
 from lance_core.errors import SchemaMismatchError
 
-__all__ = ["fit_schema", "is_lossless"]
+__all__ = ["fit_schema", "is_lossless", "new_columns"]
 
 _INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
-def fit_schema(found: pa.Schema, existing: pa.Schema) -> pa.Schema:
+def new_columns(found: pa.Schema, existing: pa.Schema) -> pa.Schema:
+    """Return the columns of the rows that the dataset does not have, as nullable columns."""
+    return pa.schema([field.with_nullable(True) for field in found if field.name not in existing.names])
+
+
+def fit_schema(found: pa.Schema, existing: pa.Schema, *, allows_missing: bool = False) -> pa.Schema:
     """Return the schema with which rows are added to a dataset.
 
     Args:
         found: the schema of the rows.
         existing: the dataset's schema.
+        allows_missing: whether nullable columns of the dataset may be missing from the rows, which stands for nulls.
 
     Returns:
-        The dataset's schema, unchanged.
+        The columns of the dataset that the rows have; all columns, unless some may be missing.
 
     Raises:
         SchemaMismatchError: a column is missing, is not in the dataset, or has a type that does not fit.
     """
+    if allows_missing:
+        present = [field for field in existing if field.name in found.names or not field.nullable]
+        existing = pa.schema(present, existing.metadata)
     _check_names(found, existing)
     for field in existing:
         column = found.field(field.name)

@@ -39,6 +39,7 @@ class StagedWrite:
         bytes_written: total size of the data files, in bytes.
         run_id: id of the run that wrote the fragments.
         step_key: key of the writing step in that run.
+        predicate: SQL condition that selects the rows to replace; None unless the mode is ``overwrite_partition``.
         data_storage_version: format version of the data files if the commit creates or replaces the dataset; if None,
             the default.
     """
@@ -57,6 +58,7 @@ class StagedWrite:
     bytes_written: int
     run_id: str
     step_key: str
+    predicate: str | None = None
     data_storage_version: str | None = None
 
     def to_json(self) -> str:

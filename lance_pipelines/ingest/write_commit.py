@@ -21,6 +21,8 @@ Mode           No dataset                      A dataset
                is based on a version
 ``overwrite``  create it                       overwrite the latest version
 ``create``     create it                       fail
+``overwrite_   create it; fail if the write    delete the matching rows of the latest version, and append; the deletion
+partition``    is based on a version           is planned again after every conflict
 =============  ==============================  ====================================================================
 
 A dataset is created by a single attempt to commit version 1. If two first runs commit simultaneously, one of them
@@ -54,7 +56,7 @@ from lance_core.errors import (
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
-from lance_core.metadata import commit_transaction
+from lance_core.metadata import commit_replacement, commit_transaction, plan_delete
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.verify import verify_files, verify_read_version, verify_row_counts, verify_schema
 from lance_pipelines.ingest.write_plan import open_dataset
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
 
     from lance_pipelines.ingest.staged_write import StagedWrite
 
-__all__ = ["WriteOutcome", "commit_on", "commit_staged", "transaction_uuid"]
+__all__ = ["WriteOutcome", "commit_on", "commit_staged", "transaction_properties", "transaction_uuid"]
 
 _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
 """Namespace of the transaction UUIDs; changing it could cause pending writes to be committed twice."""
@@ -150,7 +152,7 @@ def _commit(staged: StagedWrite, storage_options: dict[str, str] | None) -> Writ
         if attempt == 1:
             verify_row_counts(staged)
             verify_files(staged, storage_options)
-        if dataset is not None and staged.mode is WriteMode.APPEND and not staged.fragments:
+        if dataset is not None and _changes_nothing(staged, dataset):
             return _nothing_to_commit(dataset)
         try:
             version = commit_on(dataset, staged, is_first=attempt == 1, storage_options=storage_options)
@@ -162,6 +164,12 @@ def _commit(staged: StagedWrite, storage_options: dict[str, str] | None) -> Writ
         f"{staged.uri}: giving up after {_MAX_ATTEMPTS} attempts to commit the write on top of the latest version",
         uri=staged.uri,
     ) from conflict
+
+
+def _changes_nothing(staged: StagedWrite, dataset: lance_core.LanceDataset) -> bool:
+    if staged.fragments or staged.mode not in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITION):
+        return False
+    return staged.predicate is None or not plan_delete(dataset, staged.predicate).rows_deleted
 
 
 def _nothing_to_commit(dataset: lance_core.LanceDataset) -> WriteOutcome:
@@ -251,6 +259,16 @@ def commit_on(
         if not is_first:
             read_version = dataset.version
     _verify_schema(staged, dataset)
+    if staged.predicate is not None:
+        # Planned on the version up to which all versions were searched for an earlier commit of this write.
+        replaced = commit_replacement(
+            dataset,
+            staged.predicate,
+            _fragments(staged),
+            transaction_uuid=transaction_uuid(staged),
+            properties=_properties(staged),
+        )
+        return replaced.version
     transaction = _transaction(staged, lance_core.LanceOperation.Append(_fragments(staged)), read_version)
     return lance_core.LanceDataset.commit(dataset, transaction).version
 
@@ -271,7 +289,7 @@ def _verify_schema(staged: StagedWrite, dataset: lance_core.LanceDataset) -> Non
 
 
 def _create(staged: StagedWrite, storage_options: dict[str, str] | None) -> int:
-    if staged.mode is WriteMode.APPEND and staged.read_version:
+    if staged.mode in (WriteMode.APPEND, WriteMode.OVERWRITE_PARTITION) and staged.read_version:
         raise DatasetNotFoundError(
             f"{staged.uri}: the dataset was at version {staged.read_version} when the write was planned, but no "
             "longer exists",
@@ -312,13 +330,18 @@ def _transaction(
         read_version=read_version,
         operation=operation,
         uuid=transaction_uuid(staged),
-        transaction_properties={
-            "dagster.run_id": staged.run_id,
-            "dagster.step_key": staged.step_key,
-            "lance_pipelines.write_id": staged.write_id,
-            "lance_pipelines.dataset": staged.dataset,
-        },
+        transaction_properties=_properties(staged),
     )
+
+
+def transaction_properties(*, run_id: str, step_key: str, dataset: str) -> dict[str, str]:
+    """Return the properties by which a transaction is recognized as that of a run."""
+    return {"dagster.run_id": run_id, "dagster.step_key": step_key, "lance_pipelines.dataset": dataset}
+
+
+def _properties(staged: StagedWrite) -> dict[str, str]:
+    own = transaction_properties(run_id=staged.run_id, step_key=staged.step_key, dataset=staged.dataset)
+    return own | {"lance_pipelines.write_id": staged.write_id}
 
 
 def _overwrite(staged: StagedWrite) -> lance_core.LanceOperation.Overwrite:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import lance_core
 from lance_core.errors import AlreadyExistsError, DatasetNotFoundError
-from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,14 +27,16 @@ class WritePlan:
         read_version: the latest version; 0 if the dataset does not exist.
         read_transaction: UUID of the transaction that created this version; None if the dataset does not exist, or if
             the version records no transaction.
-        schema: the schema that new fragments must have; None if they have the schema of the source, because the dataset
-            does not exist or because the write replaces its content.
+        schema: the schema that the rows must fit; None if the dataset gets that of the source, because it does not
+            exist or because the write replaces its columns.
+        replaces_content: whether the version will contain only the new fragments, in files of any format version.
         data_storage_version: format version of the dataset's data files; None if the dataset does not exist.
     """
 
     read_version: int
     read_transaction: str | None
     schema: pa.Schema | None
+    replaces_content: bool
     data_storage_version: str | None = None
 
 
@@ -54,7 +56,7 @@ def plan_write(declaration: DatasetDeclaration) -> WritePlan:
     """
     dataset = open_dataset(declaration.uri, declaration.resolved_storage_options())
     if dataset is None:
-        return WritePlan(read_version=0, read_transaction=None, schema=None)
+        return WritePlan(read_version=0, read_transaction=None, schema=None, replaces_content=True)
     if declaration.mode is WriteMode.CREATE:
         raise AlreadyExistsError(
             f"{declaration.uri} already contains a dataset (version {dataset.version}); mode create requires an "
@@ -66,6 +68,7 @@ def plan_write(declaration: DatasetDeclaration) -> WritePlan:
     return WritePlan(
         read_version=dataset.version,
         read_transaction=None if transaction is None else transaction.uuid,
-        schema=dataset.schema if declaration.mode is WriteMode.APPEND else None,
+        schema=None if declaration.effective_schema_mode is SchemaMode.OVERWRITE else dataset.schema,
+        replaces_content=declaration.mode is WriteMode.OVERWRITE,
         data_storage_version=dataset.data_storage_version,
     )

@@ -62,8 +62,9 @@ class IngestConfig(dg.Config):
     )
     mode: ModeChoice | None = Field(
         default=None,
-        description="append adds the rows; overwrite replaces all rows and the schema; create fails if the dataset "
-        "exists. The first run of append or overwrite creates the dataset.",
+        description="append adds the rows; overwrite replaces all rows and the schema; overwrite_partition replaces "
+        "the rows of the run's partitions; create fails if the dataset exists. In the other modes, the first run "
+        "creates the dataset.",
     )
     max_rows_per_file: int | None = Field(
         default=None, description="Number of rows at which a task starts its next data file."

@@ -11,6 +11,7 @@ from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool, tag_ingest
+from lance_pipelines.partitions import run_partitions
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.spark.interruption import run_interruptibly
 from lance_pipelines.spark.staging import stage_write
@@ -41,12 +42,18 @@ def build_write_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] =
         with reported_as_failure(declaration.name, context.log):
             wanted = apply_config(declaration, config)
             context.log.info("Reading %s into %s (%s).", wanted.source.format, wanted.uri, wanted.mode)
+            partitions = run_partitions(context, declaration.partitions)
             session = lance_spark.spark_session
             step_key = context.get_step_execution_context().step.key
             staging = run_interruptibly(
                 session,
                 lambda: stage_write(
-                    wanted, session, captured_at=datetime.now(UTC), run_id=context.run_id, step_key=step_key
+                    wanted,
+                    session,
+                    captured_at=datetime.now(UTC),
+                    run_id=context.run_id,
+                    step_key=step_key,
+                    partitions=partitions,
                 ),
             )
         staged = staging.staged

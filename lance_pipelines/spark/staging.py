@@ -14,12 +14,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_core import LanceFileVersion
+from lance_core.errors import InvalidInputError
 from lance_core.metadata import DEFAULT_VERSION, check_storable
-from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.partition_rows import Partition, select_rows
+from lance_pipelines.ingest.schema_changes import fit_columns
 from lance_pipelines.ingest.staged_write import StagedWrite
+from lance_pipelines.ingest.write_commit import transaction_properties
 from lance_pipelines.ingest.write_plan import WritePlan, plan_write
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.spark.leftovers import discard_until_quiet
+from lance_pipelines.spark.partition_filter import rows_of
 from lance_pipelines.spark.rewriter import execute_tasks
 from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.sources import read_source
@@ -42,7 +47,13 @@ class Staging:
 
 
 def stage_write(
-    declaration: DatasetDeclaration, session: SparkSession, *, captured_at: datetime, run_id: str, step_key: str
+    declaration: DatasetDeclaration,
+    session: SparkSession,
+    *,
+    captured_at: datetime,
+    run_id: str,
+    step_key: str,
+    partitions: Sequence[Partition] = (),
 ) -> Staging:
     """Read the source and write its rows as fragments to the dataset's data directory.
 
@@ -52,28 +63,55 @@ def stage_write(
         captured_at: the timestamp of the rows of an ``environment`` source.
         run_id: id of the run; recorded in the transaction.
         step_key: the key of the writing step in that run.
+        partitions: the partitions of the run; only their rows are written if the declaration says which they are. Empty
+            if the run is not for partitions.
 
     Raises:
         LanceError: the source cannot be read, its schema does not fit the dataset, or the write failed. Files already
             written are deleted.
     """
+    _check_partitions(declaration, partitions)
     plan = plan_write(declaration)
     frame = read_source(session, declaration.source, captured_at=captured_at)
-    return _stage(declaration, frame, plan, run_id=run_id, step_key=step_key)
+    if partitions and declaration.partition_by:
+        found = plan_target_schema(frame.schema, declaration.vector_columns, None)
+        frame = frame.filter(rows_of(select_rows(declaration.partition_columns, partitions, found)))
+    return _stage(declaration, frame, plan, partitions, run_id=run_id, step_key=step_key)
 
 
-def stage_frame(declaration: DatasetDeclaration, frame: DataFrame, *, run_id: str, step_key: str) -> Staging:
-    """Write the rows of a DataFrame as fragments to the dataset's data directory; otherwise as :func:`stage_write`."""
-    return _stage(declaration, frame, plan_write(declaration), run_id=run_id, step_key=step_key)
+def stage_frame(
+    declaration: DatasetDeclaration,
+    frame: DataFrame,
+    *,
+    run_id: str,
+    step_key: str,
+    partitions: Sequence[Partition] = (),
+) -> Staging:
+    """Write the rows of a DataFrame as fragments to the dataset's data directory; otherwise as :func:`stage_write`.
+
+    No rows are left out: rows that do not belong to the partitions are refused by the commit.
+    """
+    _check_partitions(declaration, partitions)
+    return _stage(declaration, frame, plan_write(declaration), partitions, run_id=run_id, step_key=step_key)
 
 
 def _stage(
-    declaration: DatasetDeclaration, frame: DataFrame, plan: WritePlan, *, run_id: str, step_key: str
+    declaration: DatasetDeclaration,
+    frame: DataFrame,
+    plan: WritePlan,
+    partitions: Sequence[Partition],
+    *,
+    run_id: str,
+    step_key: str,
 ) -> Staging:
     storage_options = declaration.resolved_storage_options()
-    target = plan_target_schema(frame.schema, declaration.vector_columns, plan.schema)
-    replaces = plan.schema is None
+    found = plan_target_schema(frame.schema, declaration.vector_columns, None)
+    properties = transaction_properties(run_id=run_id, step_key=step_key, dataset=declaration.name)
+    plan, target = fit_columns(declaration, plan, found, properties=properties)
+    replaces = plan.replaces_content
     storage_version = declaration.data_storage_version if replaces else None
+    overwrites = declaration.mode is WriteMode.OVERWRITE_PARTITION
+    predicate = select_rows(declaration.partition_columns, partitions, target).to_sql() if overwrites else None
     _check_storable(target, storage_version or plan.data_storage_version)
     file_token = secrets.token_hex(8)
     try:
@@ -97,6 +135,7 @@ def _stage(
         dataset=declaration.name,
         uri=declaration.uri,
         mode=declaration.mode,
+        predicate=predicate,
         data_storage_version=storage_version,
         read_version=plan.read_version,
         read_transaction=plan.read_transaction,
@@ -132,6 +171,19 @@ def rewrite_tasks(
         discard_until_quiet(uri, file_token, error, storage_options=storage_options)
         raise
     return Rewritten(file_token=file_token, results=results)
+
+
+def _check_partitions(declaration: DatasetDeclaration, partitions: Sequence[Partition]) -> None:
+    if declaration.mode is WriteMode.OVERWRITE_PARTITION and not partitions:
+        raise InvalidInputError(
+            f"dataset {declaration.name}: mode overwrite_partition replaces the rows of the run's partitions, but this "
+            "run has none; materialize partitions, or choose mode append or overwrite"
+        )
+    if declaration.mode is WriteMode.OVERWRITE and partitions:
+        raise InvalidInputError(
+            f"dataset {declaration.name}: mode overwrite would replace all rows by those of the run's partitions; "
+            "choose mode overwrite_partition, or start a run without partitions"
+        )
 
 
 def _check_storable(target: pa.Schema, storage_version: str | None) -> None:

@@ -27,9 +27,14 @@ class Warehouse:
     uri: str
     discarded: list[str] = field(default_factory=list)
 
-    def declaration(self, mode: WriteMode = WriteMode.APPEND) -> DatasetDeclaration:
+    def declaration(self, mode: WriteMode = WriteMode.APPEND, **more: Any) -> DatasetDeclaration:
         return DatasetDeclaration(
-            key="events", uri=self.uri, source=FileSource(format=SourceFormat.ENVIRONMENT), mode=mode
+            key="events",
+            uri=self.uri,
+            source=FileSource(format=SourceFormat.ENVIRONMENT),
+            mode=mode,
+            partition_by="id",
+            **more,
         )
 
     def plan(self, mode: WriteMode = WriteMode.APPEND) -> WritePlan:
@@ -46,7 +51,7 @@ class Warehouse:
     ) -> StagedWrite:
         plan = plan or self.plan(mode)
         token = secrets.token_hex(8)
-        appends = plan.schema is not None
+        appends = not plan.replaces_content
         fragments = lance_core.write_fragments(
             rows,
             self.uri,
@@ -71,6 +76,7 @@ class Warehouse:
             run_id="run-1",
             step_key="events.write_fragments",
             data_storage_version=data_storage_version,
+            predicate="`id` >= 0" if mode is WriteMode.OVERWRITE_PARTITION else None,
         )
         return replace(staged, **changes)
 

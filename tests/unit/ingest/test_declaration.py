@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from pathlib import Path
@@ -10,7 +11,8 @@ import lance
 import pytest
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
+from lance_pipelines.ingest.partition_rows import PartitionColumn
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "spark.md"
@@ -36,3 +38,31 @@ def test_file_limit_of_zero_is_refused(name: str) -> None:
     assert getattr(_declared(**{name: 1}), name) == 1
     with pytest.raises(InvalidInputError, match=f"{name} must be at least 1, found 0"):
         _declared(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"schema_mode": SchemaMode.OVERWRITE}, "schema_mode overwrite requires mode overwrite or create"),
+        ({"schema_mode": SchemaMode.ADD, "mode": WriteMode.OVERWRITE}, "schema_mode add requires mode append"),
+        ({"mode": WriteMode.OVERWRITE_PARTITION}, "mode overwrite_partition requires partition_by"),
+    ],
+)
+def test_modes_that_contradict_each_other_are_refused(values: dict[str, object], text: str) -> None:
+    with pytest.raises(InvalidInputError, match=text):
+        _declared(**values)
+
+
+def test_the_default_schema_mode_follows_the_mode_also_when_that_is_replaced() -> None:
+    declaration = _declared()
+    assert declaration.effective_schema_mode is SchemaMode.ERROR
+    changed = dataclasses.replace(declaration, mode=WriteMode.OVERWRITE)
+    assert changed.effective_schema_mode is SchemaMode.OVERWRITE
+    assert dataclasses.replace(changed, mode=WriteMode.APPEND).effective_schema_mode is SchemaMode.ERROR
+
+
+def test_partition_by_is_one_column_or_one_for_each_dimension() -> None:
+    columns = (PartitionColumn(column="a", dimension="x"), PartitionColumn(column="b", dimension="y"))
+    assert _declared(partition_by="day").partition_columns == (PartitionColumn(column="day"),)
+    assert _declared(partition_by=list(columns)).partition_columns == columns
+    assert _declared().partition_columns == ()

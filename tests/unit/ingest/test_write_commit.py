@@ -365,3 +365,70 @@ def test_first_write_without_rows_still_sets_the_format_version(warehouse, mode)
     if mode is WriteMode.OVERWRITE:
         warehouse.commit(warehouse.stage(nested(), mode, data_storage_version="0.1"))
         assert lance_core.dataset(warehouse.uri).data_storage_version == "0.1"
+
+
+def _replacing(warehouse, rows: pa.Table, predicate: str, **changes: object):
+    return warehouse.stage(rows, WriteMode.OVERWRITE_PARTITION, predicate=predicate, **changes)
+
+
+def test_overwrite_partition_replaces_the_rows_of_the_predicate_in_one_version(warehouse, numbers) -> None:
+    warehouse.commit(warehouse.stage(numbers(1, 2, 3, 4)))
+    staged = _replacing(warehouse, numbers(3, 3), "`id` = 3")
+    outcome = warehouse.commit(staged)
+    assert (outcome.version, outcome.committed_now) == (2, True)
+    assert ids(warehouse.rows()) == [1, 2, 3, 3, 4]
+    again = warehouse.commit(staged)
+    assert (again.version, again.repeated) == (2, True)
+    assert warehouse.latest_version() == 2
+    transaction = lance_core.dataset(warehouse.uri).read_transaction(2)
+    assert transaction.uuid == transaction_uuid(staged)
+    assert transaction.transaction_properties["dagster.run_id"] == "run-1"
+
+
+def test_overwrite_partition_replaces_rows_that_others_committed_since_it_was_planned(warehouse, numbers) -> None:
+    warehouse.commit(warehouse.stage(numbers(1)))
+    first = _replacing(warehouse, numbers(7, 7, 7), "`id` = 7")
+    second = _replacing(warehouse, numbers(7), "`id` = 7")
+    warehouse.commit(first)
+    warehouse.commit(warehouse.stage(numbers(7, 8)))
+    warehouse.commit(second)
+    assert ids(warehouse.rows()) == [1, 7, 8]
+
+
+def test_two_first_runs_of_different_partitions_are_both_committed(warehouse, numbers) -> None:
+    first = _replacing(warehouse, numbers(1), "`id` = 1")
+    second = _replacing(warehouse, numbers(2), "`id` = 2")
+    assert [warehouse.commit(each).version for each in (first, second)] == [1, 2]
+    assert ids(warehouse.rows()) == [1, 2]
+
+
+def test_overwrite_partition_without_rows_removes_the_old_ones_and_then_changes_nothing(warehouse, numbers) -> None:
+    warehouse.commit(warehouse.stage(numbers(1, 2)))
+    outcome = warehouse.commit(_replacing(warehouse, numbers(), "`id` = 2"))
+    assert (outcome.version, outcome.committed) == (2, True)
+    outcome = warehouse.commit(_replacing(warehouse, numbers(), "`id` = 2"))
+    assert (outcome.version, outcome.committed) == (2, False)
+    assert ids(warehouse.rows()) == [1]
+
+
+def test_overwrite_partition_with_rows_of_other_partitions_is_refused_and_removes_the_files(warehouse, numbers) -> None:
+    warehouse.commit(warehouse.stage(numbers(1, 2)))
+    staged = _replacing(warehouse, numbers(2, 3), "`id` = 2")
+    with pytest.raises(InvalidInputError, match="1 of 2 new rows do not match the predicate"):
+        warehouse.commit(staged)
+    assert warehouse.discarded == [staged.file_token]
+    assert warehouse.latest_version() == 1
+
+
+def test_partitions_replaced_at_the_same_time_by_threads_are_all_committed(warehouse, numbers) -> None:
+    warehouse.commit(warehouse.stage(numbers(*range(8))))
+    staged = [_replacing(warehouse, numbers(value, value), f"`id` = {value}") for value in range(4)]
+    barrier = threading.Barrier(4)
+
+    def commit(each) -> int:
+        barrier.wait()
+        return warehouse.commit(each).version
+
+    with ThreadPoolExecutor(4) as executor:
+        assert sorted(executor.map(commit, staged)) == [2, 3, 4, 5]
+    assert ids(warehouse.rows()) == sorted([*range(4), *range(8)])

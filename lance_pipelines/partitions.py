@@ -1,0 +1,64 @@
+"""The partitions of a run, as the rules of an ingest know them: keys and time windows, without Dagster.
+
+A run for one partition, and a backfill of a range of partitions in a single run, differ only in the number of
+partitions: both make one commit. Dagster then records a materialization for each partition.
+"""
+
+import dagster as dg
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.partition_rows import Partition, PartitionValue
+
+__all__ = ["check_partitions", "run_partitions"]
+
+
+def check_partitions(declaration: DatasetDeclaration) -> None:
+    """Check that the columns to partition by are declared for the dimensions of the partitions.
+
+    Raises:
+        InvalidInputError: a dimension has no column, a column has no dimension, or there are no partitions.
+    """
+    if declaration.partitions is None:
+        if declaration.mode is WriteMode.OVERWRITE_PARTITION or declaration.partition_by:
+            raise InvalidInputError(f"dataset {declaration.name}: partition_by requires partitions")
+        return
+    if not declaration.partition_by:
+        return
+    dimensions = sorted(name or "" for name in _dimensions(declaration.partitions))
+    declared = sorted(column.dimension or "" for column in declaration.partition_columns)
+    if dimensions != declared:
+        raise InvalidInputError(
+            f"dataset {declaration.name}: partition_by must have one column for each dimension of the partitions: "
+            f"expected {dimensions}, found {declared}"
+        )
+
+
+def run_partitions(context: dg.OpExecutionContext, definition: dg.PartitionsDefinition[str] | None) -> list[Partition]:
+    """Return the partitions of a run; empty if the run is not for partitions."""
+    if definition is None or not (context.has_partition_key or context.has_partition_key_range):
+        return []
+    return [
+        {name: _value(each, _key(key, name)) for name, each in _dimensions(definition).items()}
+        for key in context.partition_keys
+    ]
+
+
+def _key(key: str, dimension: str | None) -> str:
+    """Return the part of a key that belongs to a dimension."""
+    if dimension is None or not isinstance(key, dg.MultiPartitionKey):
+        return key
+    return key.keys_by_dimension[dimension]
+
+
+def _dimensions(definition: dg.PartitionsDefinition[str]) -> dict[str | None, dg.PartitionsDefinition[str]]:
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        return {each.name: each.partitions_def for each in definition.partitions_defs}
+    return {None: definition}
+
+
+def _value(definition: dg.PartitionsDefinition[str], key: str) -> PartitionValue:
+    if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        return PartitionValue(key)
+    window = definition.time_window_for_partition_key(key)
+    return PartitionValue(key, (window.start, window.end))

@@ -1,0 +1,157 @@
+"""Conditions on the rows of partitions: true for exactly those rows, whatever they contain, in both libraries."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import lance
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lance_core
+from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn, PartitionValue, select_rows
+
+ZONES = ["UTC", "America/New_York", "Asia/Kathmandu"]
+START = datetime(2024, 1, 1, tzinfo=UTC)
+TEXTS = st.one_of(
+    st.sampled_from(["", "'", "''", '"', "`", "\\", "%", "_", "--", "eu", "EU", "null", "ü", "\n"]), st.text()
+)
+PROFILE = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def _windows(zone: str, hours: int, positions: Sequence[int]) -> list[PartitionValue]:
+    """Days or hours that start at wall clock times of the zone, as Dagster's time windows do."""
+    windows = []
+    for position in positions:
+        if hours == 24:
+            start, stop = (
+                datetime.combine(
+                    date(2024, 1, 1) + timedelta(days=position + more), datetime.min.time(), ZoneInfo(zone)
+                )
+                for more in (0, 1)
+            )
+        else:
+            start, stop = ((START + timedelta(hours=position + more)).astimezone(ZoneInfo(zone)) for more in (0, 1))
+        windows.append(PartitionValue(start.isoformat(), (start, stop)))
+    return windows
+
+
+def _found(module: Any, uri: str, rows: pa.Table, condition: str) -> list[int]:
+    module.write_dataset(rows, uri, mode="overwrite")
+    return sorted(module.dataset(uri).to_table(columns=["row"], filter=condition)["row"].to_pylist())
+
+
+def _check(uri: str, rows: pa.Table, condition: str, expected: Sequence[bool], *, with_pylance: bool) -> None:
+    wanted = [number for number, belongs in enumerate(expected) if belongs]
+    rows = rows.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
+    for module in (lance_core, lance) if with_pylance else (lance_core,):
+        assert _found(module, uri, rows, condition) == wanted, condition
+
+
+@PROFILE
+@given(
+    zone=st.sampled_from(ZONES),
+    kind=st.sampled_from(["date", "naive", "utc", "other zone"]),
+    unit=st.sampled_from(["s", "ms", "us", "ns"]),
+    hours=st.sampled_from([1, 24]),
+    positions=st.lists(st.integers(0, 12), min_size=1, max_size=6),
+    minutes=st.lists(st.one_of(st.none(), st.integers(-2000, 20000)), min_size=1, max_size=30),
+    microseconds=st.sampled_from([0, 1, 999_999]),
+)
+def test_rows_of_time_windows_are_those_within_the_windows(
+    tmp_path: Any,
+    zone: str,
+    kind: str,
+    unit: str,
+    hours: int,
+    positions: list[int],
+    minutes: list[int | None],
+    microseconds: int,
+) -> None:
+    hours = 24 if kind == "date" else hours
+    places = _windows(zone, hours, positions)
+    more = timedelta(microseconds=microseconds if unit in ("us", "ns") else 0)
+    instants = [None if each is None else START + timedelta(minutes=each) + more for each in minutes]
+    types = {
+        "date": pa.date32(),
+        "naive": pa.timestamp(unit),
+        "utc": pa.timestamp(unit, "UTC"),
+        "other zone": pa.timestamp(unit, "Asia/Kathmandu"),
+    }
+    local = [None if each is None else each.astimezone(ZoneInfo(zone)) for each in instants]
+    values = {
+        "date": [None if each is None else each.date() for each in local],
+        "naive": [None if each is None else each.replace(tzinfo=None) for each in local],
+    }.get(kind, instants)
+    rows = pa.table({"when": pa.array(values, types[kind])})
+    expected = [each is not None and any(w.window[0] <= each < w.window[1] for w in places) for each in instants]
+    selection = select_rows([PartitionColumn(column="when")], [{None: place} for place in places], rows.schema)
+    _check(str(tmp_path / "t"), rows, selection.to_sql(), expected, with_pylance=True)
+
+
+@PROFILE
+@given(
+    keys=st.lists(TEXTS.filter(lambda text: "\x00" not in text), min_size=1, max_size=6),
+    others=st.lists(st.one_of(st.none(), TEXTS), max_size=6),
+    null_key=st.booleans(),
+    name=st.sampled_from(["region", "Region", "select", "two words", "ü"]),
+)
+def test_rows_of_keys_are_those_with_the_key_as_text(
+    tmp_path: Any, keys: list[str], others: list[str | None], null_key: bool, name: str
+) -> None:
+    rows = pa.table({name: pa.array([*keys, *others, None], pa.string())})
+    column = PartitionColumn(column=name, values={"nothing": None} if null_key else {})
+    chosen = [*keys[: len(keys) // 2 + 1], *(["nothing"] if null_key else [])]
+    values = {column.values.get(key, key) for key in chosen}
+    selection = select_rows([column], [{None: PartitionValue(key)} for key in chosen], rows.schema)
+    expected = [each in values for each in rows[name].to_pylist()]
+    _check(str(tmp_path / "t"), rows, selection.to_sql(), expected, with_pylance=True)
+
+
+@PROFILE
+@given(
+    chosen=st.lists(
+        st.tuples(st.integers(0, 4), st.sampled_from(["1", "2", "-3"]), st.sampled_from(["eu", "us", "none"])),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_rows_of_partitions_with_several_dimensions_are_those_of_each(
+    tmp_path: Any, chosen: list[tuple[int, str, str]]
+) -> None:
+    columns = [
+        PartitionColumn(column="day", dimension="date"),
+        PartitionColumn(column="shard", dimension="shard"),
+        PartitionColumn(column="region", dimension="area", values={"none": None}),
+    ]
+    cells = [
+        (day, shard, region) for day in range(5) for shard in ("1", "2", "-3", "4") for region in ("eu", "us", "none")
+    ]
+    rows = pa.table(
+        {
+            "day": [date(2024, 1, 1) + timedelta(days=day) for day, _, _ in cells],
+            "shard": pa.array([int(shard) for _, shard, _ in cells], pa.int16()),
+            "region": [None if region == "none" else region for _, _, region in cells],
+        }
+    )
+    partitions: list[Partition] = [
+        {"date": _windows("UTC", 24, [day])[0], "shard": PartitionValue(shard), "area": PartitionValue(region)}
+        for day, shard, region in chosen
+    ]
+    condition = select_rows(columns, partitions, rows.schema).to_sql()
+    _check(str(tmp_path / "t"), rows, condition, [cell in chosen for cell in cells], with_pylance=False)
+
+
+@pytest.mark.parametrize("hour", [0, 1])
+def test_windows_at_an_hour_that_occurs_twice_are_found_by_instants(tmp_path: Any, hour: int) -> None:
+    new_york = ZoneInfo("America/New_York")
+    first = datetime(2024, 11, 3, 5 + hour, tzinfo=UTC)
+    place = PartitionValue("k", (first.astimezone(new_york), (first + timedelta(hours=1)).astimezone(new_york)))
+    rows = pa.table(
+        {"when": pa.array([first + timedelta(minutes=each) for each in range(-90, 90)], pa.timestamp("us", "UTC"))}
+    )
+    condition = select_rows([PartitionColumn(column="when")], [{None: place}], rows.schema).to_sql()
+    _check(str(tmp_path / "t"), rows, condition, [0 <= each < 60 for each in range(-90, 90)], with_pylance=True)
