@@ -99,7 +99,7 @@ def execute_task(
             files.write(batch)
         written = files.finish()
         if manifest.has_stable_row_ids:
-            written = carry_row_ids(rows.sources(), written, hidden_columns_of(source.locator))
+            written = carry_row_ids(rows.sources(), written, hidden_columns_of(source.locator, source.session))
         new_fragments = [fragment_from_record(fragment) for fragment in written]
         return RewriteResult(
             read_version=read_version,

@@ -108,7 +108,7 @@ def delete_rows(
     while True:
         with attempts as latest:
             require_writable(latest.manifest.message)
-            plan = plan_rows(latest.fragments, latest.schema, latest.locator, latest.version, predicate)
+            plan = plan_rows(latest, latest.fragments, predicate)
             if only_if_found and not plan.rows_deleted:
                 return Deleted(latest, plan, attempts.number)
             options = CommitOptions(checks_files=False, is_first_try=True)
@@ -206,7 +206,7 @@ def delete_from_fragment(view: TableView, fragment: Fragment, predicate: object)
         NotSupportedError: a part of the predicate is not supported.
         StorageError: a storage operation failed.
     """
-    plan = plan_rows((fragment,), view.schema, view.locator, view.version, predicate)
+    plan = plan_rows(view, (fragment,), predicate)
     if not plan.deletes:
         return fragment
     (delete,) = plan.deletes

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from pyroaring import BitMap
 
-    from lance_core.scan.table_view import Handle
+    from lance_core.scan.table_view import Handle, TableView
     from lance_core.schema.field import Schema
-    from lance_core.table.base_paths import FileLocator
     from lance_core.table.fragment import Fragment
 
 __all__ = ["DeletePlan", "FragmentDelete", "plan_delete", "plan_fragment", "plan_rows", "planned_predicate"]
@@ -111,16 +110,14 @@ def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
         NotSupportedError: a part of the predicate is not supported.
     """
     view = dataset.view
-    return plan_rows(view.manifest.fragments, view.schema, view.locator, view.version, predicate)
+    return plan_rows(view, view.manifest.fragments, predicate)
 
 
-def plan_rows(
-    fragments: Iterable[Fragment], schema: Schema, locator: FileLocator, read_version: int, predicate: object
-) -> DeletePlan:
+def plan_rows(view: TableView, fragments: Iterable[Fragment], predicate: object) -> DeletePlan:
     """Plan a delete for some fragments of a version."""
-    planned = planned_predicate(schema, predicate)
-    deletes = (_search(fragment, locator, planned) for fragment in fragments)
-    return DeletePlan.of(read_version, planned.text, deletes)
+    planned = planned_predicate(view.schema, predicate)
+    deletes = (_search(fragment, view, planned) for fragment in fragments)
+    return DeletePlan.of(view.version, planned.text, deletes)
 
 
 def planned_predicate(schema: Schema, predicate: object) -> Predicate:
@@ -160,8 +157,8 @@ def _nothing() -> BitMap:
     return BitMap()
 
 
-def _search(fragment: Fragment, locator: FileLocator, predicate: Predicate) -> FragmentDelete:
-    reader = FragmentReader(fragment, locator)
+def _search(fragment: Fragment, view: TableView, predicate: Predicate) -> FragmentDelete:
+    reader = FragmentReader(fragment, view.locator, session=view.session)
     rows_before = reader.num_live_rows
     if predicate.constant:
         return FragmentDelete(fragment, rows_before, found=None, deleted=None)

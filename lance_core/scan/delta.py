@@ -163,7 +163,7 @@ def _rows_key(fragment: Fragment) -> tuple[bytes, bytes, tuple[str, ...]]:
 
 def _live_ids(view: TableView, fragments: Sequence[Fragment]) -> npt.NDArray[np.uint64]:
     """Return the ids of all rows that are not deleted, in no particular order."""
-    hidden = hidden_columns_of(view.locator)
+    hidden = hidden_columns_of(view.locator, view.session)
     parts = [
         RowLineage(fragment.message, hidden)
         .row_ids()

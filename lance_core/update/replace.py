@@ -156,7 +156,7 @@ def _commit(
     properties: Mapping[str, str],
     transaction_uuid: str | None,
 ) -> Replaced:
-    plan = plan_rows(view.fragments, view.schema, view.locator, view.version, predicate)
+    plan = plan_rows(view, view.fragments, predicate)
     operation = partial(_update, tuple(fragments))
     options = replace(options, refuses_new_rows=True)
     made = commit_plan(view, plan, operation, options, properties, transaction_uuid)
@@ -169,7 +169,7 @@ def _update(new: tuple[Fragment, ...], updated: tuple[Fragment, ...], dropped: t
 
 def _check_new_rows(view: TableView, predicate: object, fragments: Sequence[Fragment]) -> None:
     """Check that every new row matches the predicate."""
-    found = plan_rows(fragments, view.schema, view.locator, view.version, predicate)
+    found = plan_rows(view, fragments, predicate)
     if found.rows_deleted != found.rows_before:
         raise InvalidInputError(
             f"{found.rows_before - found.rows_deleted} of {found.rows_before} new rows do not match the predicate "
