@@ -10,12 +10,15 @@ from typing import Any, Final
 import dagster as dg
 from dagster._core.errors import DagsterHomeNotSetError
 from dagster.components.definitions import LazyDefinitions
+from rich.console import Console
+from rich.status import Status
 
 from lance_core.errors import InvalidInputError, LanceError
 from lance_pipelines.events.commit_events import OPERATION_TAG
 from lance_pipelines.ingest.declaration import dataset_name
 from lance_pipelines.jobs import DATASET_TAG, check_config, request_config
 from lance_pipelines.ops.failures import config_headline, take_failures
+from lance_pipelines.ops.progress import shown_on
 from lance_pipelines.resources.spark import SPARK_RESOURCE
 
 __all__ = ["run_operation"]
@@ -57,7 +60,7 @@ def run_operation(
         config["loggers"] = {"console": {"config": {"log_level": "INFO" if verbose else "CRITICAL"}}}
         if spark_config:
             config["resources"] = {SPARK_RESOURCE: {"config": {"spark_config": dict(spark_config)}}}
-        with _instance() as instance:
+        with _instance() as instance, _shown_progress(is_logged=verbose):
             result = job.execute_in_process(run_config=config, instance=instance, raise_on_error=False)
     except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError):
         return [f"{subject}: interrupted"]
@@ -121,6 +124,32 @@ def _find_job(definitions: dg.Definitions, operation: str, dataset: str | None) 
     if job is None:
         raise InvalidInputError(f"dataset {dataset!r} is not declared; expected one of {sorted(jobs)}")
     return job
+
+
+@contextmanager
+def _shown_progress(*, is_logged: bool) -> Iterator[None]:
+    """Show the progress of the steps on standard error: in one changing line of a terminal, or else line by line."""
+    if is_logged:
+        yield
+        return
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    status: list[Status] = []
+
+    def show(line: str) -> None:
+        if not console.is_terminal:
+            console.print(line, soft_wrap=True)
+        elif status:
+            status[0].update(line)
+        else:
+            status.append(console.status(line))
+            status[0].start()
+
+    try:
+        with shown_on(show):
+            yield
+    finally:
+        for each in status:
+            each.stop()
 
 
 @contextmanager

@@ -9,10 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
-from lance_pipelines.maintenance.plan_table import format_bytes, format_duration
+from humanfriendly import format_size, format_timespan  # type: ignore[import-untyped]  # no types
 
 __all__ = ["INTERVAL_SECONDS", "Progress", "ProgressLines", "Report"]
 
@@ -26,8 +25,9 @@ class Progress:
 
     Attributes:
         stage: what is being done, for example ``writing fragments``.
-        tasks: number of finished tasks.
-        total_tasks: number of tasks.
+        tasks: number of finished tasks, files, or fragments.
+        total_tasks: number of all of them.
+        unit: what ``tasks`` counts.
         rows: number of rows processed.
         total_rows: number of rows to process.
         num_bytes: number of bytes processed.
@@ -37,6 +37,7 @@ class Progress:
     stage: str
     tasks: int | None = None
     total_tasks: int | None = None
+    unit: str = "tasks"
     rows: int | None = None
     total_rows: int | None = None
     num_bytes: int | None = None
@@ -55,28 +56,33 @@ class Progress:
         Args:
             seconds: time since the stage began.
         """
-        counts = [
-            _count(self.tasks, self.total_tasks, "{:,}", " tasks"),
-            _count(self.rows, self.total_rows, "{:,}", " rows"),
-            _count(self.num_bytes, self.total_bytes, "", ""),
-        ]
-        parts = [count for count in counts if count]
+        parts = []
+        if self.tasks is not None:
+            parts.append(f"{_of(f'{self.tasks:,}', self.total_tasks and f'{self.total_tasks:,}')} {self.unit}")
+        if self.rows is not None:
+            parts.append(f"{_of(f'{self.rows:,}', self.total_rows and f'{self.total_rows:,}')} rows")
+        if self.num_bytes is not None:
+            parts.append(_of(_size(self.num_bytes), self.total_bytes and _size(self.total_bytes)))
         fraction = self.fraction
         if fraction is not None:
             parts.append(f"{fraction:.0%}")
         if fraction is not None and 0 < fraction < 1:
-            left = timedelta(seconds=max(1, round(seconds * (1 - fraction) / fraction)))
-            parts.append(f"about {format_duration(left)} left")
+            parts.append(f"about {_time(max(1, seconds * (1 - fraction) / fraction))} left")
         else:
-            parts.append(f"{format_duration(timedelta(seconds=round(seconds)))} so far")
+            parts.append(f"{_time(seconds)} so far")
         return f"{self.stage}: {', '.join(parts)}"
 
 
-def _count(done: int | None, total: int | None, style: str, unit: str) -> str:
-    if done is None:
-        return ""
-    show: Callable[[int], str] = style.format if style else format_bytes
-    return f"{show(done)}{unit}" if total is None else f"{show(done)} of {show(total)}{unit}"
+def _of(done: str, total: str | int | None) -> str:
+    return f"{done} of {total}" if total else done
+
+
+def _size(num_bytes: int) -> str:
+    return str(format_size(num_bytes, binary=True))
+
+
+def _time(seconds: float) -> str:
+    return str(format_timespan(round(seconds)))
 
 
 Report = Callable[[Progress], object]

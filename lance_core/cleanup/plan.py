@@ -41,7 +41,7 @@ from lance_core.table.paths import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from lance_core.cleanup.branches import BranchManifest
     from lance_core.cleanup.inventory import StoredFile
@@ -163,8 +163,12 @@ class CleanupPlan:
         found = {"unrecognized": self.unrecognized, "orphaned": self.possibly_needed}
         return [_describe(files, what, self.planned_at) for what, files in found.items() if files]
 
-    def execute(self) -> CleanupStats:
+    def execute(self, on_batch: Callable[[int, int], object] = lambda num_files, num_bytes: None) -> CleanupStats:
         """Remove the planned files, except files to which references have been added since.
+
+        Args:
+            on_batch: called about once a second with the number and the total size of the files processed so far,
+                which include files that are kept after all or could not be removed.
 
         Returns:
             Statistics of what was removed.
@@ -180,7 +184,7 @@ class CleanupPlan:
             branch_manifests=self.branch_manifests,
             planned_at=self.planned_at,
         )
-        return Removal(self.log, guard, self.policy).run(self.removable)
+        return Removal(self.log, guard, self.policy).run(self.removable, on_batch)
 
     def still_exists(self, file: ClassifiedPath) -> bool:
         """Return whether a file of the plan still exists; True if this cannot be determined."""

@@ -30,7 +30,7 @@ from lance_core.errors import LanceError, NotFoundError
 from lance_core.table.paths import DATA_DIRECTORY, INDICES_DIRECTORY, parse_manifest_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lance_core.cleanup.classification import ClassifiedPath
     from lance_core.cleanup.guard import Guard
@@ -87,17 +87,22 @@ class Removal:
         self._failed: list[ClassifiedPath] = []
         self._incomplete: set[int] = set()
 
-    def run(self, removable: Sequence[ClassifiedPath]) -> CleanupStats:
+    def run(
+        self,
+        removable: Sequence[ClassifiedPath],
+        on_batch: Callable[[int, int], object] = lambda num_files, num_bytes: None,
+    ) -> CleanupStats:
         """Remove files and manifests.
 
         Args:
             removable: the files to remove, in the order of the plan: each manifest follows all files of its version.
+            on_batch: called after each batch with the number and the total size of the files processed so far.
 
         Raises:
             CorruptDataError: a new reference cannot be read; nothing more is removed.
             StorageError: new references cannot be determined, because a storage operation failed.
         """
-        begin = 0
+        begin = num_bytes = 0
         with ThreadPoolExecutor(self._threads, thread_name_prefix="cleanup") as executor:
             while begin < len(removable):
                 batch = removable[begin : begin + self._stride.length]
@@ -105,6 +110,8 @@ class Removal:
                 self._stride.pause()
                 self._guard.look()
                 self._remove_batch(executor, batch)
+                num_bytes += sum(file.num_bytes for file in batch)
+                on_batch(begin, num_bytes)
         if self._gone:
             # Also report references that appeared during the last batch.
             self._guard.look()

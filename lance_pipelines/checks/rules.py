@@ -122,7 +122,7 @@ def _check_rows(subject: CheckedVersion) -> Finding:
     places = np.unique(np.linspace(0, len(fragments) - 1, min(len(fragments), _SAMPLED_FRAGMENTS)).astype(int))
     for done, place in enumerate(places.tolist(), 1):
         fragments[place].validate()
-        subject.report(Progress(stage="checking rows of fragments", tasks=done, total_tasks=len(places)))
+        subject.report(Progress(stage="checking rows", tasks=done, total_tasks=len(places), unit="fragments"))
     event = "" if subject.recorded_rows is None else ", as the event of this version records"
     text = f"{rows:,} rows{event}; the files of {len(places)} of {amount(len(fragments), 'fragment')} agree"
     return Finding(passed=True, text=text, facts=facts)
@@ -195,7 +195,7 @@ def _check_key_nulls(subject: CheckedVersion) -> Finding:
         is_null = pc.field(column).is_null()
         number = subject.dataset.count_rows(filter=is_null)
         subject.report(
-            Progress(stage="looking for nulls in the key", tasks=done, total_tasks=len(subject.settings.key))
+            Progress(stage="looking for nulls", tasks=done, total_tasks=len(subject.settings.key), unit="columns")
         )
         if number:
             total += number
@@ -263,7 +263,9 @@ def _check_verify(subject: CheckedVersion) -> Finding:
         return Finding(passed=False, text=text, facts={"problems": len(problems)})
     verify(
         subject.dataset,
-        lambda done, total: subject.report(Progress(stage="verifying fragments", tasks=done, total_tasks=total)),
+        lambda done, total: subject.report(
+            Progress(stage="verifying files", tasks=done, total_tasks=total, unit="fragments")
+        ),
     )
     text = f"no problems; the files of {amount(len(subject.figures), 'fragment')} agree with the manifest"
     return Finding(passed=True, text=text, facts={"problems": 0})

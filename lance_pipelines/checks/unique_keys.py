@@ -205,7 +205,7 @@ def _repeated(pile: _HashPile, report: Report) -> tuple[_Hashes, int]:
         repeats = part[1:][part[1:] == part[:-1]]
         surplus += len(repeats)
         found.append(np.unique(repeats))
-        report(Progress(stage="sorting keys", tasks=number, total_tasks=pile.num_parts))
+        report(Progress(stage="sorting keys", tasks=number, total_tasks=pile.num_parts, unit="parts"))
     return np.concatenate([np.empty(0, np.uint64), *found]), surplus
 
 

@@ -10,6 +10,7 @@ single JSON entry ``lance/details``, which the web interface shows collapsed. :f
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import dagster as dg
@@ -87,7 +88,11 @@ _SHOWN: Final = frozenset(
 )
 """The entries that an event shows; the numbers among them appear under Plots."""
 
-_MAX_TABLE_ROWS: Final = 50
+_FIRST: Final = (SUMMARY_KEY, "lance/health", VERSION_KEY)
+_LAST: Final = ("dagster/column_schema", "lance/fragment_table", DETAILS_KEY)
+"""The entries at the beginning and at the end of the page; those at the end are tall."""
+
+_MAX_TABLE_ROWS: Final = 20
 
 
 def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValue]:
@@ -119,15 +124,25 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
     }
 
 
-def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy) -> dict[str, dg.MetadataValue]:
-    """Return the statistics of the handle's version. The versions are listed once; no data file is opened."""
+def version_metadata(
+    dataset: lance_core.LanceDataset,
+    policy: MaintenancePolicy,
+    column_descriptions: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, dg.MetadataValue]:
+    """Return the statistics of the handle's version. The versions are listed once; no data file is opened.
+
+    Args:
+        dataset: an open handle.
+        policy: determines which fragments count as small, and what is healthy.
+        column_descriptions: maps the names of columns to descriptions that replace the columns' own comments.
+    """
     card = HealthCard.of(dataset, policy)
     health = card.health
     metadata: dict[str, dg.MetadataValue] = {
         "lance/health": dg.MetadataValue.md(card.markdown()),
         "lance/fragment_table": fragment_table(card.figures),
         "dagster/row_count": dg.MetadataValue.int(health.rows),
-        "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(dataset.schema)),
+        "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(dataset.schema, column_descriptions)),
         VERSION_KEY: dg.MetadataValue.int(health.version),
         "lance/versions": dg.MetadataValue.int(health.versions),
         "lance/fragments": dg.MetadataValue.int(health.fragments),
@@ -146,11 +161,10 @@ def version_metadata(dataset: lance_core.LanceDataset, policy: MaintenancePolicy
 
 
 def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of one materialization: statistics of the new version, and of what this run added."""
+    """Return the metadata of one materialization besides :func:`version_metadata`: what this run added."""
     metadata: dict[str, dg.MetadataValue] = {
         SUMMARY_KEY: dg.MetadataValue.text(report.headline()),
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),
-        "dagster/column_schema": dg.MetadataValue.table_schema(table_schema(report.schema)),
         URI_KEY: dg.MetadataValue.text(report.uri),
         "dagster/table_name": dg.MetadataValue.text(report.dataset),
         "dagster/storage_kind": dg.MetadataValue.text(STORAGE_KIND),
@@ -175,7 +189,12 @@ def folded(metadata: Mapping[str, dg.MetadataValue]) -> dict[str, dg.MetadataVal
     """Return the metadata of an event as it is shown: entries that are not worth a line are moved to the details."""
     shown = {key: value for key, value in metadata.items() if key in _SHOWN or not key.startswith(_PREFIX)}
     details = {key.removeprefix(_PREFIX): value.value for key, value in metadata.items() if key not in shown}
-    return shown | {DETAILS_KEY: dg.MetadataValue.json(details)} if details else shown
+    if details:
+        shown[DETAILS_KEY] = dg.MetadataValue.json(details)
+    first = [key for key in _FIRST if key in shown]
+    last = [key for key in _LAST if key in shown]
+    middle = [key for key in shown if key not in (*_FIRST, *_LAST)]
+    return {key: shown[key] for key in (*first, *middle, *last)}
 
 
 def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) -> object:
@@ -189,7 +208,7 @@ def event_value(event: dg.AssetMaterialization | dg.AssetObservation, key: str) 
 
 
 def fragment_table(figures: FragmentFigures) -> dg.TableMetadataValue:
-    """Return the fragments as a table; of more than 50, those with the most bytes, in the order of the manifest."""
+    """Return the fragments as a table; of more than 20, those with the most bytes, in the order of the manifest."""
     places = np.arange(len(figures))
     if len(places) > _MAX_TABLE_ROWS:
         places = np.sort(np.argsort(-figures.num_bytes, kind="stable")[:_MAX_TABLE_ROWS])
@@ -219,16 +238,20 @@ def staged_metadata(staged: StagedWrite, num_tasks: int) -> dict[str, dg.Metadat
     }
 
 
-def table_schema(schema: pa.Schema) -> dg.TableSchema:
-    """Return the columns with their Arrow types, nullability and comments."""
+def table_schema(schema: pa.Schema, descriptions: Mapping[str, str] = MappingProxyType({})) -> dg.TableSchema:
+    """Return the columns with their Arrow types, nullability, and descriptions or else comments."""
     return dg.TableSchema(
         columns=[
             dg.TableColumn(
                 name=column.name,
                 type=str(column.type),
-                description=(column.metadata or {}).get(b"comment", b"").decode("utf-8", "replace") or None,
+                description=descriptions.get(column.name) or _comment(column),
                 constraints=dg.TableColumnConstraints(nullable=column.nullable),
             )
             for column in schema
         ]
     )
+
+
+def _comment(column: pa.Field) -> str | None:
+    return (column.metadata or {}).get(b"comment", b"").decode("utf-8", "replace") or None

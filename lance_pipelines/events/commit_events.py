@@ -14,6 +14,7 @@ the operation, and the statistics of the version, which the web interface plots 
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import dagster as dg
@@ -61,13 +62,15 @@ def dataset_materialization(
     writer: str | None = None,
     policy: MaintenancePolicy | None = None,
     storage_options: dict[str, str] | None = None,
+    column_descriptions: Mapping[str, str] = MappingProxyType({}),
 ) -> dg.AssetMaterialization:
     """Return the event for a commit that changed rows; :func:`dataset_observation` describes the arguments."""
+    statistics = _statistics(uri, version, policy or MaintenancePolicy(), storage_options, column_descriptions)
     summary = str(report_metadata.get(SUMMARY_KEY) or _summary(op, version, writer))
     return dg.AssetMaterialization(
         asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,
-        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy, storage_options),
+        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, statistics),
         tags=_tags(uri, op, version, data_version, writer, storage_options),
     )
 
@@ -83,6 +86,7 @@ def dataset_observation(
     writer: str | None = None,
     policy: MaintenancePolicy | None = None,
     storage_options: dict[str, str] | None = None,
+    column_descriptions: Mapping[str, str] = MappingProxyType({}),
 ) -> dg.AssetObservation:
     """Return the event for a commit that changed no row, or for a cleanup that removed files.
 
@@ -98,12 +102,14 @@ def dataset_observation(
         writer: value of the tag ``lance/writer``; None if the run that reports the event made the commit.
         policy: determines which fragments count as small; if None, the default policy.
         storage_options: credentials and settings of the dataset's store.
+        column_descriptions: descriptions of columns, by name.
     """
+    statistics = _statistics(uri, version, policy or MaintenancePolicy(), storage_options, column_descriptions)
     summary = str(report_metadata.get(SUMMARY_KEY) or f"{_summary(op, version, writer)}, no row changed")
     return dg.AssetObservation(
         asset_key=dg.AssetKey(key_parts(dataset)),
         description=summary,
-        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, policy, storage_options),
+        metadata=_metadata(dataset, uri, version, {**report_metadata, SUMMARY_KEY: summary}, statistics),
         tags=_tags(uri, op, version, data_version, writer, storage_options),
     )
 
@@ -121,23 +127,27 @@ def _metadata(
     uri: str,
     version: int,
     report_metadata: Mapping[str, int | float | str],
-    policy: MaintenancePolicy | None,
-    storage_options: dict[str, str] | None,
+    statistics: Mapping[str, dg.MetadataValue],
 ) -> dict[str, dg.MetadataValue]:
     reported = {key if "/" in key else f"lance/{key}": _value(value) for key, value in report_metadata.items()}
     return folded(
-        {SUMMARY_KEY: reported[SUMMARY_KEY], VERSION_KEY: dg.MetadataValue.int(version)}
-        | dataset_metadata(dataset_name(dataset), uri)
-        | _statistics(uri, version, policy or MaintenancePolicy(), storage_options)
+        dataset_metadata(dataset_name(dataset), uri)
+        | dict(statistics)
+        | {VERSION_KEY: dg.MetadataValue.int(version)}
         | reported
     )
 
 
 def _statistics(
-    uri: str, version: int, policy: MaintenancePolicy, storage_options: dict[str, str] | None
+    uri: str,
+    version: int,
+    policy: MaintenancePolicy,
+    storage_options: dict[str, str] | None,
+    column_descriptions: Mapping[str, str],
 ) -> dict[str, dg.MetadataValue]:
     try:
-        return version_metadata(lance_core.dataset(uri, version=version, storage_options=storage_options), policy)
+        dataset = lance_core.dataset(uri, version=version, storage_options=storage_options)
+        return version_metadata(dataset, policy, column_descriptions)
     except (VersionNotFoundError, NotSupportedError):
         # Removed in the meantime, or written by a newer release. The commit still happened, so its event must not fail.
         return {}

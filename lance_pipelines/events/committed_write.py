@@ -48,7 +48,7 @@ class CommittedWrite:
         return cls(
             report=report,
             data_version=data_version_at(report.uri, shown, storage_options=options),
-            statistics=version_metadata(version, declaration.maintenance),
+            statistics=version_metadata(version, declaration.maintenance, declaration.column_descriptions),
         )
 
     def metadata(self, more: Mapping[str, float] | None = None) -> dict[str, dg.MetadataValue]:

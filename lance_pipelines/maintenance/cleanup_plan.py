@@ -15,13 +15,15 @@ import lance_core.metadata
 from lance_core.metadata import FileKind, PathState, plan_cleanup
 from lance_pipelines.maintenance.plan_table import PlanLine, amount, format_bytes, format_duration, render_plan
 from lance_pipelines.maintenance.policy import CleanupPolicy
+from lance_pipelines.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lance_core.metadata import ClassifiedPath, CleanupPlan
+    from lance_core.metadata import ClassifiedPath, CleanupPlan, CleanupStats
+    from lance_pipelines.progress import Report
 
-__all__ = ["CleanupForecast", "FileTotals", "PlannedCleanup", "files_left_alone", "plan_removal"]
+__all__ = ["CleanupForecast", "FileTotals", "PlannedCleanup", "files_left_alone", "plan_removal", "remove_planned"]
 
 _SHOWN_KINDS: Final = (
     ("data files", FileKind.DATA),
@@ -46,6 +48,25 @@ def plan_removal(dataset: lance_core.LanceDataset, policy: CleanupPolicy) -> Cle
             error_if_tagged_old_versions=False,
         ),
     )
+
+
+def remove_planned(plan: CleanupPlan, report: Report) -> CleanupStats:
+    """Execute a plan, and report how many of its files have been removed."""
+    planned = FileTotals.of(plan.removable)
+
+    def on_batch(num_files: int, num_bytes: int) -> None:
+        report(
+            Progress(
+                stage="removing files",
+                tasks=num_files,
+                total_tasks=planned.files,
+                unit="files",
+                num_bytes=num_bytes,
+                total_bytes=planned.num_bytes,
+            )
+        )
+
+    return plan.execute(on_batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from lance_pipelines.maintenance.staged_rewrite import StagedRewrite
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import duration, say
+from lance_pipelines.ops.progress import progress_lines
 from lance_pipelines.ops.rewrite_fragments import rewrite_with
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.runs.dead_runs import stop_watching
@@ -40,7 +41,12 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
             storage_options = declaration.resolved_storage_options()
             outcome = commit_staged_rewrite(
                 staged,
-                rewrite=partial(rewrite_with, lance_spark, storage_options=storage_options),
+                rewrite=partial(
+                    rewrite_with,
+                    lance_spark,
+                    storage_options=storage_options,
+                    report=progress_lines(context, declaration.name).report,
+                ),
                 discard=partial(discard_files, storage_options=storage_options),
                 storage_options=storage_options,
             )
@@ -61,6 +67,7 @@ def build_rewrite_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                         storage_options=storage_options,
                     ),
                     policy=declaration.maintenance,
+                    column_descriptions=declaration.column_descriptions,
                     storage_options=storage_options,
                 )
                 context.log_event(event)

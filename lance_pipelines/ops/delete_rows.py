@@ -69,6 +69,7 @@ def build_delete_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     report_metadata=report.metadata() | duration(context),
                     version=report.after.version,
                     policy=declaration.maintenance,
+                    column_descriptions=declaration.column_descriptions,
                     storage_options=storage_options,
                 )
                 context.log_event(event)

@@ -10,7 +10,7 @@ from lance_pipelines.events.commit_events import dataset_observation
 from lance_pipelines.events.data_version import is_unknown
 from lance_pipelines.events.recorded_versions import find_data_version
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal
+from lance_pipelines.maintenance.cleanup_plan import CleanupForecast, PlannedCleanup, plan_removal, remove_planned
 from lance_pipelines.maintenance.cleanup_report import CleanupReport
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.declared_config import config_field
@@ -24,6 +24,7 @@ from lance_pipelines.ops.maintenance_config import (
 )
 from lance_pipelines.ops.output import duration, say
 from lance_pipelines.ops.plan_outputs import PLAN_OUTPUTS, report_plan
+from lance_pipelines.ops.progress import progress_lines
 from lance_pipelines.ops.run_entry import await_ingests, begin_run, prepare_for_pool
 from lance_pipelines.runs.dead_runs import stop_watching
 
@@ -77,7 +78,8 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                 removal.read_version,
                 storage_options=storage_options,
             )
-            report = CleanupReport(uri=planned.uri, plan=removal, stats=removal.execute())
+            stats = remove_planned(removal, progress_lines(context, declaration.name).report)
+            report = CleanupReport(uri=planned.uri, plan=removal, stats=stats)
             for warning in report.warnings():
                 context.log.warning("%s: %s", planned.uri, warning)
             report.require_progress()
@@ -90,6 +92,7 @@ def build_cleanup_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
                     version=removal.read_version,
                     data_version=planned.data_version if is_unknown(current) else current,
                     policy=declaration.maintenance,
+                    column_descriptions=declaration.column_descriptions,
                     storage_options=storage_options,
                 )
                 context.log_event(event)

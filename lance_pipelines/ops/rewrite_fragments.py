@@ -9,10 +9,13 @@ from lance_pipelines.maintenance.plan_table import amount
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.maintenance.staged_rewrite import PlannedRewrite, StagedRewrite
 from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.ops.progress import progress_lines
 from lance_pipelines.ops.run_entry import prepare_for_pool
+from lance_pipelines.progress import Report
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.spark.interruption import run_interruptibly
 from lance_pipelines.spark.staging import rewrite_tasks
+from lance_pipelines.spark.task_progress import watched_tasks
 
 __all__ = ["build_rewrite_op", "rewrite_with"]
 
@@ -31,7 +34,11 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         planned = PlannedRewrite.from_json(plan)
         with reported_as_failure(declaration.name, context.log):
             written = rewrite_with(
-                lance_spark, planned.uri, planned.tasks, storage_options=declaration.resolved_storage_options()
+                lance_spark,
+                planned.uri,
+                planned.tasks,
+                storage_options=declaration.resolved_storage_options(),
+                report=progress_lines(context, declaration.name).report,
             )
         staged = StagedRewrite.of(planned, written.file_token, written.results)
         context.log.info("Rewrote %s of fragments in %s.", amount(len(written.results), "group"), planned.uri)
@@ -47,8 +54,9 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
 
 
 def rewrite_with(
-    spark: SparkResource, uri: str, tasks: Sequence[str], *, storage_options: dict[str, str] | None
+    spark: SparkResource, uri: str, tasks: Sequence[str], *, storage_options: dict[str, str] | None, report: Report
 ) -> Rewritten:
     """Execute rewrite tasks with Spark, starting the session if needed; interruptible."""
     session = spark.spark_session
-    return run_interruptibly(session, lambda: rewrite_tasks(session, uri, tasks, storage_options=storage_options))
+    with watched_tasks(session, "rewriting fragments", report):
+        return run_interruptibly(session, lambda: rewrite_tasks(session, uri, tasks, storage_options=storage_options))

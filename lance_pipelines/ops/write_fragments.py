@@ -10,11 +10,13 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ops.declared_config import config_field
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
+from lance_pipelines.ops.progress import progress_lines
 from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool, tag_ingest
 from lance_pipelines.partitions import run_partitions
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.spark.interruption import run_interruptibly
 from lance_pipelines.spark.staging import stage_write
+from lance_pipelines.spark.task_progress import watched_tasks
 
 __all__ = ["build_write_op"]
 
@@ -45,17 +47,18 @@ def build_write_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] =
             partitions = run_partitions(context, declaration.partitions)
             session = lance_spark.spark_session
             step_key = context.get_step_execution_context().step.key
-            staging = run_interruptibly(
-                session,
-                lambda: stage_write(
-                    wanted,
+            with watched_tasks(session, "writing fragments", progress_lines(context, declaration.name).report):
+                staging = run_interruptibly(
                     session,
-                    captured_at=datetime.now(UTC),
-                    run_id=context.run_id,
-                    step_key=step_key,
-                    partitions=partitions,
-                ),
-            )
+                    lambda: stage_write(
+                        wanted,
+                        session,
+                        captured_at=datetime.now(UTC),
+                        run_id=context.run_id,
+                        step_key=step_key,
+                        partitions=partitions,
+                    ),
+                )
         staged = staging.staged
         context.log.info(
             "Finished writing. Rows: %d, fragments: %d, bytes: %d, Spark tasks: %d.",

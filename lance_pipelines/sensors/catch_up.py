@@ -249,6 +249,7 @@ class _Follower:
             data_version=data_version,
             writer=SILENT_RUN_WRITER if report is _Report.LOST else EXTERNAL_WRITER,
             policy=self.declaration.maintenance,
+            column_descriptions=self.declaration.column_descriptions,
             storage_options=self.declaration.resolved_storage_options(),
         )
 

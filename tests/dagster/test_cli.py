@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +23,9 @@ from lance_pipelines.cli import main
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.maintenance.check_settings import CheckSettings
+from lance_pipelines.ops import progress as progress_module
 from lance_pipelines.ops import rewrite_fragments
+from lance_pipelines.progress import ProgressLines
 from lance_pipelines.resources.spark import SparkResource
 from tests.support.local_rewriting import ids, write_fragments
 from tests.support.no_spark import NoSession, rewrite_without_session
@@ -146,6 +149,16 @@ def test_check_succeeds_with_warnings_and_evaluates_only_the_named_checks(module
     rows, deletions = done.stdout.splitlines()
     assert rows == "events: rows: passed: 35 rows; the files of 4 of 4 fragments agree"
     assert deletions.startswith("events: deletions: warning: 1 fragment with more than 0.1 of the rows deleted")
+
+
+def test_a_command_shows_the_progress_on_standard_error(module, monkeypatch) -> None:
+    monkeypatch.setattr(progress_module, "ProgressLines", partial(ProgressLines, interval_seconds=0))
+    done = run("check", "--only", "verify", "-m", module("events"))
+    assert done.stdout.count("\n") == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 4
+    assert lines[1].startswith("events: verifying files: 2 of 4 fragments, 50%, about 1 second left")
+    assert run("check", "--only", "verify", "-m", module("events"), "--verbose").stderr.count("2 of 4 fragments") == 1
 
 
 def test_check_examines_a_version(module, uri) -> None:

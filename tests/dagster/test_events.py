@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lance_core
-from lance_pipelines.events.asset_metadata import event_value, fragment_table
+from lance_pipelines.events.asset_metadata import event_value, fragment_table, table_schema
 from lance_pipelines.events.commit_events import (
     EXTERNAL_WRITER,
     dataset_materialization,
@@ -116,8 +116,23 @@ def test_the_fragment_table_of_many_fragments_shows_the_largest() -> None:
         has_deletions=np.ones(60, np.bool_),
     )
     records = [record.data for record in fragment_table(figures).records]
-    assert [record["fragment"] for record in records] == list(range(10, 60))
+    assert [record["fragment"] for record in records] == list(range(10, 30))
     assert records[0] == {"fragment": 10, "rows": 14, "deleted": 1, "bytes": 100, "files": 1}
+
+
+def test_the_page_of_an_event_begins_with_the_summary_and_ends_with_what_is_tall(uri) -> None:
+    keys = list(dataset_observation(**arguments(uri, "compact", 4)).metadata)
+    assert keys[:3] == ["lance/summary", "lance/health", "lance/version"]
+    assert keys[-3:] == ["dagster/column_schema", "lance/fragment_table", "lance/details"]
+
+
+def test_column_descriptions_are_those_of_the_declaration_or_else_the_comments(uri) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"comment": "a number"}), pa.field("name", pa.string())])
+    described = table_schema(schema, {"name": "who it is"}).columns
+    assert [(column.name, column.description) for column in described] == [("id", "a number"), ("name", "who it is")]
+    event = dataset_materialization(**arguments(uri, "ingest", 3), column_descriptions={"id": "of the event"})
+    (column,) = event.metadata["dagster/column_schema"].value.columns
+    assert column.description == "of the event"
 
 
 def test_the_summary_of_a_report_is_the_description_of_the_event(uri) -> None:

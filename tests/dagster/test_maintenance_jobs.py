@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from lance_pipelines.jobs import job_name, request_config
 from lance_pipelines.maintenance.policy import CompactionPolicy, MaintenancePolicy
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.ops import commit_fragments, commit_rewrites, delete_rows, remove_old_versions, rewrite_fragments
+from lance_pipelines.ops import progress as progress_module
+from lance_pipelines.progress import ProgressLines
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.runs.dead_runs import MACHINE_TAG, PROCESS_TAG, machine
 from tests.support.local_rewriting import ids, rewrite_locally, write_fragments
@@ -514,3 +518,16 @@ def test_every_dataset_has_a_job_of_each_maintenance_operation(lake) -> None:
 def test_a_run_without_a_configuration_follows_the_declared_policy(lake) -> None:
     result = lake.job("compact").execute_in_process(instance=lake.instance)
     assert numbers(observation(result))["lance/fragments"] == 2
+
+
+def test_long_steps_log_their_progress_and_short_ones_do_not(lake, monkeypatch) -> None:
+    short = lake.run("cleanup")
+    monkeypatch.setattr(progress_module, "ProgressLines", partial(ProgressLines, interval_seconds=0))
+    lake.run("compact")
+    long = lake.run("cleanup")
+    logged = [
+        [entry.user_message for entry in lake.instance.all_logs(run.run_id) if "removing files" in entry.user_message]
+        for run in (short, long)
+    ]
+    assert logged[0] == []
+    assert re.fullmatch(r"removing files: (\d+) of \1 files, (\S+ \S+) of \2, 100%, 0 seconds so far", logged[1][-1])

@@ -109,7 +109,10 @@ def test_cleanup_plan_changes_nothing_until_it_is_executed(
     before = _paths(store)
     plan = plan_cleanup(dataset, ALL)
     assert _paths(store) == before
-    assert plan.execute() == plan.stats == plan.explanation().stats
+    batches: list[tuple[int, int]] = []
+    assert plan.execute(lambda *processed: batches.append(processed)) == plan.stats == plan.explanation().stats
+    assert batches == sorted(batches)
+    assert batches[-1] == (len(plan.removable), plan.stats.bytes_removed)
     assert before - _paths(store) == {file.path for file in plan.removable}
     assert _versions(dataset) == [4]
 
