@@ -61,7 +61,9 @@ class Project:
             run_config={"ops": {"events": {"config": dict(config or {})}}}, instance=instance, raise_on_error=False
         )
 
-    def stage(self, declaration: DatasetDeclaration, session: object, *, captured_at, run_id, step_key) -> Staging:
+    def stage(
+        self, declaration: DatasetDeclaration, session: object, *, captured_at, run_id, step_key, partitions=()
+    ) -> Staging:
         """Stands in for ``stage_write``: the next table instead of a source, no Spark."""
         self.declarations.append(declaration)
         rows = self.rows.pop(0)
