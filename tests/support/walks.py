@@ -78,6 +78,8 @@ def crossed_by(
 def climbs_of(call: Callable[[], object], layers: dict[str, int]) -> set[tuple[str, str]]:
     """Return the calls from a module to a package above its own, callbacks included, as pairs of modules.
 
+    A dictionary that compares its keys makes no such call.
+
     Args:
         call: what to trace.
         layers: the height of each package.
@@ -85,7 +87,8 @@ def climbs_of(call: Callable[[], object], layers: dict[str, int]) -> set[tuple[s
     climbs: set[tuple[str, str]] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        callee, caller = module_of(frame) if event == "call" else None, frame.f_back
+        is_call = event == "call" and frame.f_code.co_name not in ("__eq__", "__hash__")
+        callee, caller = module_of(frame) if is_call else None, frame.f_back
         while callee is not None and caller is not None:
             module = module_of(caller)
             if module is not None:
