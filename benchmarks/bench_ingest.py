@@ -35,7 +35,7 @@ from lance_pipelines.ingest.declaration import (
     DECLARED_MAX_BYTES_PER_FILE,
     DECLARED_MAX_ROWS_PER_FILE,
 )
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ingest.sources import FileSource, SourceContext, SourceFormat
 from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.session import start_session, stop_session
 from lance_pipelines.spark.sources import read_source
@@ -115,7 +115,7 @@ def compare(session: SparkSession, name: str, source: Path, workdir: Path, num_r
     vectors = {"vector": VECTOR_LENGTH} if name == "wide" else {}
 
     def read() -> DataFrame:
-        return read_source(session, spec, captured_at=CAPTURED_AT)
+        return read_source(session, spec, SourceContext(captured_at=CAPTURED_AT))
 
     writers: dict[str, Callable[[Path], None]] = {
         "lance": lambda output: write_lance(read(), output, vectors, num_rows),

@@ -34,7 +34,15 @@ if TYPE_CHECKING:
     from lance_pipelines.build import build_definitions
     from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
     from lance_pipelines.ingest.partition_rows import PartitionColumn
-    from lance_pipelines.ingest.sources import FileSource, SourceFormat
+    from lance_pipelines.ingest.sources import (
+        AssetSource,
+        FileSource,
+        FunctionSource,
+        SourceContext,
+        SourceFormat,
+        SparkSource,
+        SqlSource,
+    )
     from lance_pipelines.io_managers.lance_io_manager import LanceIOManager
     from lance_pipelines.io_managers.lance_table_resource import LanceTableResource
     from lance_pipelines.maintenance.check_settings import CheckSettings, Severity
@@ -43,12 +51,14 @@ if TYPE_CHECKING:
     from lance_pipelines.settings import Settings
 
 __all__ = [
+    "AssetSource",
     "CheckSettings",
     "CleanupPolicy",
     "CompactionPolicy",
     "DatasetDeclaration",
     "DeletionPolicy",
     "FileSource",
+    "FunctionSource",
     "LanceIOManager",
     "LanceTableResource",
     "MaintenancePolicy",
@@ -56,8 +66,11 @@ __all__ = [
     "SchemaMode",
     "Settings",
     "Severity",
+    "SourceContext",
     "SourceFormat",
     "SparkResource",
+    "SparkSource",
+    "SqlSource",
     "WriteMode",
     "build_definitions",
     "on_new_data",
@@ -68,7 +81,15 @@ _MODULES: Final = {
     "build": ("build_definitions",),
     "ingest.declaration": ("DatasetDeclaration", "SchemaMode", "WriteMode"),
     "ingest.partition_rows": ("PartitionColumn",),
-    "ingest.sources": ("FileSource", "SourceFormat"),
+    "ingest.sources": (
+        "AssetSource",
+        "FileSource",
+        "FunctionSource",
+        "SourceContext",
+        "SourceFormat",
+        "SparkSource",
+        "SqlSource",
+    ),
     "io_managers.lance_io_manager": ("LanceIOManager",),
     "io_managers.lance_table_resource": ("LanceTableResource",),
     "maintenance.check_settings": ("CheckSettings", "Severity"),

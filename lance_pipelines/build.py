@@ -57,11 +57,12 @@ def build_definitions(
     check_names(declared)
     if not namespace.isidentifier():
         raise InvalidInputError(f"invalid namespace {namespace!r}: expected letters, digits, and underscores")
+    ingested = [declaration for declaration in declared if declaration.source is not None]
     maintenance_jobs = build_maintenance_jobs(declared)
     return dg.Definitions(
-        assets=[build_dataset_asset(declaration) for declaration in declared],
+        assets=[build_dataset_asset(declaration) for declaration in ingested],
         asset_checks=[build_asset_checks(declaration) for declaration in declared if declaration.checks.names],
-        jobs=[*build_ingest_jobs(declared), *maintenance_jobs, *build_check_jobs(declared)],
+        jobs=[*build_ingest_jobs(ingested), *maintenance_jobs, *build_check_jobs(declared)],
         sensors=build_sensors(
             declared,
             maintenance_jobs,

@@ -1,15 +1,17 @@
 """ingested_dataset: the asset of a declared dataset, which writes fragments with Spark and then commits them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import dagster as dg
 
 from lance_pipelines.events.asset_metadata import STORAGE_KIND, asset_metadata
-from lance_pipelines.ingest.declaration import DatasetDeclaration, dataset_name, key_parts
+from lance_pipelines.ingest.declaration import DatasetDeclaration, dataset_name, key_parts, required_source
+from lance_pipelines.ingest.sources import AssetSource
 from lance_pipelines.ops.commit_fragments import build_commit_op
 from lance_pipelines.ops.declared_config import config_field
-from lance_pipelines.ops.ingest_config import IngestConfig, declared_config
+from lance_pipelines.ops.ingest_config import TargetConfig, config_class, declared_config
 from lance_pipelines.ops.write_fragments import build_write_op
 from lance_pipelines.partitions import check_partitions
 
@@ -43,8 +45,8 @@ def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
             dg.OutputMapping(graph_output_name=_OUTPUT, mapped_node_name=_COMMIT, mapped_node_output_name=_OUTPUT)
         ],
         config=dg.ConfigMapping(
-            config_fn=_flat_config,
-            config_schema=config_field(IngestConfig, declared_config(declaration)),
+            config_fn=partial(_flat_config, config_class(declaration)),
+            config_schema=config_field(config_class(declaration), declared_config(declaration)),
         ),
     )
     asset = dg.AssetsDefinition.from_graph(
@@ -58,27 +60,38 @@ def build_dataset_asset(declaration: DatasetDeclaration) -> dg.AssetsDefinition:
     return asset.map_asset_specs(lambda _: spec)
 
 
-def _flat_config(config: Mapping[str, Any]) -> dict[str, object]:
+def _flat_config(config_type: type[TargetConfig], config: Mapping[str, Any]) -> dict[str, object]:
     """Return the configuration of the steps: that of the asset is the write step's."""
-    given = IngestConfig(**config)
+    given = config_type(**config)
     return {_WRITE: {"config": given.model_dump(mode="json", by_alias=True, exclude_none=True)}}
 
 
 def _spec(declaration: DatasetDeclaration) -> dg.AssetSpec:
     """Return what Dagster shows of the dataset, and its place in the asset graph."""
+    source = required_source(declaration)
     return dg.AssetSpec(
         dg.AssetKey(key_parts(declaration.key)),
-        deps=[
-            dep if isinstance(dep, dg.AssetDep) else dg.AssetDep(dg.AssetKey(key_parts(dep)))
-            for dep in declaration.deps
-        ],
+        deps=_deps(declaration),
         description=declaration.description,
         metadata=asset_metadata(declaration),
         group_name=declaration.group,
         owners=declaration.owners,
         tags=declaration.tags,
-        kinds={STORAGE_KIND, "spark", *declaration.kinds},
+        kinds={STORAGE_KIND, *({"spark"} if source.needs_spark else ()), *declaration.kinds},
         freshness_policy=declaration.freshness,
         automation_condition=declaration.automation_condition,
         partitions_def=declaration.partitions,
     )
+
+
+def _deps(declaration: DatasetDeclaration) -> Sequence[dg.AssetDep]:
+    """Return the declared dependencies, and that on the asset of the source."""
+    deps = [
+        dep if isinstance(dep, dg.AssetDep) else dg.AssetDep(dg.AssetKey(key_parts(dep))) for dep in declaration.deps
+    ]
+    source = declaration.source
+    if isinstance(source, AssetSource):
+        key = dg.AssetKey(key_parts(source.key))
+        if all(dep.asset_key != key for dep in deps):
+            deps.append(dg.AssetDep(key))
+    return deps

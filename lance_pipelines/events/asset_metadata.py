@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import lance_core
-from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts
+from lance_pipelines.ingest.declaration import DatasetDeclaration, key_parts, required_source
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_report import WriteReport
 from lance_pipelines.maintenance.content import content_digest
@@ -99,7 +99,7 @@ def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValu
     """Return the metadata of the asset definition, which is known before any run."""
     metadata: dict[str, dg.MetadataValue] = dataset_metadata(declaration.name, declaration.uri) | {
         "lance/write_mode": dg.MetadataValue.text(declaration.mode.value),
-        "lance/source_format": dg.MetadataValue.text(declaration.source.format.value),
+        "lance/source": dg.MetadataValue.text(required_source(declaration).kind),
     }
     if declaration.column_lineage:
         metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_column_lineage(declaration))

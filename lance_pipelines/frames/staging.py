@@ -14,22 +14,31 @@ import pyarrow as pa
 import lance_core
 from lance_core.errors import LanceError
 from lance_core.metadata import check_storable
-from lance_pipelines.ingest.fitting import fit_schema
+from lance_pipelines.ingest.declaration import WriteMode
+from lance_pipelines.ingest.partition_rows import select_rows
+from lance_pipelines.ingest.schema_changes import fit_columns
 from lance_pipelines.ingest.staged_write import StagedWrite
-from lance_pipelines.ingest.write_plan import plan_write
+from lance_pipelines.ingest.write_commit import transaction_properties
+from lance_pipelines.ingest.write_plan import check_run_partitions, plan_write
 from lance_pipelines.spark.conform import conform_batch
 from lance_pipelines.spark.leftovers import discard_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lance_pipelines.ingest.declaration import DatasetDeclaration
+    from lance_pipelines.ingest.partition_rows import Partition
 
 __all__ = ["stage_reader"]
 
 
 def stage_reader(
-    rows: pa.RecordBatchReader, declaration: DatasetDeclaration, *, run_id: str, step_key: str
+    rows: pa.RecordBatchReader,
+    declaration: DatasetDeclaration,
+    *,
+    run_id: str,
+    step_key: str,
+    partitions: Sequence[Partition] = (),
 ) -> StagedWrite:
     """Write the rows of a stream as fragments to the dataset's data directory.
 
@@ -38,14 +47,19 @@ def stage_reader(
         declaration: the dataset.
         run_id: id of the run; recorded in the transaction.
         step_key: the key of the writing step in that run.
+        partitions: the partitions of the run, whose rows are replaced in mode ``overwrite_partition``. Empty if the run
+            is not for partitions.
 
     Raises:
         LanceError: the rows do not fit the dataset, or the write failed. Files already written are deleted.
     """
+    check_run_partitions(declaration, partitions)
     storage_options = declaration.resolved_storage_options()
-    plan = plan_write(declaration)
-    replaces = plan.schema is None
-    target = rows.schema if plan.schema is None else fit_schema(rows.schema, plan.schema)
+    properties = transaction_properties(run_id=run_id, step_key=step_key, dataset=declaration.name)
+    plan, target = fit_columns(declaration, plan_write(declaration), rows.schema, properties=properties)
+    overwrites = declaration.mode is WriteMode.OVERWRITE_PARTITION
+    predicate = select_rows(declaration.partition_columns, partitions, target).to_sql() if overwrites else None
+    replaces = plan.replaces_content
     check_storable(target)
     storage_version = declaration.data_storage_version if replaces else None
     file_token = secrets.token_hex(8)
@@ -71,6 +85,7 @@ def stage_reader(
         dataset=declaration.name,
         uri=declaration.uri,
         mode=declaration.mode,
+        predicate=predicate,
         data_storage_version=storage_version,
         read_version=plan.read_version,
         read_transaction=plan.read_transaction,

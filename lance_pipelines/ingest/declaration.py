@@ -7,7 +7,6 @@ What only Dagster uses (tags, conditions) is passed on as it is.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
 from lance_pipelines.ingest.partition_rows import PartitionColumn
-from lance_pipelines.ingest.sources import FileSource
+from lance_pipelines.ingest.sources import Options, Source, resolved_options
 from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.maintenance.policy import MaintenancePolicy
 
@@ -33,6 +32,7 @@ __all__ = [
     "WriteMode",
     "dataset_name",
     "key_parts",
+    "required_source",
 ]
 
 DECLARED_MAX_ROWS_PER_FILE: Final = 1024 * 1024
@@ -90,7 +90,8 @@ class DatasetDeclaration:
     Attributes:
         key: the asset key: ``"events"``, ``"lake/events"``, or its parts, ``("lake", "events")``.
         uri: the dataset's location.
-        source: the source of its rows.
+        source: the source of its rows. If None, an asset of the project writes the dataset, and only its maintenance,
+            checks, and events are declared.
         storage_options: credentials and settings of the dataset's store. A value may be ``dagster.EnvVar("NAME")``,
             which every process that opens the dataset resolves for itself. Values are not shown anywhere.
         mode: what a run does with existing rows.
@@ -125,8 +126,8 @@ class DatasetDeclaration:
 
     key: DatasetKey
     uri: str
-    source: FileSource
-    storage_options: Mapping[str, str | dg.EnvVar] = field(default_factory=dict, repr=False)
+    source: Source | None = None
+    storage_options: Options = field(default_factory=dict, repr=False)
     mode: WriteMode = WriteMode.APPEND
     schema_mode: SchemaMode | None = None
     partitions: dg.PartitionsDefinition[str] | None = None
@@ -160,6 +161,11 @@ class DatasetDeclaration:
         ):
             if number < 1:
                 raise InvalidInputError(f"dataset {self.name}: {what} must be at least 1, found {number}")
+        if self.vector_columns and self.source is not None and not self.source.needs_spark:
+            raise InvalidInputError(
+                f"dataset {self.name}: vector_columns apply to rows that Spark reads; the function of the source "
+                "returns fixed-size lists itself"
+            )
         if self.data_storage_version is not None:
             try:
                 LanceFileVersion.parse(self.data_storage_version).require_writable()
@@ -197,22 +203,23 @@ class DatasetDeclaration:
         Raises:
             InvalidInputError: an environment variable is not set.
         """
-        return {name: self._resolved(name, value) for name, value in self.storage_options.items()} or None
-
-    def _resolved(self, option: str, value: str | dg.EnvVar) -> str:
-        variable = getattr(value, "env_var_name", None)
-        if variable is None:
-            return value
-        if variable not in os.environ:
-            raise InvalidInputError(
-                f"dataset {self.name}: environment variable {variable} of storage option {option!r} is not set"
-            )
-        return os.environ[variable]
+        return resolved_options(self.storage_options, f"the storage options of dataset {self.name}") or None
 
     @property
     def name(self) -> str:
         """The key as one identifier, which is part of the names of jobs, steps, and pools: ``lake__events``."""
         return dataset_name(self.key)
+
+
+def required_source(declaration: DatasetDeclaration) -> Source:
+    """Return the source of a dataset.
+
+    Raises:
+        InvalidInputError: none is declared.
+    """
+    if declaration.source is None:
+        raise InvalidInputError(f"dataset {declaration.name}: no source is declared, so it cannot be ingested")
+    return declaration.source
 
 
 def key_parts(key: DatasetKey) -> tuple[str, ...]:

@@ -1,17 +1,59 @@
-"""The sources of a dataset's rows: plain data that says where a run finds them.
+"""The sources of a dataset's rows: plain data, or a function, that says where a run finds them.
 
-The Spark layer (``spark/sources.py``) turns a source into a DataFrame.
+==================  ====================================================  =========================================
+Source              Rows                                                  A run's configuration can replace
+==================  ====================================================  =========================================
+``FileSource``      of files that Spark reads                             format, paths, options, schema, query
+``SqlSource``       of a Spark SQL query, or of a database by JDBC        the query
+``AssetSource``     of the dataset of another asset                       nothing
+``FunctionSource``  that a Python function returns as Arrow data          nothing
+``SparkSource``     of a DataFrame that a Python function returns         nothing
+==================  ====================================================  =========================================
+
+``spark/sources.py`` turns all of them into DataFrames, except those that need no Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+import pyarrow as pa
+
+import lance_core
 from lance_core.errors import InvalidInputError
 
-__all__ = ["FileSource", "SourceFormat"]
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import dagster as dg
+
+    from lance_pipelines.ingest.partition_rows import Partition
+
+__all__ = [
+    "AssetSource",
+    "FileSource",
+    "FunctionSource",
+    "OpenAsset",
+    "Options",
+    "Source",
+    "SourceContext",
+    "SourceFormat",
+    "SparkSource",
+    "SqlSource",
+    "open_latest",
+    "resolved_options",
+]
+
+OpenAsset: TypeAlias = "Callable[[AssetSource], lance_core.LanceDataset]"
+"""Opens the dataset of an asset at the version that a run is to read."""
+
+Options: TypeAlias = "Mapping[str, str | dg.EnvVar]"
+"""Options by name; a secret is an environment variable, which is read when the option is used."""
 
 
 class SourceFormat(StrEnum):
@@ -23,6 +65,42 @@ class SourceFormat(StrEnum):
     ORC = "orc"
     ENVIRONMENT = "environment"
     """The inventory of files installed in the running Python environment."""
+
+
+def open_latest(source: AssetSource) -> lance_core.LanceDataset:
+    """Return a handle on the latest version of the dataset of an asset."""
+    return lance_core.dataset(source.uri, storage_options=source.resolved_storage_options())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceContext:
+    """What a source may know about the run that reads it.
+
+    Attributes:
+        captured_at: the time of the read; timezone-aware.
+        run_id: id of the run; empty outside a run.
+        partitions: the partitions of the run; empty if it is not for partitions.
+        open_asset: opens the dataset of an :class:`AssetSource`, at the version that the run is to read; by default, at
+            the latest version.
+    """
+
+    captured_at: datetime
+    run_id: str = ""
+    partitions: Sequence[Partition] = ()
+    open_asset: OpenAsset = open_latest
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The keys of the run's partitions; of partitions with several dimensions, use ``partitions``.
+
+        Raises:
+            InvalidInputError: the partitions have several dimensions.
+        """
+        if any(None not in partition for partition in self.partitions):
+            raise InvalidInputError(
+                "the partitions have several dimensions; their keys are in SourceContext.partitions"
+            )
+        return tuple(partition[None].key for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +115,152 @@ class FileSource:
         sql: a SQL query that reads from the view ``source``; if None, all rows and columns are read.
     """
 
+    needs_spark: ClassVar[bool] = True
+
     format: SourceFormat
-    paths: tuple[str, ...] = ()
+    paths: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     schema: str | None = None
     sql: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "paths", tuple(self.paths))
         needs_paths = self.format is not SourceFormat.ENVIRONMENT
         if needs_paths and not self.paths:
             raise InvalidInputError(f"a source of format {self.format} needs at least one path")
         if not needs_paths and self.paths:
             raise InvalidInputError(f"an {self.format} source takes no paths, found {list(self.paths)}")
+
+    @property
+    def kind(self) -> str:
+        """One word for events and logs."""
+        return str(self.format)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlSource:
+    """A query, which Spark evaluates over its catalog, or which a database evaluates.
+
+    Attributes:
+        sql: the query.
+        jdbc: options of Spark's JDBC reader (``url``, ``user``, ``password``, ``driver`` …), with which the query goes
+            to a database; empty for a query over tables of Spark's catalog.
+    """
+
+    needs_spark: ClassVar[bool] = True
+    kind: ClassVar[str] = "sql"
+
+    sql: str
+    jdbc: Options = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.sql.strip():
+            raise InvalidInputError("the query of a SQL source is empty")
+        if self.jdbc and "url" not in self.jdbc:
+            raise InvalidInputError(f"the JDBC options of a SQL source need a url, found {sorted(self.jdbc)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetSource:
+    """The dataset of another asset, on which the declared dataset then depends.
+
+    A run reads the version that Dagster recorded as its input, also if it is executed again.
+
+    Attributes:
+        key: the asset's key.
+        uri: location of its dataset.
+        storage_options: credentials and settings of that dataset's store.
+        columns: names of the columns to read; None means all.
+        filter: a SQL condition that selects the rows; None means all.
+    """
+
+    needs_spark: ClassVar[bool] = True
+    kind: ClassVar[str] = "asset"
+
+    key: str | Sequence[str]
+    uri: str
+    storage_options: Options = field(default_factory=dict, repr=False)
+    columns: Sequence[str] | None = None
+    filter: str | None = None
+
+    def resolved_storage_options(self) -> dict[str, str] | None:
+        """Return the storage options with the values of environment variables; None if there are no options.
+
+        Raises:
+            InvalidInputError: an environment variable is not set.
+        """
+        return resolved_options(self.storage_options, f"the storage options of {self.uri}") or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSource:
+    """A function that returns the rows. They are written by the process of the step, without Spark.
+
+    Attributes:
+        function: called with the :class:`SourceContext` of a run; returns a table, a reader, or batches of one schema.
+            Of a reader, or of batches that a generator makes, only a few are in memory at a time.
+    """
+
+    needs_spark: ClassVar[bool] = False
+    kind: ClassVar[str] = "function"
+
+    function: Callable[[SourceContext], pa.Table | pa.RecordBatchReader | Iterable[pa.RecordBatch]]
+
+    def read(self, context: SourceContext) -> pa.RecordBatchReader:
+        """Call the function and return its rows as a stream.
+
+        Raises:
+            InvalidInputError: the function returns something else.
+        """
+        rows = self.function(context)
+        if isinstance(rows, pa.RecordBatchReader):
+            return rows
+        if isinstance(rows, pa.Table):
+            return rows.to_reader()
+        batches = iter(rows) if isinstance(rows, Iterable) else iter(())
+        first = next(batches, None)
+        if not isinstance(first, pa.RecordBatch):
+            raise InvalidInputError(
+                "the function of the source must return a pyarrow.Table, a RecordBatchReader, or at least one "
+                f"RecordBatch, found {type(rows).__name__}"
+            )
+        return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSource:
+    """A function that makes a DataFrame, for example from several tables.
+
+    Attributes:
+        function: called with the run's session and its :class:`SourceContext`; returns the DataFrame.
+    """
+
+    needs_spark: ClassVar[bool] = True
+    kind: ClassVar[str] = "spark"
+
+    function: Callable[[Any, SourceContext], Any]
+
+
+Source: TypeAlias = FileSource | SqlSource | AssetSource | FunctionSource | SparkSource
+
+
+def resolved_options(options: Options, what: str) -> dict[str, str]:
+    """Return options with the values of environment variables.
+
+    Args:
+        options: the options.
+        what: what they belong to, for messages.
+
+    Raises:
+        InvalidInputError: an environment variable is not set.
+    """
+    return {name: _resolved(value, f"{name!r} of {what}") for name, value in options.items()}
+
+
+def _resolved(value: str | dg.EnvVar, what: str) -> str:
+    variable = getattr(value, "env_var_name", None)
+    if variable is None:
+        return value
+    if variable not in os.environ:
+        raise InvalidInputError(f"environment variable {variable} for option {what} is not set")
+    return os.environ[variable]

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lance_core
-from lance_core.errors import AlreadyExistsError, DatasetNotFoundError
+from lance_core.errors import AlreadyExistsError, DatasetNotFoundError, InvalidInputError
 from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
-__all__ = ["WritePlan", "open_dataset", "plan_write"]
+    from lance_pipelines.ingest.partition_rows import Partition
+
+__all__ = ["WritePlan", "check_run_partitions", "open_dataset", "plan_write"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +76,21 @@ def plan_write(declaration: DatasetDeclaration) -> WritePlan:
         replaces_content=declaration.mode is WriteMode.OVERWRITE,
         data_storage_version=dataset.data_storage_version,
     )
+
+
+def check_run_partitions(declaration: DatasetDeclaration, partitions: Sequence[Partition]) -> None:
+    """Check that the mode of a declaration suits a run for these partitions.
+
+    Raises:
+        InvalidInputError: the mode needs partitions and the run has none, or the other way around.
+    """
+    if declaration.mode is WriteMode.OVERWRITE_PARTITION and not partitions:
+        raise InvalidInputError(
+            f"dataset {declaration.name}: mode overwrite_partition replaces the rows of the run's partitions, but this "
+            "run has none; materialize partitions, or choose mode append or overwrite"
+        )
+    if declaration.mode is WriteMode.OVERWRITE and partitions:
+        raise InvalidInputError(
+            f"dataset {declaration.name}: mode overwrite would replace all rows by those of the run's partitions; "
+            "choose mode overwrite_partition, or start a run without partitions"
+        )

@@ -30,7 +30,6 @@ from lance_pipelines.ingest.declaration import (
     DatasetDeclaration,
     WriteMode,
 )
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.reads.held_leases import HeldLeases
 from lance_pipelines.reads.pins import Reader
@@ -141,7 +140,6 @@ class LanceIOManager(dg.ConfigurableIOManager):
         return DatasetDeclaration(
             key=context.asset_key.path,
             uri=self._uri(context.asset_key, metadata),
-            source=FileSource(format=SourceFormat.ENVIRONMENT),
             storage_options=self.storage_options,
             mode=_write_mode(metadata.get(_MODE_METADATA, self.mode)),
             max_rows_per_file=self.max_rows_per_file,

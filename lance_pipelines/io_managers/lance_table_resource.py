@@ -31,7 +31,6 @@ from lance_pipelines.ingest.declaration import (
     DatasetDeclaration,
     WriteMode,
 )
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.reads.held_leases import HeldLeases
 from lance_pipelines.reads.pins import Reader
@@ -125,7 +124,6 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
         return DatasetDeclaration(
             key=self.asset,
             uri=absolute_uri(self.uri),
-            source=FileSource(format=SourceFormat.ENVIRONMENT),
             storage_options=self.storage_options,
             mode=WriteMode(mode),
             max_rows_per_file=self.max_rows_per_file,

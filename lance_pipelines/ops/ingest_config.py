@@ -11,18 +11,20 @@ The fields are directly under the asset's name in the launchpad::
 """
 
 import dataclasses
+from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import dagster as dg
 from pydantic import Field
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ingest.sources import FileSource, Source, SourceFormat, SqlSource
 from lance_pipelines.settings import absolute_uri
 
-__all__ = ["IngestConfig", "SourceConfig", "apply_config", "declared_config"]
+__all__ = ["IngestConfig", "SourceConfig", "TargetConfig", "apply_config", "config_class", "declared_config"]
 
 # Dagster shows an enum's member names in the launchpad, so the members are named like the values. The type checker
 # supports only enums with explicit members, which would repeat those of the declaration.
@@ -52,10 +54,15 @@ class SourceConfig(dg.Config):
     )
 
 
-class IngestConfig(dg.Config):
-    """What to ingest in this run. Omitted fields keep the declared values."""
+class SqlConfig(dg.Config):
+    """The query of a SQL source."""
 
-    source: SourceConfig | None = Field(default=None, description="The source of the rows.")
+    sql: str | None = Field(default=None, description="The query; by default, the declared one.")
+
+
+class TargetConfig(dg.Config):
+    """How to ingest in this run, from the declared source. Omitted fields keep the declared values."""
+
     uri: str | None = Field(
         default=None,
         description="Location of the Lance dataset; a relative path is resolved against the working directory.",
@@ -83,17 +90,33 @@ class IngestConfig(dg.Config):
     )
 
 
+class IngestConfig(TargetConfig):
+    """What to ingest in this run, for a source of files. Omitted fields keep the declared values."""
+
+    source: SourceConfig | None = Field(default=None, description="The source of the rows.")
+
+
+class SqlIngestConfig(TargetConfig):
+    """What to ingest in this run, for a SQL source. Omitted fields keep the declared values."""
+
+    source: SqlConfig | None = Field(default=None, description="The source of the rows.")
+
+
+_CONFIGS: Final[Mapping[type, type[TargetConfig]]] = MappingProxyType(
+    {FileSource: IngestConfig, SqlSource: SqlIngestConfig}
+)
+"""Maps the sources of which a run can replace something to their configurations."""
+
+
+def config_class(declaration: DatasetDeclaration) -> type[TargetConfig]:
+    """Return the configuration of a dataset's ingest, which depends on the kind of its source."""
+    return _CONFIGS.get(type(declaration.source), TargetConfig)
+
+
 def declared_config(declaration: DatasetDeclaration) -> dict[str, Any]:
     """Return a declaration as the values of the configuration, which the launchpad shows."""
-    source = declaration.source
     return _given(
-        source=_given(
-            format=str(source.format),
-            paths=list(source.paths) or None,
-            options=dict(source.options) or None,
-            schema=source.schema,
-            sql=source.sql,
-        ),
+        source=_shown(declaration.source),
         uri=declaration.uri,
         mode=str(declaration.mode),
         max_rows_per_file=declaration.max_rows_per_file,
@@ -103,7 +126,7 @@ def declared_config(declaration: DatasetDeclaration) -> dict[str, Any]:
     )
 
 
-def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> DatasetDeclaration:
+def apply_config(declaration: DatasetDeclaration, config: TargetConfig) -> DatasetDeclaration:
     """Return the declaration with the changes of this run.
 
     Raises:
@@ -112,7 +135,7 @@ def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> Datas
     try:
         return dataclasses.replace(
             declaration,
-            source=_source(declaration.source, config.source),
+            source=_source(declaration.source, getattr(config, "source", None)),
             **_given(
                 uri=_location(declaration.uri if config.uri is None else config.uri),
                 mode=WriteMode(config.mode.value) if config.mode else None,
@@ -126,9 +149,27 @@ def apply_config(declaration: DatasetDeclaration, config: IngestConfig) -> Datas
         raise InvalidInputError(f"run configuration of {declaration.name}: {error}") from error
 
 
-def _source(declared: FileSource, config: SourceConfig | None) -> FileSource:
-    if config is None:
-        return declared
+def _shown(source: Source | None) -> dict[str, Any] | None:
+    if isinstance(source, FileSource):
+        return _given(
+            format=str(source.format),
+            paths=list(source.paths) or None,
+            options=dict(source.options) or None,
+            schema=source.schema,
+            sql=source.sql,
+        )
+    return {"sql": source.sql} if isinstance(source, SqlSource) else None
+
+
+def _source(declared: Source | None, config: SourceConfig | SqlConfig | None) -> Source | None:
+    if isinstance(declared, FileSource) and isinstance(config, SourceConfig):
+        return _file_source(declared, config)
+    if isinstance(declared, SqlSource) and isinstance(config, SqlConfig):
+        return dataclasses.replace(declared, **_given(sql=config.sql))
+    return declared
+
+
+def _file_source(declared: FileSource, config: SourceConfig) -> FileSource:
     chosen = SourceFormat(config.format.value) if config.format else declared.format
     changes = _given(
         paths=None if config.paths is None else tuple(config.paths),

@@ -1,22 +1,34 @@
-"""Converts a declared source to a Spark DataFrame. Reads only file listings and schemas."""
+"""Converts a declared source to a Spark DataFrame. Reads only file listings, manifests, and schemas."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # no types
 from pyspark.errors import PySparkException
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ingest.sources import (
+    AssetSource,
+    FileSource,
+    SourceFormat,
+    SparkSource,
+    SqlSource,
+    resolved_options,
+)
 from lance_pipelines.spark.environment_inventory import environment_inventory
 from lance_pipelines.spark.failures import translate_failure, translated
+from lance_pipelines.spark.reader import read_version
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from lance_pipelines.ingest.sources import Source, SourceContext
 
 __all__ = ["SOURCE_VIEW", "read_source"]
 
@@ -26,13 +38,13 @@ SOURCE_VIEW: Final = "source"
 _view_lock: Final = threading.Lock()
 
 
-def read_source(session: SparkSession, source: FileSource, *, captured_at: datetime) -> DataFrame:
+def read_source(session: SparkSession, source: Source, context: SourceContext) -> DataFrame:
     """Return the DataFrame of a source.
 
     Args:
         session: a running session.
-        source: the format, paths, options, schema, and query.
-        captured_at: the timestamp of the rows of an ``environment`` source; timezone-aware.
+        source: a source that needs Spark.
+        context: what the source may know about the run.
 
     Raises:
         NotFoundError: a path does not exist, a glob matches nothing, or no file contains data from which to infer a
@@ -40,8 +52,36 @@ def read_source(session: SparkSession, source: FileSource, *, captured_at: datet
         InvalidInputError: a schema, option, or query is malformed, or a column or format is unknown.
         CorruptDataError: a file from which the schema is inferred cannot be read.
     """
-    frame = _read(session, source, captured_at)
+    return _READERS[type(source)](session, source, context)
+
+
+def _read_files(session: SparkSession, source: FileSource, context: SourceContext) -> DataFrame:
+    frame = _read(session, source, context.captured_at)
     return frame if source.sql is None else _query(session, frame, source.sql)
+
+
+def _read_sql(session: SparkSession, source: SqlSource, context: SourceContext) -> DataFrame:
+    with translated(f"cannot run the query {source.sql.strip()}"):
+        if not source.jdbc:
+            return session.sql(source.sql)
+        options = resolved_options(source.jdbc, "the JDBC source")
+        return session.read.format("jdbc").options(**options).option("query", source.sql).load()
+
+
+def _read_asset(session: SparkSession, source: AssetSource, context: SourceContext) -> DataFrame:
+    return read_version(session, context.open_asset(source), columns=source.columns, filter=source.filter)
+
+
+def _call(session: SparkSession, source: SparkSource, context: SourceContext) -> DataFrame:
+    with translated("the function of the source failed"):
+        frame: DataFrame = source.function(session, context)
+        frame.schema  # noqa: B018  # a remote session examines the plan only when something is requested
+        return frame
+
+
+_READERS: Final[Mapping[type, Callable[[SparkSession, Any, SourceContext], DataFrame]]] = MappingProxyType(
+    {FileSource: _read_files, SqlSource: _read_sql, AssetSource: _read_asset, SparkSource: _call}
+)
 
 
 def _read(session: SparkSession, source: FileSource, captured_at: datetime) -> DataFrame:

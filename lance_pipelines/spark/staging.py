@@ -14,14 +14,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_core import LanceFileVersion
-from lance_core.errors import InvalidInputError
 from lance_core.metadata import DEFAULT_VERSION, check_storable
-from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode, required_source
 from lance_pipelines.ingest.partition_rows import Partition, select_rows
 from lance_pipelines.ingest.schema_changes import fit_columns
+from lance_pipelines.ingest.sources import OpenAsset, SourceContext, open_latest
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import transaction_properties
-from lance_pipelines.ingest.write_plan import WritePlan, plan_write
+from lance_pipelines.ingest.write_plan import WritePlan, check_run_partitions, plan_write
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.spark.leftovers import discard_until_quiet
 from lance_pipelines.spark.partition_filter import rows_of
@@ -54,6 +54,7 @@ def stage_write(
     run_id: str,
     step_key: str,
     partitions: Sequence[Partition] = (),
+    open_asset: OpenAsset = open_latest,
 ) -> Staging:
     """Read the source and write its rows as fragments to the dataset's data directory.
 
@@ -65,14 +66,16 @@ def stage_write(
         step_key: the key of the writing step in that run.
         partitions: the partitions of the run; only their rows are written if the declaration says which they are. Empty
             if the run is not for partitions.
+        open_asset: opens the dataset of an ``AssetSource``; by default, at its latest version.
 
     Raises:
         LanceError: the source cannot be read, its schema does not fit the dataset, or the write failed. Files already
             written are deleted.
     """
-    _check_partitions(declaration, partitions)
+    check_run_partitions(declaration, partitions)
     plan = plan_write(declaration)
-    frame = read_source(session, declaration.source, captured_at=captured_at)
+    context = SourceContext(captured_at=captured_at, run_id=run_id, partitions=partitions, open_asset=open_asset)
+    frame = read_source(session, required_source(declaration), context)
     if partitions and declaration.partition_by:
         found = plan_target_schema(frame.schema, declaration.vector_columns, None)
         frame = frame.filter(rows_of(select_rows(declaration.partition_columns, partitions, found)))
@@ -91,7 +94,7 @@ def stage_frame(
 
     No rows are left out: rows that do not belong to the partitions are refused by the commit.
     """
-    _check_partitions(declaration, partitions)
+    check_run_partitions(declaration, partitions)
     return _stage(declaration, frame, plan_write(declaration), partitions, run_id=run_id, step_key=step_key)
 
 
@@ -171,19 +174,6 @@ def rewrite_tasks(
         discard_until_quiet(uri, file_token, error, storage_options=storage_options)
         raise
     return Rewritten(file_token=file_token, results=results)
-
-
-def _check_partitions(declaration: DatasetDeclaration, partitions: Sequence[Partition]) -> None:
-    if declaration.mode is WriteMode.OVERWRITE_PARTITION and not partitions:
-        raise InvalidInputError(
-            f"dataset {declaration.name}: mode overwrite_partition replaces the rows of the run's partitions, but this "
-            "run has none; materialize partitions, or choose mode append or overwrite"
-        )
-    if declaration.mode is WriteMode.OVERWRITE and partitions:
-        raise InvalidInputError(
-            f"dataset {declaration.name}: mode overwrite would replace all rows by those of the run's partitions; "
-            "choose mode overwrite_partition, or start a run without partitions"
-        )
 
 
 def _check_storable(target: pa.Schema, storage_version: str | None) -> None:

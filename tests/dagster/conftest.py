@@ -62,7 +62,15 @@ class Project:
         )
 
     def stage(
-        self, declaration: DatasetDeclaration, session: object, *, captured_at, run_id, step_key, partitions=()
+        self,
+        declaration: DatasetDeclaration,
+        session: object,
+        *,
+        captured_at,
+        run_id,
+        step_key,
+        partitions=(),
+        open_asset=None,
     ) -> Staging:
         """Stands in for ``stage_write``: the next table instead of a source, no Spark."""
         self.declarations.append(declaration)

@@ -35,7 +35,7 @@ def test_run_configurations_of_the_guide_are_accepted(text) -> None:
 
 
 def test_the_declaration_of_the_guide_loads() -> None:
-    text, _ = examples("python")
+    text = examples("python")[0]
     namespace: dict[str, object] = {}
     exec(compile(text, "guide", "exec"), namespace)
     defs = namespace["defs"]
@@ -49,3 +49,11 @@ def test_every_setting_is_listed_in_the_guide() -> None:
     for name in (settings.WAREHOUSE_VARIABLE, settings.EXECUTOR_VARIABLE):
         assert f"`{name}`" in GUIDE
         assert name in settings.__doc__
+
+
+@pytest.mark.parametrize("text", examples("python")[1:])
+def test_other_python_examples_of_the_guide_load(text) -> None:
+    namespace: dict[str, object] = {}
+    exec(compile(text, "guide", "exec"), namespace)
+    if "defs" in namespace:
+        dg.Definitions.validate_loadable(namespace["defs"])

@@ -133,6 +133,8 @@ def test_every_job_and_sensor_opens_the_dataset_with_the_declared_options(projec
 def test_a_missing_environment_variable_of_an_option_is_named(project, monkeypatch) -> None:
     monkeypatch.delenv(SECRET)
     dg.Definitions.validate_loadable(project.definitions())
-    expected = f"dataset {NAME}: environment variable {SECRET} of storage option 'aws_secret_access_key' is not set"
+    expected = (
+        f"environment variable {SECRET} for option 'aws_secret_access_key' of the storage options of dataset {NAME}"
+    )
     with pytest.raises(InvalidInputError, match=expected):
         project.declaration().resolved_storage_options()

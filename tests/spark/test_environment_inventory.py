@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lance_core.errors import InvalidInputError, NotFoundError
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ingest.sources import FileSource, SourceContext, SourceFormat
 from lance_pipelines.spark.environment_inventory import (
     INVENTORY_SCHEMA,
     MAX_SOURCE_BYTES,
@@ -165,7 +165,9 @@ def test_texts_come_in_batches_of_bounded_size(spark: SparkSession, tmp_path: Pa
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_inventory_of_the_running_environment_lists_its_packages(spark: SparkSession) -> None:
-    frame = read_source(spark, FileSource(format=SourceFormat.ENVIRONMENT), captured_at=CAPTURED_AT).cache()
+    frame = read_source(
+        spark, FileSource(format=SourceFormat.ENVIRONMENT), SourceContext(captured_at=CAPTURED_AT)
+    ).cache()
     try:
         counts = {row.package.lower(): row["count"] for row in frame.groupBy("package").count().collect()}
         expected = {record.package.lower() for record in find_records(sys.path)}

@@ -10,12 +10,20 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import lance_core
 from lance_pipelines.build import build_definitions
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ingest.sources import (
+    AssetSource,
+    FileSource,
+    Source,
+    SourceContext,
+    SourceFormat,
+    SparkSource,
+    SqlSource,
+)
 from lance_pipelines.ops import failures
 
 pytestmark = pytest.mark.spark
@@ -165,3 +173,55 @@ def test_storage_options_reach_the_tasks_of_writes_and_rewrites(spark, source, s
         assert job.execute_in_process(instance=instance).success
     dataset = lance_core.dataset(declaration.uri, storage_options=declaration.resolved_storage_options())
     assert (len(dataset.get_fragments()), dataset.count_rows(), dataset.version) == (1, 2, 3)
+
+
+def ingest_from(declared: Source, uri: str, instance: dg.DagsterInstance, **config: Any) -> dg.ExecuteInProcessResult:
+    defs = build_definitions([DatasetDeclaration(key="target", uri=uri, source=declared)])
+    return defs.resolve_job_def("target__ingest").execute_in_process(
+        run_config={"ops": {"target": {"config": config}}}, instance=instance, raise_on_error=False
+    )
+
+
+def rows_of(uri: str) -> list[dict[str, Any]]:
+    return sorted(lance_core.dataset(uri).to_table().to_pylist(), key=lambda row: row["id"])
+
+
+def test_a_query_reads_tables_of_the_catalog_and_may_be_replaced(spark, instance, uri) -> None:
+    spark.createDataFrame([(1, "a"), (2, "b")], "id INT, name STRING").createOrReplaceTempView("people")
+    try:
+        source = SqlSource(sql="SELECT id FROM people WHERE name = 'a'")
+        assert ingest_from(source, uri, instance).success
+        assert ingest_from(source, uri, instance, source={"sql": "SELECT id FROM people WHERE name = 'b'"}).success
+        assert rows_of(uri) == [{"id": 1}, {"id": 2}]
+        message = headline(ingest_from(SqlSource(sql="SELECT id FROM nobody"), uri, instance))
+    finally:
+        spark.catalog.dropTempView("people")
+    assert "cannot run the query SELECT id FROM nobody" in message
+
+
+def test_a_function_makes_a_frame_of_several_tables(spark, instance, uri) -> None:
+    def both(session: SparkSession, context: SourceContext) -> DataFrame:
+        return session.range(2).unionByName(session.range(5, 6))
+
+    assert ingest_from(SparkSource(function=both), uri, instance).success
+    assert rows_of(uri) == [{"id": 0}, {"id": 1}, {"id": 5}]
+
+
+def test_an_ingest_reads_the_recorded_version_of_the_asset_of_its_source(spark, instance, uri, tmp_path) -> None:
+    """Rows that were added after the materialization that Dagster knows are not read."""
+    upstream_uri = str(tmp_path / "upstream.lance")
+    upstream = DatasetDeclaration(
+        key="lake/up", uri=upstream_uri, source=SparkSource(function=lambda session, _: session.range(4))
+    )
+    target = DatasetDeclaration(
+        key="target",
+        uri=uri,
+        source=AssetSource(key="lake/up", uri=upstream_uri, columns=["id"], filter="id > 1"),
+    )
+    defs = build_definitions([upstream, target])
+    assert defs.resolve_job_def("lake__up__ingest").execute_in_process(instance=instance).success
+    assert defs.resolve_job_def("lake__up__compact").execute_in_process(instance=instance).success
+    lance_core.write_dataset(pa.table({"id": pa.array([7], pa.int64())}), upstream_uri, mode="append")
+    assert defs.resolve_job_def("target__ingest").execute_in_process(instance=instance).success
+    assert rows_of(uri) == [{"id": 2}, {"id": 3}]
+    assert not lance_core.dataset(upstream_uri).tags.list()

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lance_core.errors import CorruptDataError, InvalidInputError, LanceError, NotFoundError
-from lance_pipelines.ingest.sources import FileSource, SourceFormat
+from lance_pipelines.ingest.sources import FileSource, SourceContext, SourceFormat
 from lance_pipelines.spark.failures import translated
 from lance_pipelines.spark.sources import SOURCE_VIEW, read_source
 
@@ -25,7 +25,7 @@ ROWS = TABLE.to_pylist()
 
 def read(spark: SparkSession, source_format: str, *paths: Path | str, **declared: Any) -> DataFrame:
     spec = FileSource(format=SourceFormat(source_format), paths=tuple(map(str, paths)), **declared)
-    return read_source(spark, spec, captured_at=datetime(2026, 1, 1, tzinfo=UTC))
+    return read_source(spark, spec, SourceContext(captured_at=datetime(2026, 1, 1, tzinfo=UTC)))
 
 
 def rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -99,7 +99,7 @@ def test_an_empty_directory_is_a_source_when_its_schema_is_given(spark: SparkSes
 def test_an_unknown_format_is_refused(spark: SparkSession) -> None:
     spec = FileSource(format="avro", paths=("x",))  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="'avro'; supported: parquet, csv, json, orc, environment"):
-        read_source(spark, spec, captured_at=datetime(2026, 1, 1, tzinfo=UTC))
+        read_source(spark, spec, SourceContext(captured_at=datetime(2026, 1, 1, tzinfo=UTC)))
 
 
 @pytest.mark.parametrize("damage", ["truncated", "overwritten"])
