@@ -34,7 +34,7 @@ from lance_core.columns.add import add_null_columns
 from lance_core.commit.commit import commit
 from lance_core.commit.replanning import RetryPolicy
 from lance_core.delete import delete
-from lance_core.delete.plan import DeletePlan, FragmentDelete, plan_delete
+from lance_core.delete.plan import DeletePlan, DeletePlanner, FragmentDelete, plan_delete
 from lance_core.io.byte_range import ByteRange
 from lance_core.io.object_store import ObjectInfo, ObjectStore, PutOutcome, StoreCapabilities, WriteStream
 from lance_core.io.uri import register_store, resolve, unregister_store
@@ -82,6 +82,7 @@ __all__ = [
     "CommittedDelete",
     "CommittedReplacement",
     "DeletePlan",
+    "DeletePlanner",
     "FileKind",
     "Fragment",
     "FragmentDelete",
@@ -244,7 +245,7 @@ def add_columns(dataset: Handle, columns: pa.Schema, *, properties: Mapping[str,
 
 def commit_replacement(
     dataset: Handle,
-    predicate: str,
+    predicate: str | DeletePlanner,
     fragments: Sequence[FragmentMetadata],
     *,
     transaction_uuid: str,
@@ -257,7 +258,8 @@ def commit_replacement(
 
     Args:
         dataset: a handle on a version which, like all versions before it, was not created by this transaction.
-        predicate: SQL condition that selects the rows to delete; every new row must match it.
+        predicate: SQL condition that selects the rows to delete; every new row must match it. A
+            :class:`DeletePlanner` for the condition, if used for all attempts, searches unchanged fragments only once.
         fragments: the new fragments, for example from :func:`lance_core.write_fragments`.
         transaction_uuid: UUID of the transaction.
         properties: properties of the transaction.
@@ -273,7 +275,7 @@ def commit_replacement(
     """
     return replace.commit_replacement(
         dataset.view,
-        predicate,
+        DeletePlanner(predicate) if isinstance(predicate, str) else predicate,
         fragment_records(fragments),
         properties=properties or {},
         transaction_uuid=transaction_uuid,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from lance_core.commit.commit import commit
 from lance_core.commit.replanning import Replanning
-from lance_core.delete.plan import plan_rows
+from lance_core.delete.plan import DeletePlanner, plan_rows
 from lance_core.errors import InvalidInputError
 from lance_core.io.removal import remove_objects
 from lance_core.table.deletion_file import (
@@ -104,11 +104,12 @@ def delete_rows(
         StorageError: a storage operation failed.
     """
     policy.check()
+    planner = DeletePlanner(predicate)
     attempts = Replanning(view, "delete", policy)
     while True:
         with attempts as latest:
             require_writable(latest.manifest.message)
-            plan = plan_rows(latest, latest.fragments, predicate)
+            plan = planner.plan(latest, latest.fragments)
             if only_if_found and not plan.rows_deleted:
                 return Deleted(latest, plan, attempts.number)
             options = CommitOptions(checks_files=False, is_first_try=True)

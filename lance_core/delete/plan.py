@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from lance_core.schema.field import Schema
     from lance_core.table.fragment import Fragment
 
-__all__ = ["DeletePlan", "FragmentDelete", "plan_delete", "plan_fragment", "plan_rows", "planned_predicate"]
+__all__ = [
+    "DeletePlan",
+    "DeletePlanner",
+    "FragmentDelete",
+    "plan_delete",
+    "plan_fragment",
+    "plan_rows",
+    "planned_predicate",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +121,43 @@ def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
     return plan_rows(view, view.manifest.fragments, predicate)
 
 
+class DeletePlanner:
+    """Plans one delete on several versions of a table; fragments that have not changed are searched only once.
+
+    A writer that plans again after each conflict keeps pace with others that add rows, however large the table is.
+
+    Args:
+        predicate: the rows to delete, as SQL text or an Arrow expression.
+    """
+
+    def __init__(self, predicate: object) -> None:
+        """Initialize without reading anything."""
+        self._predicate = predicate
+        self._schema: Schema | None = None
+        self._searched: dict[bytes, FragmentDelete] = {}
+
+    def plan(self, view: TableView, fragments: Iterable[Fragment]) -> DeletePlan:
+        """Plan the delete for some fragments of a version, or for fragments that are about to be added to it.
+
+        Raises:
+            InvalidInputError: the predicate is invalid, or cannot be evaluated for a row.
+            NotSupportedError: a part of the predicate is not supported.
+        """
+        if view.schema != self._schema:
+            self._schema, self._searched = view.schema, {}
+        planned = planned_predicate(view.schema, self._predicate)
+        deletes = []
+        for fragment in fragments:
+            key = fragment.message.SerializeToString(deterministic=True)
+            if key not in self._searched:
+                self._searched[key] = _search(fragment, view, planned)
+            deletes.append(self._searched[key])
+        return DeletePlan.of(view.version, planned.text, deletes)
+
+
 def plan_rows(view: TableView, fragments: Iterable[Fragment], predicate: object) -> DeletePlan:
     """Plan a delete for some fragments of a version."""
-    planned = planned_predicate(view.schema, predicate)
-    deletes = (_search(fragment, view, planned) for fragment in fragments)
-    return DeletePlan.of(view.version, planned.text, deletes)
+    return DeletePlanner(predicate).plan(view, fragments)
 
 
 def planned_predicate(schema: Schema, predicate: object) -> Predicate:

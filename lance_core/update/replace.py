@@ -9,7 +9,8 @@
 
 A version that adds or changes rows after the plan conflicts, whichever fragments it touches: its rows may match the
 predicate. So two replacements of the same rows never both add theirs, and two of different rows are both committed, one
-after the other. When the deletion is planned again, the written fragments are kept. Concurrent deletes are merged.
+after the other. When the deletion is planned again, the written fragments are kept, and only fragments that have
+changed are searched. Concurrent deletes are merged.
 
 A crash before the commit leaves the table unchanged; a later cleanup removes the new files. After a failure or an
 interrupt, the files are removed immediately, unless a version may refer to them.
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from lance_core.commit.replanning import Replanning
 from lance_core.delete.delete import commit_plan
-from lance_core.delete.plan import plan_rows, planned_predicate
+from lance_core.delete.plan import DeletePlanner, planned_predicate
 from lance_core.errors import InvalidInputError
 from lance_core.table.feature_flags import require_writable
 from lance_core.transactions.operations.update import Update
@@ -103,16 +104,17 @@ def replace_rows(
     planned_predicate(view.schema, predicate)
     staged = stage_rows(view.log, view.manifest, data, schema, request, storage_options=view.storage_options)
     fragments = staged.operation.added_fragments()
+    planner = DeletePlanner(predicate)
     attempted: list[CommitOptions] = []
     try:
-        _check_new_rows(view, predicate, fragments)
+        _check_new_rows(view, planner, fragments)
         attempts = Replanning(view, "replacement", policy)
         while True:
             with attempts as latest:
                 # Other writers may have changed the columns since the files were written.
                 options = CommitOptions(checks_files=latest is not view, is_first_try=True)
                 attempted.append(options)
-                replaced = _commit(latest, predicate, fragments, options, properties, None)
+                replaced = _commit(latest, planner, fragments, options, properties, None)
                 return replace(replaced, attempts=attempts.number)
     except BaseException:
         if not any(options.progress.made or options.progress.may_be_committed for options in attempted):
@@ -122,7 +124,7 @@ def replace_rows(
 
 def commit_replacement(
     view: TableView,
-    predicate: object,
+    planner: DeletePlanner,
     fragments: Sequence[Fragment],
     *,
     properties: Mapping[str, str],
@@ -134,7 +136,7 @@ def commit_replacement(
 
     Args:
         view: the version to base the plan on, at which or before which the transaction has not been committed.
-        predicate: the rows to delete; every new row must match it.
+        planner: plans the deletion; every new row must match its predicate. Keep it for the next attempt.
         fragments: the new fragments, in files of the table.
         properties: the properties of the transaction.
         transaction_uuid: the UUID of the transaction.
@@ -144,19 +146,19 @@ def commit_replacement(
         LanceError: as for :func:`replace_rows`; the files of the fragments are kept.
     """
     require_writable(view.manifest.message)
-    _check_new_rows(view, predicate, fragments)
-    return _commit(view, predicate, fragments, CommitOptions(), properties, transaction_uuid)
+    _check_new_rows(view, planner, fragments)
+    return _commit(view, planner, fragments, CommitOptions(), properties, transaction_uuid)
 
 
 def _commit(
     view: TableView,
-    predicate: object,
+    planner: DeletePlanner,
     fragments: Sequence[Fragment],
     options: CommitOptions,
     properties: Mapping[str, str],
     transaction_uuid: str | None,
 ) -> Replaced:
-    plan = plan_rows(view, view.fragments, predicate)
+    plan = planner.plan(view, view.fragments)
     operation = partial(_update, tuple(fragments))
     options = replace(options, refuses_new_rows=True)
     made = commit_plan(view, plan, operation, options, properties, transaction_uuid)
@@ -167,9 +169,9 @@ def _update(new: tuple[Fragment, ...], updated: tuple[Fragment, ...], dropped: t
     return Update(removed_fragment_ids=dropped, updated_fragments=updated, new_fragments=new)
 
 
-def _check_new_rows(view: TableView, predicate: object, fragments: Sequence[Fragment]) -> None:
+def _check_new_rows(view: TableView, planner: DeletePlanner, fragments: Sequence[Fragment]) -> None:
     """Check that every new row matches the predicate."""
-    found = plan_rows(view, fragments, predicate)
+    found = planner.plan(view, fragments)
     if found.rows_deleted != found.rows_before:
         raise InvalidInputError(
             f"{found.rows_before - found.rows_deleted} of {found.rows_before} new rows do not match the predicate "

@@ -35,6 +35,8 @@ of them contains this write. If the outcome is unknown, nothing is deleted.
 
 from __future__ import annotations
 
+import random
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -56,7 +58,7 @@ from lance_core.errors import (
     TooMuchWriteContentionError,
     VersionNotFoundError,
 )
-from lance_core.metadata import commit_replacement, commit_transaction, plan_delete
+from lance_core.metadata import DeletePlanner, commit_replacement, commit_transaction, plan_delete
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.verify import verify_files, verify_read_version, verify_row_counts, verify_schema
 from lance_pipelines.ingest.write_plan import open_dataset
@@ -73,6 +75,9 @@ _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
 
 _MAX_ATTEMPTS: Final = 20
 """Maximum number of commit attempts per call, each on top of the latest version; each also retries internally."""
+
+_MAX_WAIT_SECONDS: Final = 0.5
+"""Maximum waiting time between two attempts."""
 
 _DEFINITE_FAILURES: Final = (
     AlreadyExistsError,
@@ -143,6 +148,7 @@ def commit_staged(
 
 def _commit(staged: StagedWrite, storage_options: dict[str, str] | None) -> WriteOutcome:
     conflict: RetryableCommitConflictError | None = None
+    planner = None if staged.predicate is None else DeletePlanner(staged.predicate)
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         dataset = open_dataset(staged.uri, storage_options)
         if dataset is not None:
@@ -155,9 +161,13 @@ def _commit(staged: StagedWrite, storage_options: dict[str, str] | None) -> Writ
         if dataset is not None and _changes_nothing(staged, dataset):
             return _nothing_to_commit(dataset)
         try:
-            version = commit_on(dataset, staged, is_first=attempt == 1, storage_options=storage_options)
+            version = commit_on(
+                dataset, staged, is_first=attempt == 1, planner=planner, storage_options=storage_options
+            )
         except RetryableCommitConflictError as error:
             conflict = error
+            # Writers that conflict must not meet again and again.
+            time.sleep(random.uniform(0, _MAX_WAIT_SECONDS))
             continue
         return WriteOutcome(version=version, transaction_uuid=transaction_uuid(staged), attempts=attempt)
     raise TooMuchWriteContentionError(
@@ -227,6 +237,7 @@ def commit_on(
     staged: StagedWrite,
     *,
     is_first: bool,
+    planner: DeletePlanner | None = None,
     storage_options: dict[str, str] | None = None,
 ) -> int:
     """Commit a verified write and return the new version.
@@ -235,6 +246,7 @@ def commit_on(
         dataset: the dataset at its latest version; None if it does not exist.
         staged: the message of the write step.
         is_first: False after an attempt that failed with a retryable conflict.
+        planner: plans which rows are replaced; None unless the mode is ``overwrite_partition``.
         storage_options: credentials and settings of the dataset's store.
 
     Raises:
@@ -259,11 +271,11 @@ def commit_on(
         if not is_first:
             read_version = dataset.version
     _verify_schema(staged, dataset)
-    if staged.predicate is not None:
+    if planner is not None:
         # Planned on the version up to which all versions were searched for an earlier commit of this write.
         replaced = commit_replacement(
             dataset,
-            staged.predicate,
+            planner,
             _fragments(staged),
             transaction_uuid=transaction_uuid(staged),
             properties=_properties(staged),

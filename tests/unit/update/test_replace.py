@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lance_core
+from lance_core.delete import plan
 from lance_core.errors import (
     IncompatibleTransactionError,
     InvalidInputError,
@@ -162,20 +163,28 @@ def test_a_replacement_beside_another_change_gives_the_result_of_both_in_turn(
     assert len([path for path in _files(store) if "/data/" in path]) >= len(referenced)
 
 
-def test_new_rows_are_written_once_however_often_the_deletion_is_planned(
+def test_new_rows_are_written_and_fragments_searched_once_however_often_the_deletion_is_planned(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned, rivals = replace.plan_rows, 3
+    searched, rivals = [], 3
+    search, commit = plan._search, replace.commit_plan
 
-    def overtaken(fragments: Any, *arguments: Any) -> Any:
+    def counted(fragment: Any, *arguments: Any) -> Any:
+        searched.append(fragment.files[0].path)
+        return search(fragment, *arguments)
+
+    def overtaken(*arguments: Any, **more: Any) -> Any:
         nonlocal rivals
         if rivals:
             rivals -= 1
             lance_core.write_dataset(_rows(d4=[40]), uri, mode="append")
-        return planned(fragments, *arguments)
+        return commit(*arguments, **more)
 
-    monkeypatch.setattr(replace, "plan_rows", overtaken)
+    monkeypatch.setattr(plan, "_search", counted)
+    monkeypatch.setattr(replace, "commit_plan", overtaken)
     dataset.replace_rows("day = 2", _rows(d2=[200]), retry_timeout=timedelta(minutes=5))
+    # The new fragment, the two that were there, and those that the rivals added: each of them once.
+    assert len(searched) == len(set(searched)) == 1 + 2 + 3
     data_files = [path for path in _files(store) if "/data/" in path]
     assert len(data_files) == sum(len(each.metadata.files) for each in dataset.get_fragments())
     assert dataset.version == 1 + 3 + 1
