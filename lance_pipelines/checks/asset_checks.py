@@ -21,6 +21,7 @@ from lance_pipelines.ops.commit_settings import COMMIT_RETRIES
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import print_text
 from lance_pipelines.ops.progress import progress_lines
+from lance_pipelines.ops.run_entry import tag_check
 from lance_pipelines.settings import absolute_uri
 
 __all__ = ["CheckConfig", "build_asset_checks"]
@@ -63,6 +64,7 @@ def build_asset_checks(declaration: DatasetDeclaration) -> dg.AssetChecksDefinit
     )
     def run_checks(context: dg.AssetCheckExecutionContext, config: CheckConfig) -> Iterator[dg.AssetCheckResult]:
         step = context.op_execution_context
+        tag_check(step, declaration.key)
         is_after_ingest = key in step.job_def.asset_layer.executable_asset_keys
         chosen = _chosen(declaration, config, {selected.name for selected in context.selected_asset_check_keys})
         if is_after_ingest and config.only is None:

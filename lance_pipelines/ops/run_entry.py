@@ -10,7 +10,7 @@ from lance_pipelines.ingest.declaration import DatasetKey, dataset_name, key_par
 from lance_pipelines.runs.dead_runs import fail_dead_runs, note_run_process, watch_for_dead_runs
 from lance_pipelines.runs.runs_in_flight import INGEST, find_runs_in_flight
 
-__all__ = ["await_ingests", "begin_run", "prepare_for_pool", "tag_ingest"]
+__all__ = ["await_ingests", "begin_run", "prepare_for_pool", "tag_check", "tag_ingest"]
 
 _POLL_SECONDS: Final = 1.0
 
@@ -32,6 +32,15 @@ def tag_ingest(context: dg.OpExecutionContext, dataset: DatasetKey) -> None:
     """
     if context.run.asset_selection == {dg.AssetKey(key_parts(dataset))} and DATASET_TAG not in context.run.tags:
         tags = {DATASET_TAG: dataset_name(dataset), OPERATION_TAG: INGEST}
+        context.instance.add_run_tags(context.run_id, tags)
+
+
+def tag_check(context: dg.OpExecutionContext, dataset: DatasetKey) -> None:
+    """Give a run that only evaluates checks of this dataset, launched from its asset, the tags of the check job."""
+    run = context.run
+    keys = {check.asset_key for check in run.asset_check_selection or ()}
+    if not run.asset_selection and keys == {dg.AssetKey(key_parts(dataset))} and DATASET_TAG not in run.tags:
+        tags = {DATASET_TAG: dataset_name(dataset), OPERATION_TAG: "check"}
         context.instance.add_run_tags(context.run_id, tags)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.definitions.job_base import InMemoryJob
+from dagster._core.execution.api import execute_run
 
 import lance_core
 from lance_core.metadata import named_versions
@@ -16,7 +18,7 @@ from lance_pipelines.build import build_definitions
 from lance_pipelines.checks import rules
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
-from lance_pipelines.jobs import check_config
+from lance_pipelines.jobs import check_config, job_tags
 from lance_pipelines.maintenance.check_settings import CheckSettings
 
 KEY = dg.AssetKey(["lake", "events"])
@@ -100,6 +102,17 @@ def test_runs_of_the_check_job_are_tagged_with_dataset_and_operation(uri, instan
     result = run(instance, definitions(uri), {"only": ["rows"]})
     tags = instance.get_run_by_id(result.run_id).tags
     assert (tags["lance/dataset"], tags["lance/op"]) == ("lake__events", "check")
+
+
+def test_checks_executed_from_the_asset_have_the_tags_of_the_job(uri, instance) -> None:
+    selected = frozenset({dg.AssetCheckKey(KEY, "rows")})
+    defs = dg.Definitions.merge(definitions(uri), dg.Definitions(executor=dg.in_process_executor))
+    job = defs.resolve_implicit_global_asset_job_def().get_subset(asset_check_selection=selected)
+    launched = instance.create_run_for_job(job)
+    execute_run(InMemoryJob(job), launched._replace(asset_check_selection=selected), instance)
+    run = instance.get_run_by_id(launched.run_id)
+    assert run.is_success
+    assert run.tags.items() >= job_tags("check", "lake__events").items()
 
 
 def test_an_unknown_check_is_refused_in_one_line(uri, instance) -> None:

@@ -83,8 +83,14 @@ def look_at_the_asset(url: str, screenshot: Path, *, version: int, num_rows: int
             skip.first.click()
         page.screenshot(path=screenshot, full_page=True)
         text = page.inner_text("body")
+        # The card of a small dataset is shown at once, that of a larger one behind "[Show Markdown]".
+        chart = page.get_by_role("img", name="rows per fragment")
+        chart.wait_for()
+        assert chart.evaluate("image => image.naturalWidth") == 600
+        assert f"A · version {version}" in page.inner_text("body")
         browser.close()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    assert lines[lines.index("lance/summary") + 1].endswith(f"rows, v{version}")
     assert lines[lines.index("lance/version") + 1] == str(version)
     assert lines[lines.index("dagster/row_count") + 1] == str(num_rows)
     assert screenshot.stat().st_size > 10_000

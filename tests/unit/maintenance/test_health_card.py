@@ -84,6 +84,13 @@ def test_files_that_a_kept_version_needs_are_not_reclaimable(uri) -> None:
     assert part(card(uri, cleanup=AT_ONCE), "Old versions").next_step == "clean up: remove 2 versions, free 0 bytes"
 
 
+def test_old_versions_are_assessed_for_the_latest_version_only(uri) -> None:
+    write(uri, 10, 10, 10)
+    older = HealthCard.of(lance_core.dataset(uri, version=2), MaintenancePolicy(cleanup=AT_ONCE))
+    assert part(older, "Old versions").found == "assessed for the latest version only, which is 3"
+    assert (older.health.version, older.health.fragments) == (2, 2)
+
+
 def test_a_disabled_part_of_the_policy_is_graded_but_has_no_next_step(uri) -> None:
     write(uri, *[1] * 16)
     found = card(uri, compaction=None, deletion=None, cleanup=None)
