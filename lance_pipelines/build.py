@@ -4,7 +4,7 @@ Each of the other Dagster modules covers one concept; a project can use any of t
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import dagster as dg
 
@@ -14,6 +14,7 @@ from lance_pipelines.checks.asset_checks import build_asset_checks
 from lance_pipelines.generated_names import check_names
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.jobs import build_check_jobs, build_ingest_jobs, build_maintenance_jobs
+from lance_pipelines.resources.messages import DEFAULT_MESSAGES, MESSAGES
 from lance_pipelines.resources.spark import SPARK_RESOURCE, SparkResource
 from lance_pipelines.schedules import build_schedules
 from lance_pipelines.sensors.all_sensors import build_sensors
@@ -29,6 +30,7 @@ def build_definitions(
     *,
     namespace: str = "lance",
     spark: SparkResource | None = None,
+    messages: dg.IOManagerDefinition | dg.ConfigurableIOManagerFactory[Any] = DEFAULT_MESSAGES,
     sensor_interval_seconds: int | None = None,
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.Definitions:
@@ -41,10 +43,13 @@ def build_definitions(
     All names begin with the name of a dataset or with the namespace, and there is no executor among the definitions.
 
     Args:
-        declarations: the datasets.
+        declarations: the datasets. One without a source gets no asset and no ingest job, but everything else: jobs,
+            checks, schedules and sensors for the asset of the same key, which another part of the project defines.
         namespace: the beginning of the names of the sensors; every call in a project needs another one.
         spark: starts the Spark sessions of the steps; if None, a resource with the default settings. Calls in one
             project share it, so pass the same object to each.
+        messages: stores the messages between steps; by default, in the storage directory of the instance. Steps that
+            run on several machines need another one.
         sensor_interval_seconds: seconds between two ticks of each sensor; if None, the default of each sensor.
         maintenance_status: default status of the sensors that request compaction, materialization of deletions, and
             cleanup. With ``RUNNING``, they do not have to be started in the web interface.
@@ -71,5 +76,5 @@ def build_definitions(
             maintenance_status=maintenance_status,
         ),
         schedules=build_schedules(declared),
-        resources={SPARK_RESOURCE: _SHARED_SPARK if spark is None else spark},
+        resources={SPARK_RESOURCE: _SHARED_SPARK if spark is None else spark, MESSAGES: messages},
     )

@@ -51,6 +51,22 @@ Large enough for efficient scans, small enough to be rewritten by one task.
 DatasetKey: TypeAlias = str | Sequence[str]
 """An asset key: its parts, or one string, in which slashes separate the parts."""
 
+_OF_THE_ASSET: Final = (
+    "vector_columns",
+    "description",
+    "group",
+    "owners",
+    "tags",
+    "kinds",
+    "deps",
+    "automation_condition",
+    "freshness",
+    "partitions",
+    "column_descriptions",
+    "column_lineage",
+)
+"""Fields that only the asset that ingests a source uses."""
+
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -151,6 +167,7 @@ class DatasetDeclaration:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", key_parts(self.key))
+        self._check_owner()
         if not self.uri:
             raise InvalidInputError(f"dataset {self.name}: the URI is empty")
         self._check_modes()
@@ -196,6 +213,14 @@ class DatasetDeclaration:
         """The columns by which rows belong to partitions, one for each dimension."""
         given = self.partition_by
         return (PartitionColumn(column=given),) if isinstance(given, str) else tuple(given)
+
+    def _check_owner(self) -> None:
+        """Reject properties of the asset if it is defined elsewhere."""
+        given = [name for name in _OF_THE_ASSET if getattr(self, name)]
+        if self.source is None and given:
+            raise InvalidInputError(
+                f"dataset {self.name}: {given[0]} has no effect without a source; set it where the asset is defined"
+            )
 
     def resolved_storage_options(self) -> dict[str, str] | None:
         """Return the storage options with the values of environment variables; None if there are no options.

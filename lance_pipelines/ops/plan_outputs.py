@@ -11,13 +11,19 @@ from typing import Final, Protocol
 import dagster as dg
 
 from lance_pipelines.ops.output import print_text, say
+from lance_pipelines.resources.messages import MESSAGES
 
 __all__ = ["PLAN_OUTPUTS", "Forecast", "report_plan"]
 
 PLAN_OUTPUTS: Final[Mapping[str, dg.Out]] = MappingProxyType(
     {
         "figures": dg.Out(dg.Nothing, description="The statistics of the plan."),
-        "plan": dg.Out(str, description="The plan, as JSON; absent if there is nothing to do.", is_required=False),
+        "plan": dg.Out(
+            str,
+            description="The plan, as JSON; absent if there is nothing to do.",
+            is_required=False,
+            io_manager_key=MESSAGES,
+        ),
     }
 )
 """Outputs of every planning step."""

@@ -12,6 +12,7 @@ from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.progress import progress_lines
 from lance_pipelines.ops.run_entry import prepare_for_pool
 from lance_pipelines.progress import Report
+from lance_pipelines.resources.messages import MESSAGES
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.spark.interruption import run_interruptibly
 from lance_pipelines.spark.staging import rewrite_tasks
@@ -28,7 +29,7 @@ def build_rewrite_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         description=f"Uses Spark to rewrite fragments of {declaration.name}, omitting deleted rows. No version "
         "refers to the new fragments yet.",
         ins={"plan": dg.In(str, description="The planned rewrite, as JSON.")},
-        out=dg.Out(str, description="The staged rewrite, as JSON."),
+        out=dg.Out(str, description="The staged rewrite, as JSON.", io_manager_key=MESSAGES),
     )
     def rewrite_fragments(context: dg.OpExecutionContext, lance_spark: SparkResource, plan: str) -> dg.Output[str]:
         planned = PlannedRewrite.from_json(plan)

@@ -20,6 +20,7 @@ from lance_pipelines.ops.run_entry import begin_run, prepare_for_pool, tag_inges
 from lance_pipelines.partitions import run_partitions
 from lance_pipelines.reads.held_leases import HeldLeases
 from lance_pipelines.reads.pins import Reader
+from lance_pipelines.resources.messages import MESSAGES
 from lance_pipelines.resources.spark import SparkResource
 from lance_pipelines.spark.interruption import run_interruptibly
 from lance_pipelines.spark.staging import Staging, stage_write
@@ -46,7 +47,7 @@ def build_write_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] =
         "to them yet.",
         config_schema=config_field(config_type, {}),
         ins={name: dg.In(dg.Nothing) for name in upstream},
-        out=dg.Out(str, description="The staged write, as JSON."),
+        out=dg.Out(str, description="The staged write, as JSON.", io_manager_key=MESSAGES),
     )
     def write_fragments(context: dg.OpExecutionContext, lance_spark: SparkResource) -> dg.Output[str]:
         begin_run(context)

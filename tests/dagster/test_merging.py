@@ -89,7 +89,7 @@ def check(defs: dg.Definitions) -> None:
     assert {"compact_schedule", "lake__events__compact_schedule"} <= schedules
     for job in ("cleanup", "lake__events__ingest", "ml__vectors__compact"):
         assert defs.resolve_job_def(job).executor_def is dg.multiprocess_executor
-    assert defs.resolve_job_def("lake__events__ingest").resource_defs.keys() >= {"lance_spark"}
+    assert defs.resolve_job_def("lake__events__ingest").resource_defs.keys() >= {"lance_spark", "lance_messages"}
 
 
 def test_two_calls_merge_with_a_project_that_has_everything_of_its_own() -> None:

@@ -81,7 +81,7 @@ def test_a_session_that_does_not_start_fails_the_step_with_its_reason(project, i
     monkeypatch.setattr(spark_module, "start_session", fail)
     defs = project.definitions()
     job = dg.Definitions(
-        assets=list(defs.assets), jobs=list(defs.jobs), resources={"lance_spark": SparkResource()}
+        assets=list(defs.assets), jobs=list(defs.jobs), resources={**defs.resources, "lance_spark": SparkResource()}
     ).resolve_job_def("events__ingest")
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     (event,) = result.get_step_failure_events()

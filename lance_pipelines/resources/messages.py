@@ -1,0 +1,16 @@
+"""The IO manager for the messages between steps: small JSON documents, which are not assets.
+
+Steps do not use the project's ``io_manager``, because that one may store data frames only.
+"""
+
+from typing import Final
+
+import dagster as dg
+
+__all__ = ["DEFAULT_MESSAGES", "MESSAGES"]
+
+MESSAGES: Final = "lance_messages"
+"""The resource key."""
+
+DEFAULT_MESSAGES: Final = dg.FilesystemIOManager()
+"""Stores messages in the storage directory of the instance. One object for all calls of ``build_definitions``."""
