@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lance_core
+from lance_core.errors import VersionNotFoundError
 from lance_pipelines.ingest.declaration import WriteMode
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class WriteReport:
         rows_written: number of rows that this write added.
         fragments_written: number of fragments that this write added.
         bytes_written: total size of the data files that this write added, in bytes.
+        rows_replaced: number of rows of the run's partitions that this write removed; None in other modes, and if the
+            version before no longer exists.
     """
 
     dataset: str
@@ -56,10 +59,13 @@ class WriteReport:
     rows_written: int
     fragments_written: int
     bytes_written: int
+    rows_replaced: int | None = None
 
     def headline(self) -> str:
         """Return the summary of the event: what changed, and the version."""
         rows = f"{self.rows_written:,} row{'s' * (self.rows_written != 1)}"
+        if self.rows_replaced is not None:
+            return f"{self.mode}: {rows} replaced {self.rows_replaced:,}, v{self.version}"
         return f"{self.mode}: {'+' if self.mode is WriteMode.APPEND else ''}{rows}, v{self.version}"
 
     def summary(self) -> str:
@@ -95,7 +101,20 @@ def report_write(
         rows_written=staged.rows_written,
         fragments_written=len(staged.fragments),
         bytes_written=staged.bytes_written,
+        rows_replaced=_rows_replaced(staged, outcome, dataset),
     )
+
+
+def _rows_replaced(staged: StagedWrite, outcome: WriteOutcome, dataset: lance_core.LanceDataset) -> int | None:
+    if staged.predicate is None or not outcome.committed:
+        return None
+    if dataset.version == 1:
+        return 0
+    try:
+        before = dataset.checkout_version(dataset.version - 1)
+    except VersionNotFoundError:
+        return None
+    return before.count_rows() + staged.rows_written - dataset.count_rows()
 
 
 def _amount(rows: int, fragments: int) -> str:

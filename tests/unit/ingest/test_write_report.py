@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import lance_core
+from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.write_report import report_write
 
 
@@ -35,3 +37,31 @@ def test_write_report_without_rows_describes_the_existing_dataset(warehouse, num
     report = report_write(empty, warehouse.commit(empty))
     assert (report.version, report.committed, report.rows_written) == (1, False, 0)
     assert report.summary().endswith("1 row in 1 fragment; this run added no rows")
+
+
+def _partition(warehouse, rows):
+    return warehouse.stage(rows, WriteMode.OVERWRITE_PARTITION, predicate="`id` = 1")
+
+
+def test_write_report_of_a_partition_says_how_many_rows_were_replaced(warehouse, numbers) -> None:
+    warehouse.commit(warehouse.stage(numbers(2)))
+    staged = [_partition(warehouse, numbers(*values)) for values in ([1, 1, 1], [1], [])]
+    found = [report_write(each, warehouse.commit(each)) for each in staged]
+    assert [each.rows_replaced for each in found] == [0, 3, 1]
+    assert [each.headline() for each in found] == [
+        "overwrite_partition: 3 rows replaced 0, v2",
+        "overwrite_partition: 1 row replaced 3, v3",
+        "overwrite_partition: 0 rows replaced 1, v4",
+    ]
+    empty = _partition(warehouse, numbers())
+    assert report_write(empty, warehouse.commit(empty)).rows_replaced is None
+    assert report_write(staged[1], warehouse.commit(staged[1])).rows_replaced == 3
+
+
+def test_write_report_of_a_partition_without_the_version_before_does_not_know_the_rows(warehouse, numbers) -> None:
+    warehouse.commit(warehouse.stage(numbers(1)))
+    staged = _partition(warehouse, numbers(1))
+    outcome = warehouse.commit(staged)
+    lance_core.dataset(warehouse.uri).cleanup_old_versions(retain_versions=1)
+    report = report_write(staged, outcome)
+    assert (report.rows_replaced, report.headline()) == (None, "overwrite_partition: 1 row, v2")
