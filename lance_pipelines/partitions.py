@@ -4,13 +4,15 @@ A run for one partition, and a backfill of a range of partitions in a single run
 partitions: both make one commit. Dagster then records a materialization for each partition.
 """
 
+from collections.abc import Iterable
+
 import dagster as dg
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
 from lance_pipelines.ingest.partition_rows import Partition, PartitionValue
 
-__all__ = ["check_partitions", "run_partitions"]
+__all__ = ["check_partitions", "partitions_of", "run_partitions"]
 
 
 def check_partitions(declaration: DatasetDeclaration) -> None:
@@ -38,10 +40,13 @@ def run_partitions(context: dg.OpExecutionContext, definition: dg.PartitionsDefi
     """Return the partitions of a run; empty if the run is not for partitions."""
     if definition is None or not (context.has_partition_key or context.has_partition_key_range):
         return []
-    return [
-        {name: _value(each, _key(key, name)) for name, each in _dimensions(definition).items()}
-        for key in context.partition_keys
-    ]
+    return partitions_of(definition, context.partition_keys)
+
+
+def partitions_of(definition: dg.PartitionsDefinition[str], keys: Iterable[str]) -> list[Partition]:
+    """Return the partitions with these keys."""
+    dimensions = _dimensions(definition)
+    return [{name: _value(each, _key(key, name)) for name, each in dimensions.items()} for key in keys]
 
 
 def _key(key: str, dimension: str | None) -> str:

@@ -20,7 +20,7 @@ import dagster as dg
 from pydantic import Field
 
 from lance_core.errors import InvalidInputError
-from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
 from lance_pipelines.ingest.sources import FileSource, Source, SourceFormat, SqlSource
 from lance_pipelines.settings import absolute_uri
 
@@ -30,6 +30,7 @@ __all__ = ["IngestConfig", "SourceConfig", "TargetConfig", "apply_config", "conf
 # supports only enums with explicit members, which would repeat those of the declaration.
 FormatChoice = Enum("FormatChoice", {kind.value: kind.value for kind in SourceFormat}, type=str)  # type: ignore[misc]
 ModeChoice = Enum("ModeChoice", {mode.value: mode.value for mode in WriteMode}, type=str)  # type: ignore[misc]
+SchemaChoice = Enum("SchemaChoice", {mode.value: mode.value for mode in SchemaMode}, type=str)  # type: ignore[misc]
 
 
 class SourceConfig(dg.Config):
@@ -72,6 +73,11 @@ class TargetConfig(dg.Config):
         description="append adds the rows; overwrite replaces all rows and the schema; overwrite_partition replaces "
         "the rows of the run's partitions; create fails if the dataset exists. In the other modes, the first run "
         "creates the dataset.",
+    )
+    schema_mode: SchemaChoice | None = Field(
+        default=None,
+        description="error fails if the columns of the source are not those of the dataset; add adds new columns, and "
+        "missing ones become null; overwrite replaces the columns together with all rows.",
     )
     max_rows_per_file: int | None = Field(
         default=None, description="Number of rows at which a task starts its next data file."
@@ -119,6 +125,7 @@ def declared_config(declaration: DatasetDeclaration) -> dict[str, Any]:
         source=_shown(declaration.source),
         uri=declaration.uri,
         mode=str(declaration.mode),
+        schema_mode=None if declaration.schema_mode is None else str(declaration.schema_mode),
         max_rows_per_file=declaration.max_rows_per_file,
         max_bytes_per_file=declaration.max_bytes_per_file,
         data_storage_version=declaration.data_storage_version,
@@ -139,6 +146,7 @@ def apply_config(declaration: DatasetDeclaration, config: TargetConfig) -> Datas
             **_given(
                 uri=_location(declaration.uri if config.uri is None else config.uri),
                 mode=WriteMode(config.mode.value) if config.mode else None,
+                schema_mode=SchemaMode(config.schema_mode.value) if config.schema_mode else None,
                 max_rows_per_file=config.max_rows_per_file,
                 max_bytes_per_file=config.max_bytes_per_file,
                 data_storage_version=config.data_storage_version,

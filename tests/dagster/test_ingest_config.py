@@ -8,7 +8,7 @@ from dagster._core.system_config.objects import ResolvedRunConfig
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines.build import build_definitions
-from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
 from lance_pipelines.ingest.sources import FileSource, SourceFormat
 from lance_pipelines.ops.ingest_config import IngestConfig, apply_config
 
@@ -40,6 +40,13 @@ def test_single_values_replace_the_declared_ones() -> None:
     assert (changed.uri, changed.mode) == ("/other.lance", WriteMode.OVERWRITE)
     assert (changed.max_rows_per_file, changed.max_bytes_per_file, changed.vector_columns) == (7, 9, {"v": 3})
     assert (changed.name, changed.source) == (TRIPS.name, TRIPS.source)
+
+
+def test_the_schema_mode_of_a_run_replaces_the_declared_one() -> None:
+    assert applied(schema_mode="add").schema_mode is SchemaMode.ADD
+    assert applied(mode="overwrite", schema_mode="error").effective_schema_mode is SchemaMode.ERROR
+    with pytest.raises(InvalidInputError, match=r"run configuration of trips: .*schema_mode overwrite requires mode"):
+        applied(schema_mode="overwrite")
 
 
 def test_a_relative_uri_lies_below_the_working_directory() -> None:
@@ -99,6 +106,7 @@ def test_the_run_configuration_of_an_ingest_is_flat() -> None:
     assert resolve(given) == {
         **given,
         "source": {**source, "sql": None},
+        "schema_mode": None,
         "max_bytes_per_file": None,
         "data_storage_version": None,
     }
