@@ -1,6 +1,6 @@
 """CommittedWrite: a staged write that was committed, and what its materialization says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -13,6 +13,7 @@ from lance_pipelines.events.asset_metadata import VERSION_KEY, folded, materiali
 from lance_pipelines.events.data_version import data_version_at
 from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.ingest.declaration import DatasetDeclaration
+from lance_pipelines.ingest.partition_rows import Partition
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
@@ -64,8 +65,15 @@ class CommittedWrite:
         return tags
 
 
-def commit_frame(frame: object, declaration: DatasetDeclaration, *, run_id: str, step_key: str) -> CommittedWrite:
-    """Write the rows of a data frame, and commit them.
+def commit_frame(
+    frame: object,
+    declaration: DatasetDeclaration,
+    *,
+    run_id: str,
+    step_key: str,
+    partitions: Sequence[Partition] = (),
+) -> CommittedWrite:
+    """Write the rows of a data frame, which belong to these partitions if there are any, and commit them.
 
     Raises:
         InvalidInputError: there is no frame.
@@ -79,5 +87,5 @@ def commit_frame(frame: object, declaration: DatasetDeclaration, *, run_id: str,
     frame_type = frame_type_of(type(frame))
     if frame_type.stage is None:
         raise NotSupportedError(f"a {frame_type.label} can be loaded, but not stored")
-    staged = frame_type.stage(frame, declaration, run_id=run_id, step_key=step_key)
+    staged = frame_type.stage(frame, declaration, run_id=run_id, step_key=step_key, partitions=partitions)
     return CommittedWrite.commit(staged, declaration)

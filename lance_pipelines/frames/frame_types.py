@@ -47,7 +47,7 @@ class FrameType:
         name: the name of the type.
         load: returns a frame of a slice.
         stage: writes the rows of a frame as fragments, when called as ``stage(frame, declaration, run_id=…,
-            step_key=…)``; None if frames of this type are not stored.
+            step_key=…, partitions=…)``; None if frames of this type are not stored.
     """
 
     package: str

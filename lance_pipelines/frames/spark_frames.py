@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from lance_pipelines.frames.table_slice import TableSlice
     from lance_pipelines.ingest.declaration import DatasetDeclaration
+    from lance_pipelines.ingest.partition_rows import Partition
     from lance_pipelines.ingest.staged_write import StagedWrite
 
 __all__ = ["load_spark", "stage_spark"]
@@ -25,8 +28,15 @@ def load_spark(rows: TableSlice) -> DataFrame:
     return read_version(session, rows.dataset, columns=rows.columns, filter=rows.filter)
 
 
-def stage_spark(frame: DataFrame, declaration: DatasetDeclaration, *, run_id: str, step_key: str) -> StagedWrite:
+def stage_spark(
+    frame: DataFrame,
+    declaration: DatasetDeclaration,
+    *,
+    run_id: str,
+    step_key: str,
+    partitions: Sequence[Partition] = (),
+) -> StagedWrite:
     """Let the tasks of Spark write the rows as fragments."""
     from lance_pipelines.spark.staging import stage_frame
 
-    return stage_frame(declaration, frame, run_id=run_id, step_key=step_key).staged
+    return stage_frame(declaration, frame, run_id=run_id, step_key=step_key, partitions=partitions).staged

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import lance_core
-from lance_core.errors import LanceError
+from lance_core.errors import InvalidInputError, LanceError
 from lance_core.metadata import check_storable
 from lance_pipelines.ingest.declaration import WriteMode
 from lance_pipelines.ingest.partition_rows import select_rows
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lance_pipelines.ingest.declaration import DatasetDeclaration
-    from lance_pipelines.ingest.partition_rows import Partition
+    from lance_pipelines.ingest.partition_rows import Partition, RowSelection
 
 __all__ = ["stage_reader"]
 
@@ -58,12 +58,14 @@ def stage_reader(
     properties = transaction_properties(run_id=run_id, step_key=step_key, dataset=declaration.name)
     plan, target = fit_columns(declaration, plan_write(declaration), rows.schema, properties=properties)
     overwrites = declaration.mode is WriteMode.OVERWRITE_PARTITION
-    predicate = select_rows(declaration.partition_columns, partitions, target).to_sql() if overwrites else None
+    selection = None
+    if partitions and declaration.partition_by:
+        selection = select_rows(declaration.partition_columns, partitions, target)
     replaces = plan.replaces_content
     check_storable(target)
     storage_version = declaration.data_storage_version if replaces else None
     file_token = secrets.token_hex(8)
-    counted = _Counted(rows, target)
+    counted = _Counted(rows, target, selection)
     try:
         fragments = lance_core.write_fragments(
             pa.RecordBatchReader.from_batches(target, counted.batches()),
@@ -85,7 +87,7 @@ def stage_reader(
         dataset=declaration.name,
         uri=declaration.uri,
         mode=declaration.mode,
-        predicate=predicate,
+        predicate=selection.to_sql() if overwrites and selection is not None else None,
         data_storage_version=storage_version,
         read_version=plan.read_version,
         read_transaction=plan.read_transaction,
@@ -100,18 +102,35 @@ def stage_reader(
 
 
 class _Counted:
-    """Converts the batches of a reader to the target schema, and counts their rows."""
+    """Converts the batches of a reader to the target schema, and counts their rows.
 
-    def __init__(self, rows: pa.RecordBatchReader, target: pa.Schema) -> None:
+    Rows of other partitions than those of the run are refused: a run that replaces them would not replace these.
+    """
+
+    def __init__(self, rows: pa.RecordBatchReader, target: pa.Schema, selection: RowSelection | None) -> None:
         self._rows = rows
         self._target = target
+        self._selection = selection
         self.num_rows = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._rows:
             conformed = conform_batch(batch, self._target, first_row=self.num_rows)
+            if self._selection is not None:
+                self._check(conformed, self._selection)
             self.num_rows += batch.num_rows
             yield conformed
+
+    def _check(self, rows: pa.RecordBatch, selection: RowSelection) -> None:
+        place = selection.mask(rows).index(False).as_py()
+        if place < 0:
+            return
+        names = {condition.column for all_of in selection.alternatives for condition in all_of}
+        shown = ", ".join(f"{name}={rows.column(name)[place]}" for name in sorted(names))
+        raise InvalidInputError(
+            f"row {self.num_rows + place} ({shown}) does not belong to the partitions of the run: {selection.to_sql()}",
+            row=self.num_rows + place,
+        )
 
 
 def _discard(uri: str, file_token: str, error: BaseException, storage_options: dict[str, str] | None) -> None:

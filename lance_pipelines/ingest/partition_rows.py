@@ -24,9 +24,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time
 from difflib import get_close_matches
+from functools import reduce
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 
@@ -110,6 +112,11 @@ class RowSelection:
         """Return the condition as SQL text for filters and deletes of datasets."""
         texts = [" and ".join(condition.to_sql() for condition in all_of) for all_of in self.alternatives]
         return texts[0] if len(texts) == 1 else " or ".join(f"({text})" for text in texts)
+
+    def mask(self, rows: pa.RecordBatch) -> pa.BooleanArray:
+        """Return for each row whether it is one of these; never null."""
+        found = [reduce(pc.and_, (_mask(each, rows) for each in all_of)) for all_of in self.alternatives]
+        return reduce(pc.or_, found)
 
 
 def select_rows(columns: Sequence[PartitionColumn], partitions: Sequence[Partition], schema: pa.Schema) -> RowSelection:
@@ -240,6 +247,18 @@ def _moment(column: str, kind: pa.TimestampType, key: str, moment: datetime) -> 
         )
     reading = moment if kind.tz is not None else moment.replace(tzinfo=None)
     return pa.scalar(reading, pa.timestamp("us", kind.tz)).cast(kind)
+
+
+def _mask(condition: Condition, rows: pa.RecordBatch) -> pa.BooleanArray:
+    column = rows.column(condition.column)
+    parts = [
+        pc.and_(pc.greater_equal(column, start), pc.less(column, stop)).fill_null(False)
+        for start, stop in condition.ranges
+    ]
+    parts += [pc.equal(column, value).fill_null(False) for value in condition.values]
+    if condition.allows_null:
+        parts.append(pc.is_null(column))
+    return reduce(pc.or_, parts)
 
 
 def _literal(value: pa.Scalar) -> str:

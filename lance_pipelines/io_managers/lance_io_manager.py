@@ -12,7 +12,7 @@ once, with the logical data version as the asset's data version, so that mainten
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import dagster as dg
@@ -20,7 +20,7 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 import lance_core
-from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.errors import InvalidInputError
 from lance_pipelines.events.committed_write import CommittedWrite, commit_frame
 from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.frames.table_slice import TableSlice
@@ -28,9 +28,12 @@ from lance_pipelines.ingest.declaration import (
     DECLARED_MAX_BYTES_PER_FILE,
     DECLARED_MAX_ROWS_PER_FILE,
     DatasetDeclaration,
+    SchemaMode,
     WriteMode,
 )
+from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn, select_rows
 from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.partitions import partitions_of
 from lance_pipelines.reads.held_leases import HeldLeases
 from lance_pipelines.reads.pins import Reader
 from lance_pipelines.settings import absolute_uri
@@ -39,8 +42,12 @@ __all__ = ["LanceIOManager", "dataset_uri"]
 
 _URI_METADATA: Final = "lance/uri"
 _MODE_METADATA: Final = "lance/mode"
+_SCHEMA_MODE_METADATA: Final = "lance/schema_mode"
+_PARTITION_METADATA: Final = "partition_expr"
 _COLUMNS_METADATA: Final = "columns"
 _FILTER_METADATA: Final = "filter"
+
+_Choice = TypeVar("_Choice", WriteMode, SchemaMode)
 
 
 class LanceIOManager(dg.ConfigurableIOManager):
@@ -53,7 +60,11 @@ class LanceIOManager(dg.ConfigurableIOManager):
     Metadata of an asset:
 
     * ``lance/uri``: the dataset's location, instead of the one below ``base_uri``;
-    * ``lance/mode``: ``overwrite``, ``append`` or ``create``, instead of ``mode``.
+    * ``lance/mode``: ``overwrite``, ``append`` or ``create``, instead of ``mode``;
+    * ``lance/schema_mode``: ``error``, ``add`` or ``overwrite``, instead of ``schema_mode``;
+    * ``partition_expr``: the column by which rows belong to partitions; for partitions of several dimensions, a mapping
+      of the name of each dimension to its column. A run in mode ``overwrite`` then replaces the rows of its partitions,
+      in one commit, and a step loads the rows of the partitions that it depends on.
 
     Metadata of an input (``dg.AssetIn(metadata=…)``):
 
@@ -71,6 +82,11 @@ class LanceIOManager(dg.ConfigurableIOManager):
     mode: str = Field(
         default=WriteMode.OVERWRITE.value,
         description="What happens to existing rows: overwrite, append, or create (fail if the dataset exists).",
+    )
+    schema_mode: str | None = Field(
+        default=None,
+        description="What happens to columns that the dataset does not have: error, add, or overwrite (replace the "
+        "schema). By default, overwrite where all rows are replaced, otherwise error.",
     )
     max_rows_per_file: int = Field(
         default=DECLARED_MAX_ROWS_PER_FILE, description="Number of rows at which the next data file is started."
@@ -106,8 +122,13 @@ class LanceIOManager(dg.ConfigurableIOManager):
                 "for ops"
             )
         with reported_as_failure(context.asset_key.to_user_string(), context.log):
+            partitions = _partitions(context)
             committed = commit_frame(
-                obj, self._declaration(context), run_id=context.run_id, step_key=context.step_context.step.key
+                obj,
+                self._declaration(context),
+                run_id=context.run_id,
+                step_key=context.step_context.step.key,
+                partitions=partitions,
             )
         context.log.info(committed.report.summary())
         _report(context, committed)
@@ -122,8 +143,15 @@ class LanceIOManager(dg.ConfigurableIOManager):
         with reported_as_failure(key.to_user_string(), None if step is None else context.log):
             frame_type = frame_type_of(_annotated_type(context))
             reader = Reader(step, self._held_leases())
-            dataset = reader.open(key, self._uri(key, metadata), self.storage_options or None)
-            return frame_type.load(_slice(dataset, context.definition_metadata or {}))
+            is_partitioned = context.has_asset_partitions
+            options = self.storage_options or None
+            dataset = reader.open(key, self._uri(key, metadata), options, is_partitioned=is_partitioned)
+            wanted = (
+                select_rows(_partition_columns(metadata), _partitions(context), dataset.schema).to_sql()
+                if (is_partitioned)
+                else None
+            )
+            return frame_type.load(_slice(dataset, context.definition_metadata or {}, wanted))
 
     def _held_leases(self) -> HeldLeases:
         if self._leases is None:
@@ -134,14 +162,18 @@ class LanceIOManager(dg.ConfigurableIOManager):
         return absolute_uri(str(metadata.get(_URI_METADATA) or self.dataset_uri(key)))
 
     def _declaration(self, context: dg.OutputContext) -> DatasetDeclaration:
-        if context.has_asset_partitions:
-            raise NotSupportedError("partitioned assets are not supported")
         metadata = context.definition_metadata or {}
+        mode = _choice(WriteMode, "mode", metadata.get(_MODE_METADATA, self.mode))
+        if context.has_asset_partitions and mode is WriteMode.OVERWRITE:
+            mode = WriteMode.OVERWRITE_PARTITION
+        schema_mode = metadata.get(_SCHEMA_MODE_METADATA, self.schema_mode)
         return DatasetDeclaration(
             key=context.asset_key.path,
             uri=self._uri(context.asset_key, metadata),
             storage_options=self.storage_options,
-            mode=_write_mode(metadata.get(_MODE_METADATA, self.mode)),
+            mode=mode,
+            schema_mode=None if schema_mode is None else _choice(SchemaMode, "schema mode", schema_mode),
+            partition_by=_partition_columns(metadata) if context.has_asset_partitions else (),
             max_rows_per_file=self.max_rows_per_file,
             max_bytes_per_file=self.max_bytes_per_file,
         )
@@ -153,11 +185,31 @@ def dataset_uri(base_uri: str, key: dg.AssetKey) -> str:
     return f"{base_uri.rstrip('/')}/{'/'.join(parts)}.lance"
 
 
-def _write_mode(text: Any) -> WriteMode:
+def _choice(choices: type[_Choice], what: str, text: Any) -> _Choice:
     try:
-        return WriteMode(text)
+        return choices(text)
     except ValueError as error:
-        raise InvalidInputError(f"unknown mode {text!r}; expected one of {', '.join(WriteMode)}") from error
+        raise InvalidInputError(f"unknown {what} {text!r}; expected one of {', '.join(choices)}") from error
+
+
+def _partition_columns(metadata: Mapping[str, Any]) -> tuple[PartitionColumn, ...]:
+    """Return the columns by which the rows of an asset belong to its partitions."""
+    declared = metadata.get(_PARTITION_METADATA)
+    if isinstance(declared, str):
+        return (PartitionColumn(column=declared),)
+    if isinstance(declared, Mapping):
+        return tuple(PartitionColumn(column=column, dimension=dimension) for dimension, column in declared.items())
+    raise InvalidInputError(
+        f"the asset has partitions, so its metadata needs {_PARTITION_METADATA!r}: the column by which rows belong to "
+        "partitions, or a mapping of dimensions to columns"
+    )
+
+
+def _partitions(context: dg.OutputContext | dg.InputContext) -> list[Partition]:
+    """Return the partitions that a step stores or loads; empty for an asset without partitions."""
+    if not context.has_asset_partitions:
+        return []
+    return partitions_of(context.asset_partitions_def, context.asset_partition_keys)
 
 
 def _annotated_type(context: dg.InputContext) -> object:
@@ -165,14 +217,15 @@ def _annotated_type(context: dg.InputContext) -> object:
     return pa.Table if annotated is Any else annotated
 
 
-def _slice(dataset: lance_core.LanceDataset, metadata: Mapping[str, Any]) -> TableSlice:
+def _slice(dataset: lance_core.LanceDataset, metadata: Mapping[str, Any], wanted: str | None) -> TableSlice:
     columns = metadata.get(_COLUMNS_METADATA)
     if isinstance(columns, str):
         raise InvalidInputError(f"the metadata {_COLUMNS_METADATA!r} must be a list of names, found {columns!r}")
+    conditions = [each for each in (wanted, metadata.get(_FILTER_METADATA)) if each is not None]
     return TableSlice(
         dataset,
         columns=None if columns is None else tuple(columns),
-        filter=metadata.get(_FILTER_METADATA),
+        filter=" and ".join(f"({each})" for each in conditions) or None,
     )
 
 

@@ -112,7 +112,10 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
             mode: ``overwrite``, ``append`` or ``create``.
         """
         with reported_as_failure(self.asset):
-            return _result(self._key, commit_frame(frame, self._declaration(mode), **_run_of(_current_step())))
+            step = _current_step()
+            run_id, step_key = ("", "") if step is None else (step.run_id, step.step.key)
+            committed = commit_frame(frame, self._declaration(mode), run_id=run_id, step_key=step_key)
+            return _result(self._key, committed)
 
     @property
     def _key(self) -> dg.AssetKey:
@@ -137,10 +140,6 @@ def _current_step() -> StepExecutionContext | None:
     except dg.DagsterInvariantViolationError:
         # Outside a run: in a notebook, or in a test that calls an asset directly.
         return None
-
-
-def _run_of(step: StepExecutionContext | None) -> dict[str, str]:
-    return {"run_id": "" if step is None else step.run_id, "step_key": "" if step is None else step.step.key}
 
 
 def _result(key: dg.AssetKey, committed: CommittedWrite) -> dg.MaterializeResult[Any]:

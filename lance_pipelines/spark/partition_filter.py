@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
     from lance_pipelines.ingest.partition_rows import Condition, RowSelection
 
-__all__ = ["rows_of"]
+__all__ = ["required_rows", "rows_of"]
 
 
 def rows_of(selection: RowSelection) -> Column:
     """Return the condition as a column, which is true for the same rows."""
     return reduce(or_, (reduce(and_, map(_column, conditions)) for conditions in selection.alternatives))
+
+
+def required_rows(selection: RowSelection) -> Column:
+    """Return the condition as a column that fails for every other row."""
+    message = f"a row does not belong to the partitions of the run: {selection.to_sql()}"
+    return F.when(rows_of(selection), F.lit(True)).otherwise(F.raise_error(F.lit(message)).cast("boolean"))
 
 
 def _column(condition: Condition) -> Column:

@@ -24,7 +24,7 @@ from lance_pipelines.ingest.write_commit import transaction_properties
 from lance_pipelines.ingest.write_plan import WritePlan, check_run_partitions, plan_write
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.spark.leftovers import discard_until_quiet
-from lance_pipelines.spark.partition_filter import rows_of
+from lance_pipelines.spark.partition_filter import required_rows, rows_of
 from lance_pipelines.spark.rewriter import execute_tasks
 from lance_pipelines.spark.schema import plan_target_schema
 from lance_pipelines.spark.sources import read_source
@@ -92,9 +92,12 @@ def stage_frame(
 ) -> Staging:
     """Write the rows of a DataFrame as fragments to the dataset's data directory; otherwise as :func:`stage_write`.
 
-    No rows are left out: rows that do not belong to the partitions are refused by the commit.
+    No rows are left out: a row that does not belong to the partitions ends the write.
     """
     check_run_partitions(declaration, partitions)
+    if partitions and declaration.partition_by:
+        found = plan_target_schema(frame.schema, declaration.vector_columns, None)
+        frame = frame.filter(required_rows(select_rows(declaration.partition_columns, partitions, found)))
     return _stage(declaration, frame, plan_write(declaration), partitions, run_id=run_id, step_key=step_key)
 
 

@@ -1,0 +1,221 @@
+"""Partitioned assets stored by LanceIOManager: rows of one dataset, replaced partition by partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import lance
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from lance_pipelines import LanceIOManager
+
+# Dagster 1.13 calls backfill_policy beta.
+pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
+
+DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-04-01")
+REGIONS = dg.StaticPartitionsDefinition(["eu", "us", "o'hare"])
+GRID = dg.MultiPartitionsDefinition({"day": DAYS, "region": REGIONS})
+CITIES = dg.DynamicPartitionsDefinition(name="cities")
+
+
+class Lake:
+    """A directory of datasets, an instance, and runs for partitions."""
+
+    def __init__(self, directory: Path, instance: dg.DagsterInstance) -> None:
+        self.directory = directory
+        self.instance = instance
+        self.number = 0
+
+    def run(self, *assets: Any, key: str | None = None, span: tuple[str, str] | None = None, **options: Any):
+        tags = (
+            {}
+            if span is None
+            else {
+                "dagster/asset_partition_range_start": span[0],
+                "dagster/asset_partition_range_end": span[1],
+            }
+        )
+        self.number += 1
+        return dg.materialize(
+            assets,
+            partition_key=key,
+            tags=tags,
+            resources={"io_manager": LanceIOManager(base_uri=str(self.directory))},
+            instance=self.instance,
+            **options,
+        )
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return lance.dataset(self.uri(name)).to_table().to_pylist()
+
+    def uri(self, name: str) -> str:
+        return str(self.directory / f"{name}.lance")
+
+
+@pytest.fixture
+def lake(tmp_path: Path, instance: dg.DagsterInstance) -> Lake:
+    return Lake(tmp_path, instance)
+
+
+def partitioned(lake: Lake, partitions: dg.PartitionsDefinition, expression: Any, **metadata: Any):
+    """An asset with one row for each partition of the run, which has the number of the run."""
+
+    @dg.asset(
+        partitions_def=partitions,
+        metadata={"partition_expr": expression, **metadata},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def events(context) -> pd.DataFrame:
+        rows = []
+        for key in context.partition_keys:
+            parts = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {"day": key, "region": key}
+            rows.append({"day": parts["day"], "region": parts["region"], "run": lake.number})
+        frame = pd.DataFrame(rows)
+        if not isinstance(partitions, dg.StaticPartitionsDefinition | dg.DynamicPartitionsDefinition):
+            frame["day"] = pd.to_datetime(frame["day"])
+        return frame
+
+    return events
+
+
+def test_backfill_of_sixty_partitions_is_one_commit_with_an_event_for_each(lake: Lake, instance) -> None:
+    events = partitioned(lake, DAYS, "day")
+    assert lake.run(events, span=("2026-01-01", "2026-03-01")).success
+    dataset = lance.dataset(lake.uri("events"))
+    assert (dataset.version, dataset.count_rows()) == (1, 60)
+    assert len(instance.get_materialized_partitions(dg.AssetKey("events"))) == 60
+
+
+def test_rerun_of_a_partition_replaces_exactly_its_rows_in_one_commit(lake: Lake) -> None:
+    events = partitioned(lake, DAYS, "day")
+    lake.run(events, span=("2026-01-01", "2026-01-03"))
+    lake.run(events, key="2026-01-02")
+    assert lance.dataset(lake.uri("events")).version == 2
+    found = {row["day"].day: row["run"] for row in lake.rows("events")}
+    assert found == {1: 1, 2: 2, 3: 1}
+    assert len(lake.rows("events")) == 3
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expression", "first", "second"),
+    [
+        (REGIONS, "region", "eu", "o'hare"),
+        (CITIES, "region", "Oslo", "Rome"),
+        (GRID, {"day": "day", "region": "region"}, "2026-01-01|eu", "2026-01-01|o'hare"),
+    ],
+    ids=["static", "dynamic", "multi"],
+)
+def test_partitions_of_every_kind_are_replaced_and_loaded_alone(
+    lake: Lake, instance, partitions, expression, first, second
+) -> None:
+    instance.add_dynamic_partitions("cities", ["Oslo", "Rome"])
+    events = partitioned(lake, partitions, expression)
+    seen = []
+
+    @dg.asset(
+        partitions_def=partitions,
+        metadata={"partition_expr": expression},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+    )
+    def copies(events: pa.Table) -> pa.Table:
+        seen.append(events["run"].to_pylist())
+        return events
+
+    for key in (first, second, first):
+        lake.run(events, copies, key=key)
+    assert seen == [[1], [2], [3]]
+    for name in ("events", "copies"):
+        assert sorted(row["run"] for row in lake.rows(name)) == [2, 3]
+
+
+def test_asset_without_partitions_loads_all_of_them(lake: Lake) -> None:
+    events = partitioned(lake, DAYS, "day")
+    seen = []
+
+    @dg.asset
+    def report(events: pa.Table) -> pa.Table:
+        seen.append(events.num_rows)
+        return events
+
+    for day in ("2026-01-01", "2026-01-02"):
+        lake.run(events, key=day)
+    lake.run(events, report, selection=[report])
+    assert seen == [2]
+
+
+def test_filter_of_an_input_applies_within_its_partition(lake: Lake) -> None:
+    events = partitioned(lake, DAYS, "day")
+    seen = []
+
+    @dg.asset(
+        partitions_def=DAYS,
+        metadata={"partition_expr": "day"},
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        ins={"events": dg.AssetIn(metadata={"filter": "run = 1 or run = 2", "columns": ["run"]})},
+    )
+    def copies(events: pa.Table) -> None:
+        seen.append(events.to_pydict())
+
+    for day in ("2026-01-01", "2026-01-02"):
+        lake.run(events, copies, key=day)
+    assert seen == [{"run": [1]}, {"run": [2]}]
+
+
+def test_row_of_another_partition_is_refused_and_nothing_is_left(lake: Lake) -> None:
+    @dg.asset(partitions_def=REGIONS, metadata={"partition_expr": "region"})
+    def events() -> pa.Table:
+        return pa.table({"region": ["eu", "us"]})
+
+    (failure,) = lake.run(events, key="eu", raise_on_error=False).get_step_failure_events()
+    text = failure.step_failure_data.user_failure_data.description
+    assert "row 1 (region=us) does not belong to the partitions of the run: `region` = 'eu'" in text
+    assert not list(lake.directory.rglob("*.lance/data/*"))
+
+
+def test_partitioned_asset_without_a_column_is_rejected(lake: Lake) -> None:
+    @dg.asset(partitions_def=REGIONS)
+    def events() -> pa.Table:
+        return pa.table({"region": ["eu"]})
+
+    (failure,) = lake.run(events, key="eu", raise_on_error=False).get_step_failure_events()
+    assert "its metadata needs 'partition_expr'" in failure.step_failure_data.user_failure_data.description
+
+
+def test_append_mode_adds_the_rows_of_a_partition_again(lake: Lake) -> None:
+    events = partitioned(lake, REGIONS, "region", **{"lance/mode": "append"})
+    for _ in range(2):
+        lake.run(events, key="eu")
+    assert [row["run"] for row in lake.rows("events")] == [1, 2]
+
+
+def test_new_columns_are_added_in_schema_mode_add(lake: Lake) -> None:
+    frames = [pa.table({"region": ["eu"]}), pa.table({"region": ["us"], "price": [1.5]})]
+
+    @dg.asset(partitions_def=REGIONS, metadata={"partition_expr": "region", "lance/schema_mode": "add"})
+    def events() -> pa.Table:
+        return frames.pop(0)
+
+    for key in ("eu", "us"):
+        lake.run(events, key=key)
+    assert lake.rows("events") == [{"region": "eu", "price": None}, {"region": "us", "price": 1.5}]
+
+
+def test_partitions_reported_in_the_other_order_are_all_read(lake: Lake, instance) -> None:
+    events = partitioned(lake, REGIONS, "region")
+    seen = []
+
+    @dg.asset
+    def report(events: pa.Table) -> None:
+        seen.append(sorted(events["region"].to_pylist()))
+
+    for key in ("eu", "us"):
+        lake.run(events, key=key)
+    # The run for the first partition reports after the run for the second one, which committed later.
+    records = instance.fetch_materializations(dg.AssetKey("events"), limit=2).records
+    instance.report_runless_asset_event(records[1].asset_materialization)
+    lake.run(events, report, selection=[report])
+    assert seen == [["eu", "us"]]
