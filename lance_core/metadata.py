@@ -11,6 +11,8 @@
 * *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
 * *Fragments and schemas*: :func:`check_storable` and :func:`stored_field_ids` help to write data files for a table.
+* *Changes*: :func:`commit_replacement` replaces rows by those of fragments that were written elsewhere, and
+  :func:`add_columns` adds columns; both record properties of their transaction.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
 * *Maintenance*: deletes and cleanups that are planned first, reviewed, and executed later.

@@ -12,7 +12,7 @@ import pytest
 from pyroaring import BitMap
 
 import lance_core
-from lance_core.delete.plan import DeletePlan, plan_delete, plan_fragment
+from lance_core.delete.plan import DeletePlan, DeletePlanner, plan_delete, plan_fragment
 from lance_core.errors import (
     IncompatibleTransactionError,
     InvalidInputError,
@@ -353,3 +353,23 @@ def test_config_change_with_intermediate_versions_cleaned_up_is_retryable(uri: s
         behind.update_config({"key": "value"})
     behind.checkout_latest()
     behind.update_config({"key": "value"})
+
+
+def test_a_planner_searches_a_fragment_again_only_after_it_or_the_columns_changed(
+    dataset: lance_core.LanceDataset, uri: str, store: CountingStore
+) -> None:
+    planner = DeletePlanner("b = 'row 5'")
+    assert planner.plan(dataset.view, dataset.view.fragments).rows_deleted == 1
+    lance_core.write_dataset(ROWS, uri, mode="append", max_rows_per_file=4)
+    latest = lance_core.dataset(uri)
+    old = {file.path for each in dataset.get_fragments() for file in each.metadata.files}
+    store.calls.clear()
+    store.reads.clear()
+    assert planner.plan(latest.view, latest.view.fragments).rows_deleted == 2
+    assert not [path for path in old if path in str(store.calls) + str(store.reads)]
+    DeletePlanner("b = 'row 5'").plan(latest.view, latest.view.fragments)
+    assert all(path in str(store.calls) + str(store.reads) for path in old)
+    kept = latest.lance_schema.__class__(fields=latest.lance_schema.fields[:1])
+    latest = lance_core.LanceDataset.commit(latest, lance_core.LanceOperation.Project(kept), latest.version)
+    latest.add_columns(pa.field("b", pa.string()))
+    assert planner.plan(latest.view, latest.view.fragments).rows_deleted == 0
