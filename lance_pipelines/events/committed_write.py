@@ -17,6 +17,7 @@ from lance_pipelines.ingest.partition_rows import Partition
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import commit_staged
 from lance_pipelines.ingest.write_report import WriteReport, report_write
+from lance_pipelines.progress import Report
 from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["CommittedWrite", "commit_frame"]
@@ -37,11 +38,13 @@ class CommittedWrite:
     statistics: Mapping[str, dg.MetadataValue]
 
     @classmethod
-    def commit(cls, staged: StagedWrite, declaration: DatasetDeclaration) -> Self:
+    def commit(
+        cls, staged: StagedWrite, declaration: DatasetDeclaration, report_progress: Report = lambda progress: None
+    ) -> Self:
         """Commit a staged write; see :func:`~lance_pipelines.ingest.write_commit.commit_staged` for the errors."""
         options = declaration.resolved_storage_options()
         discard = partial(discard_files, storage_options=options)
-        outcome = commit_staged(staged, discard=discard, storage_options=options)
+        outcome = commit_staged(staged, discard=discard, storage_options=options, report=report_progress)
         report = report_write(staged, outcome, storage_options=options)
         # A repeated commit may be outdated: downstream readers see the current content of the dataset.
         shown = report.version if outcome.committed_now else None

@@ -23,11 +23,13 @@ from lance_core.errors import (
     VersionNotFoundError,
 )
 from lance_core.metadata import DATA_DIRECTORY, check_compatible, open_store, stored_field_ids
+from lance_pipelines.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lance_pipelines.ingest.staged_write import StagedWrite
+    from lance_pipelines.progress import Report
 
 __all__ = ["StagedWriteError", "verify_files", "verify_read_version", "verify_row_counts", "verify_schema"]
 
@@ -55,14 +57,24 @@ def verify_row_counts(staged: StagedWrite) -> None:
         )
 
 
-def verify_files(staged: StagedWrite, storage_options: dict[str, str] | None = None) -> None:
+def verify_files(
+    staged: StagedWrite,
+    storage_options: dict[str, str] | None = None,
+    report: Report = lambda progress: None,
+) -> None:
     """Check that every data file exists with its recorded size and has this write's token in its name.
+
+    Args:
+        staged: the message of the write step.
+        storage_options: credentials and settings of the dataset's store.
+        report: receives the progress.
 
     Raises:
         StagedWriteError: a data file fails this check; the message contains the path of the first such file.
     """
     store, root = open_store(staged.uri, storage_options)
-    for data_file in _data_files(staged):
+    data_files = list(_data_files(staged))
+    for done, data_file in enumerate(data_files, 1):
         name, expected = data_file["path"], data_file["file_size_bytes"]
         if not name.removesuffix(".lance").endswith(staged.file_token):
             raise StagedWriteError(
@@ -83,6 +95,7 @@ def verify_files(staged: StagedWrite, storage_options: dict[str, str] | None = N
                 expected=expected,
                 found=found,
             )
+        report(Progress(stage="checking written files", tasks=done, total_tasks=len(data_files), unit="files"))
 
 
 def verify_schema(staged: StagedWrite, schema: lance_core.Schema) -> None:

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lance_pipelines.ingest.staged_write import StagedWrite
+    from lance_pipelines.progress import Report
 
 __all__ = ["WriteOutcome", "commit_on", "commit_staged", "transaction_properties", "transaction_uuid"]
 
@@ -118,6 +119,7 @@ def commit_staged(
     *,
     discard: Callable[[str, str], object],
     storage_options: dict[str, str] | None = None,
+    report: Report = lambda progress: None,
 ) -> WriteOutcome:
     """Commit a staged write, or find the version that an earlier attempt committed.
 
@@ -126,6 +128,7 @@ def commit_staged(
         discard: function that deletes the files of this write. It is called with the dataset's URI and the file token
             after a failure, if the files can no longer become part of a version.
         storage_options: credentials and settings of the dataset's store.
+        report: receives the progress of the checks before the commit.
 
     Raises:
         StagedWriteError: a file, a size, or a row count differs from the message.
@@ -138,7 +141,7 @@ def commit_staged(
         StorageError: a storage operation failed; the files are kept for another try if the error is ``retryable``.
     """
     try:
-        return _commit(staged, storage_options)
+        return _commit(staged, storage_options, report)
     except (*_DEFINITE_FAILURES, StorageError) as error:
         may_pass = isinstance(error, StorageError) and error.retryable
         if not may_pass and _is_absent_for_good(staged, storage_options):
@@ -146,7 +149,7 @@ def commit_staged(
         raise
 
 
-def _commit(staged: StagedWrite, storage_options: dict[str, str] | None) -> WriteOutcome:
+def _commit(staged: StagedWrite, storage_options: dict[str, str] | None, report: Report) -> WriteOutcome:
     conflict: RetryableCommitConflictError | None = None
     planner = None if staged.predicate is None else DeletePlanner(staged.predicate)
     for attempt in range(1, _MAX_ATTEMPTS + 1):
@@ -157,7 +160,7 @@ def _commit(staged: StagedWrite, storage_options: dict[str, str] | None) -> Writ
                 return earlier
         if attempt == 1:
             verify_row_counts(staged)
-            verify_files(staged, storage_options)
+            verify_files(staged, storage_options, report)
         if dataset is not None and _changes_nothing(staged, dataset):
             return _nothing_to_commit(dataset)
         try:

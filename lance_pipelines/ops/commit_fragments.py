@@ -12,6 +12,7 @@ from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ops.commit_settings import COMMIT_RETRIES, commit_pool
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.ops.output import duration, say
+from lance_pipelines.ops.progress import progress_lines
 from lance_pipelines.runs.dead_runs import stop_watching
 
 __all__ = ["build_commit_op"]
@@ -32,7 +33,7 @@ def build_commit_op(declaration: DatasetDeclaration) -> dg.OpDefinition:
         stop_watching(context.run_id)
         staged = StagedWrite.from_json(staged_write)
         with reported_as_failure(declaration.name, context.log):
-            committed = CommittedWrite.commit(staged, declaration)
+            committed = CommittedWrite.commit(staged, declaration, progress_lines(context, declaration.name).report)
         say(context, declaration.name, committed.report.summary())
         return _materialization(committed, committed.metadata(duration(context)))
 

@@ -16,6 +16,7 @@ from lance_pipelines.ingest.verify import (
     verify_row_counts,
     verify_schema,
 )
+from lance_pipelines.progress import Progress
 
 
 def test_row_count_verification_accepts_equal_counts(warehouse, numbers) -> None:
@@ -114,3 +115,9 @@ def test_read_version_verification_refuses_a_recreated_dataset(warehouse, number
     planned_later = replace(staged, read_version=9)
     with pytest.raises(IncompatibleTransactionError, match="is at version 1, but the write is based on version 9"):
         verify_read_version(planned_later, lance_core.dataset(warehouse.uri))
+
+
+def test_file_verification_reports_how_many_files_it_has_checked(warehouse, numbers) -> None:
+    reports: list[Progress] = []
+    verify_files(warehouse.stage(numbers(1, 2, 3)), report=reports.append)
+    assert [(each.tasks, each.total_tasks, each.unit) for each in reports] == [(1, 2, "files"), (2, 2, "files")]
