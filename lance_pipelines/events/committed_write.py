@@ -1,9 +1,9 @@
 """CommittedWrite: a staged write that was committed, and what its materialization says."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
+from typing import Final, Self
 
 import dagster as dg
 
@@ -16,11 +16,15 @@ from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.partition_rows import Partition
 from lance_pipelines.ingest.staged_write import StagedWrite
 from lance_pipelines.ingest.write_commit import commit_staged
+from lance_pipelines.ingest.write_plan import open_dataset
 from lance_pipelines.ingest.write_report import WriteReport, report_write
 from lance_pipelines.progress import Report
 from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["CommittedWrite", "commit_frame"]
+
+_MAX_TRANSACTIONS: Final = 100
+"""How many of the latest transactions are searched for the commit of an earlier attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +79,11 @@ def commit_frame(
     run_id: str,
     step_key: str,
     partitions: Sequence[Partition] = (),
+    is_retry: bool = False,
 ) -> CommittedWrite:
     """Write the rows of a data frame, which belong to these partitions if there are any, and commit them.
+
+    In a retry, the commit of an earlier attempt of the step is kept, if there is one.
 
     Raises:
         InvalidInputError: there is no frame.
@@ -91,4 +98,19 @@ def commit_frame(
     if frame_type.stage is None:
         raise NotSupportedError(f"a {frame_type.label} can be loaded, but not stored")
     staged = frame_type.stage(frame, declaration, run_id=run_id, step_key=step_key, partitions=partitions)
-    return CommittedWrite.commit(staged, declaration)
+    committed = CommittedWrite.commit(_repeated(staged, declaration) if is_retry else staged, declaration)
+    if committed.report.repeated:
+        discard_files(staged.uri, staged.file_token, storage_options=declaration.resolved_storage_options())
+    return committed
+
+
+def _repeated(staged: StagedWrite, declaration: DatasetDeclaration) -> StagedWrite:
+    """Return the write as a repetition of what an earlier attempt of the step has committed, if it has."""
+    dataset = open_dataset(staged.uri, declaration.resolved_storage_options())
+    for transaction in [] if dataset is None else dataset.get_transactions(_MAX_TRANSACTIONS):
+        known = {} if transaction is None else transaction.transaction_properties or {}
+        write_id = known.get("lance_pipelines.write_id")
+        is_this_step = (known.get("dagster.run_id"), known.get("dagster.step_key")) == (staged.run_id, staged.step_key)
+        if transaction is not None and write_id is not None and is_this_step:
+            return replace(staged, write_id=write_id, read_version=transaction.read_version)
+    return staged

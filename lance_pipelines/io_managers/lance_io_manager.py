@@ -129,6 +129,7 @@ class LanceIOManager(dg.ConfigurableIOManager):
                 run_id=context.run_id,
                 step_key=context.step_context.step.key,
                 partitions=partitions,
+                is_retry=context.step_context.previous_attempt_count > 0,
             )
         context.log.info(committed.report.summary())
         _report(context, committed)

@@ -21,6 +21,7 @@ from dagster._core.loader import LoadingContextForTest
 
 import lance_core
 from lance_pipelines import LanceIOManager
+from lance_pipelines.io_managers import lance_io_manager as module
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "word": ["one", None, "three"]})
 
@@ -617,6 +618,31 @@ def test_retried_step_reads_the_version_of_its_first_attempt(lake: Lake) -> None
     assert done.is_success
     assert flaky.seen == [[1], [1]]
     assert lake.messages(done.run_id)[-1].endswith(", as in the first attempt)")
+
+
+def test_step_that_failed_after_its_commit_is_not_committed_twice(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = module._report, []
+
+    def fail_once(context, committed):
+        calls.append(committed.report.repeated)
+        if len(calls) == 1:
+            raise RuntimeError("the event log is not available")
+        real(context, committed)
+
+    monkeypatch.setattr(module, "_report", fail_once)
+    lance_core.write_dataset(ids(1), lake.uri("numbers"))
+
+    @dg.asset(metadata={"lance/mode": "append"}, retry_policy=dg.RetryPolicy(max_retries=1))
+    def numbers() -> pa.Table:
+        return ids(2)
+
+    assert lake.run(numbers).success
+    assert calls == [False, True]
+    stored = lance.dataset(lake.uri("numbers"))
+    assert (stored.version, stored.to_table()["id"].to_pylist()) == (2, [1, 2])
+    assert len(list(Path(lake.uri("numbers"), "data").iterdir())) == 2
+    lake.run(numbers)
+    assert lance.dataset(lake.uri("numbers")).to_table()["id"].to_pylist() == [1, 2, 2]
 
 
 def test_lease_of_a_failed_step_is_released(lake: Lake) -> None:
