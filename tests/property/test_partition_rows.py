@@ -44,6 +44,11 @@ def _found(module: Any, uri: str, rows: pa.Table, condition: str) -> list[int]:
     return sorted(module.dataset(uri).to_table(columns=["row"], filter=condition)["row"].to_pylist())
 
 
+def _batch(rows: pa.Table) -> pa.RecordBatch:
+    """All rows as one batch; a table without rows has no batch."""
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in rows.columns], schema=rows.schema)
+
+
 def _check(uri: str, rows: pa.Table, condition: str, expected: Sequence[bool], *, with_pylance: bool) -> None:
     wanted = [number for number, belongs in enumerate(expected) if belongs]
     rows = rows.append_column("row", pa.array(range(rows.num_rows), pa.int64()))
@@ -90,6 +95,7 @@ def test_rows_of_time_windows_are_those_within_the_windows(
     expected = [each is not None and any(w.window[0] <= each < w.window[1] for w in places) for each in instants]
     selection = select_rows([PartitionColumn(column="when")], [{None: place} for place in places], rows.schema)
     _check(str(tmp_path / "t"), rows, selection.to_sql(), expected, with_pylance=True)
+    assert selection.mask(_batch(rows)).to_pylist() == expected
 
 
 @PROFILE
@@ -109,6 +115,7 @@ def test_rows_of_keys_are_those_with_the_key_as_text(
     selection = select_rows([column], [{None: PartitionValue(key)} for key in chosen], rows.schema)
     expected = [each in values for each in rows[name].to_pylist()]
     _check(str(tmp_path / "t"), rows, selection.to_sql(), expected, with_pylance=True)
+    assert selection.mask(_batch(rows)).to_pylist() == expected
 
 
 @PROFILE
@@ -141,8 +148,11 @@ def test_rows_of_partitions_with_several_dimensions_are_those_of_each(
         {"date": _windows("UTC", 24, [day])[0], "shard": PartitionValue(shard), "area": PartitionValue(region)}
         for day, shard, region in chosen
     ]
-    condition = select_rows(columns, partitions, rows.schema).to_sql()
-    _check(str(tmp_path / "t"), rows, condition, [cell in chosen for cell in cells], with_pylance=False)
+    selection = select_rows(columns, partitions, rows.schema)
+    condition = selection.to_sql()
+    expected = [cell in chosen for cell in cells]
+    _check(str(tmp_path / "t"), rows, condition, expected, with_pylance=False)
+    assert selection.mask(_batch(rows)).to_pylist() == expected
 
 
 @pytest.mark.parametrize("hour", [0, 1])

@@ -60,3 +60,20 @@ def test_frame_keeps_its_version_while_another_run_commits_and_cleans_up(spark: 
     assert seen == [[1, 2]]
     assert lance.dataset(str(tmp_path / "second.lance")).to_table()["id"].to_pylist() == [1, 2]
     assert lance.dataset(uri).tags.list() == {}
+
+
+def test_row_of_another_partition_ends_the_write(spark: SparkSession, tmp_path: Path) -> None:
+    wanted = ["eu", "us"]
+
+    @dg.asset(partitions_def=dg.StaticPartitionsDefinition(["eu", "us"]), metadata={"partition_expr": "region"})
+    def regions() -> DataFrame:
+        return spark.createDataFrame([(region,) for region in wanted], "region STRING")
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        resources = {"io_manager": LanceIOManager(base_uri=str(tmp_path))}
+        options = {"resources": resources, "instance": instance, "partition_key": "eu", "raise_on_error": False}
+        (failure,) = dg.materialize([regions], **options).get_step_failure_events()
+        wanted.remove("us")
+        assert dg.materialize([regions], **options).success
+    assert "does not belong to the partitions of the run" in failure.step_failure_data.error_display_string
+    assert lance.dataset(str(tmp_path / "regions.lance")).to_table().to_pydict() == {"region": ["eu"]}
