@@ -1,0 +1,105 @@
+"""A code location with many declared datasets: how long it takes to load, and how long each sensor takes for a tick.
+
+    python benchmarks/bench_location.py [--datasets 200]
+
+*Build* is ``build_definitions``, *resolve* what Dagster does with the result before it can run a job, and *validate*
+the whole command ``dagster definitions validate``, which also starts a code server and describes every job to it.
+Ticks are of small datasets on local disk: the first one, and one after which nothing has changed. Seconds of the clock
+depend on what else the machine does; seconds of the processor (in all processes of a command) hardly do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, cast
+
+LOCATION: Final = """
+from pathlib import Path
+
+from lance_pipelines import DatasetDeclaration, FileSource, SourceFormat, build_definitions
+
+SOURCE = FileSource(format=SourceFormat.PARQUET, paths=("/landing",))
+
+
+def declare(directory, num_datasets):
+    return [
+        DatasetDeclaration(key=f"lake/dataset{number}", uri=f"{directory}/{number}.lance", source=SOURCE)
+        for number in range(num_datasets)
+    ]
+
+
+defs = build_definitions(declare(Path(__file__).parent, NUM_DATASETS))
+"""
+SENSORS: Final = ("version", "compaction", "deletion", "cleanup")
+
+
+def show(what: str, clock: float, processor: float) -> None:
+    print(f"{what:32} {clock:7.2f} s of the clock {processor:7.2f} s of the processor", flush=True)
+
+
+def timed(what: str, function: Callable[[], object]) -> None:
+    clock, processor = time.perf_counter(), time.process_time()
+    function()
+    show(what, time.perf_counter() - clock, time.process_time() - processor)
+
+
+def run(what: str, *command: str) -> None:
+    before, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    show(what, time.perf_counter() - clock, processor)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datasets", type=int, default=200)
+    num_datasets = parser.parse_args().datasets
+    print(f"{num_datasets} datasets; {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        location = directory / "location.py"
+        location.write_text(LOCATION.replace("NUM_DATASETS", str(num_datasets)))
+        run("import, build", sys.executable, str(location))
+        run("validate", sys.executable, "-m", "dagster", "definitions", "validate", "-f", str(location))
+        time_in_process(directory, num_datasets)
+
+
+def time_in_process(directory: Path, num_datasets: int) -> None:
+    import dagster as dg
+    import pyarrow as pa
+
+    import lance_core
+
+    timed("import", lambda: __import__("lance_pipelines.build"))
+    namespace: dict[str, object] = {"__file__": str(directory / "location.py")}
+    text = (directory / "location.py").read_text()
+    timed("build", lambda: exec(compile(text, "location", "exec"), namespace))
+    defs = cast("dg.Definitions", namespace["defs"])
+    timed("resolve", lambda: defs.get_repository_def().load_all_definitions())
+    for number in range(num_datasets):
+        lance_core.write_dataset(pa.table({"id": [1, 2, 3]}), f"{directory}/{number}.lance")
+    with dg.DagsterInstance.ephemeral() as instance:
+        for sensor in SENSORS:
+            cursor = None
+            for tick in ("first tick", "unchanged"):
+                context = dg.build_sensor_context(instance=instance, cursor=cursor, definitions=defs)
+                found = defs.get_repository_def().get_sensor_def(f"lance_{sensor}_sensor")
+                results: list[object] = []
+                with context:
+                    timed(f"{sensor} sensor, {tick}", lambda: results.append(found.evaluate_tick(context)))  # noqa: B023
+                cursor = results[0].cursor  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    main()
