@@ -11,7 +11,7 @@
 * *Transactions*: :func:`read_transaction` returns the transaction of a version, :data:`MAY_CHANGE_ROWS` lists the
   operations that may change rows, and :func:`commit_transaction` commits a transaction.
 * *Fragments and schemas*: :func:`check_storable` and :func:`stored_field_ids` help to write data files for a table.
-* *Changes*: :func:`commit_replacement` replaces rows by those of fragments that were written elsewhere, and
+* *Changes*: :func:`commit_replacement` replaces rows with those of fragments that were written elsewhere, and
   :func:`add_columns` adds columns; both record properties of their transaction.
 * *Stores*: :func:`open_store` gives access to the files below a URI; :func:`register_store` adds a store of the user.
 * *Leases*: :func:`lease_version` protects a version from cleanups while somebody reads it.
@@ -235,7 +235,7 @@ def add_columns(dataset: Handle, columns: pa.Schema, *, properties: Mapping[str,
     """Add columns of nulls, and move the handle to the new version; see ``LanceDataset.add_columns``.
 
     Args:
-        dataset: a handle on the version on which the first attempt is based.
+        dataset: a handle to the version on which the first attempt is based.
         columns: the columns, all of which must be nullable.
         properties: properties of the transaction.
 
@@ -253,13 +253,13 @@ def commit_replacement(
     transaction_uuid: str,
     properties: Mapping[str, str] | None = None,
 ) -> CommittedReplacement:
-    """Replace the rows that match a predicate by those of fragments that were written before, in one version.
+    """Replace the rows that match a predicate with those of fragments that are already written, in one version.
 
     The deletion is planned on the version of the handle. A commit can be repeated safely: if a later version was
     created by a transaction with this UUID, the result refers to that version.
 
     Args:
-        dataset: a handle on a version which, like all versions before it, was not created by this transaction.
+        dataset: a handle to a version which, like all versions before it, was not created by this transaction.
         predicate: SQL condition that selects the rows to delete; every new row must match it. A
             :class:`DeletePlanner` for the condition, if used for all attempts, searches unchanged fragments only once.
         fragments: the new fragments, for example from :func:`lance_core.write_fragments`.
@@ -268,10 +268,10 @@ def commit_replacement(
 
     Raises:
         InvalidInputError: the predicate is not valid for the table, or does not match a new row.
-        SchemaMismatchError: the columns of a fragment are not those of the table.
+        SchemaMismatchError: the columns of a fragment differ from those of the table.
         NotFoundError: a file of a fragment is missing.
         RetryableCommitConflictError: another writer has added or changed rows since the version of the handle; try
-            again with a handle on the latest version and the same fragments.
+            again with a handle to the latest version and the same fragments.
         CommitOutcomeUnknownError: it could not be determined whether the version was created.
         StorageError: a storage operation failed.
     """
@@ -297,7 +297,7 @@ def delete_rows(
     ``LanceDataset.delete``.
 
     Args:
-        dataset: a handle on the version on which the first attempt is based.
+        dataset: a handle to the version on which the first attempt is based.
         predicate: SQL condition that selects the rows to delete.
         properties: properties of the transaction.
         only_if_found: whether to create no version if no row matches.

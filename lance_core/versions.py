@@ -73,7 +73,7 @@ class LanceFileVersion(Enum):
 
     @property
     def is_legacy(self) -> bool:
-        """True for 0.1, which stores rows in batches, without validity, and cannot be mixed with other versions."""
+        """True for 0.1, which stores batches without validity bitmaps and cannot be mixed with other versions."""
         return self is LanceFileVersion.V0_1
 
     def mixes_with(self, other: LanceFileVersion) -> bool:

@@ -52,8 +52,8 @@ def check_names(declarations: Sequence[DatasetDeclaration]) -> None:
     for name, found in keys.items():
         if len(found) > 1:
             raise InvalidInputError(
-                f"datasets {' and '.join(found)} have the same name {name!r}, which names their jobs and steps; "
-                "every declared key needs a different name"
+                f"datasets {' and '.join(found)} have the same name {name!r}, which is part of the names of their jobs "
+                "and steps; give each dataset a different key"
             )
         if name == _JOB_OF_ALL_ASSETS or not is_valid_name(name):
             raise InvalidInputError(f"invalid dataset name {name!r}: it is reserved by Python or Dagster")

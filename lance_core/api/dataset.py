@@ -1,4 +1,4 @@
-"""LanceDataset: a handle on one version of a dataset.
+"""LanceDataset: a handle to one version of a dataset.
 
 A handle reads one manifest and stays on that version. Commits by other writers become visible after the dataset is
 reopened or ``checkout_latest`` is called; a commit through the handle moves the handle to the new version. Names,
@@ -89,7 +89,7 @@ __all__ = ["BulkCommitResult", "LanceDataset"]
 
 
 class LanceDataset:
-    """A handle on one version of a dataset. A handle can be used by several threads at once.
+    """A handle to one version of a dataset. A handle can be used by several threads at once.
 
     Args:
         uri: location of the dataset.
@@ -122,7 +122,7 @@ class LanceDataset:
 
     @classmethod
     def of(cls, view: TableView) -> Self:
-        """Return a handle on a version whose manifest has already been read."""
+        """Return a handle to a version whose manifest has already been read."""
         handle = cls.__new__(cls)
         handle._view = view
         handle._lock = Lock()
@@ -137,7 +137,7 @@ class LanceDataset:
         storage_options: dict[str, str] | None,
         line: Hashable = None,
     ) -> Self:
-        """Return a handle on the version with this manifest. ``line`` is the value of :attr:`line`; None if unknown."""
+        """Return a handle to the version with this manifest. ``line`` is the value of :attr:`line`; None if unknown."""
         return cls.of(TableView(uri, log, manifest, storage_options, line))
 
     def __repr__(self) -> str:
@@ -298,7 +298,7 @@ class LanceDataset:
         return version_info(self._view.manifest)
 
     def checkout_version(self, version: int | str | tuple[str | None, int | None]) -> Self:
-        """Return a handle for another version.
+        """Return a handle to another version.
 
         Args:
             version: a version number on the branch of this handle, the name of a tag, or a tuple (branch, number).
@@ -463,7 +463,7 @@ class LanceDataset:
             fragments: the fragments to scan, in this order; if None, all fragments.
             with_row_id: whether to append the column ``_rowid``.
             with_row_address: whether to append ``_rowaddr`` as the last column.
-            use_stats: whether to skip rows that, according to the statistics of files of format 0.1, cannot match the
+            use_stats: whether to skip rows that, according to the statistics of files in format 0.1, cannot match the
                 filter; True by default.
             blob_handling: what to return for blob columns: "all_binary" returns the values; "blobs_descriptions" (the
                 default) and "all_descriptions" return the descriptors.
@@ -883,7 +883,7 @@ class LanceDataset:
         repeated safely.
 
         Args:
-            base_uri: the location of the dataset, or a handle on it.
+            base_uri: the location of the dataset, or a handle to it.
             operation: an operation, or a complete transaction.
             read_version: the version that the change is based on; required unless the operation is an Overwrite or a
                 Restore.
@@ -902,7 +902,7 @@ class LanceDataset:
             commit_timeout: once this time has elapsed, no further attempt starts; None means no limit.
 
         Returns:
-            A handle on the new version, or on the version that the transaction created earlier.
+            A handle to the new version, or to the version that the transaction created earlier.
 
         Raises:
             DatasetNotFoundError: the dataset does not exist, and the operation is not an Overwrite.
@@ -952,7 +952,7 @@ class LanceDataset:
         Committing the same batch again creates nothing and returns the existing version.
 
         Args:
-            dest: the location of the dataset, or a handle on it.
+            dest: the location of the dataset, or a handle to it.
             transactions: the appends to commit; see :func:`merge_appends`.
             commit_lock: as for :func:`dataset`.
             storage_options: credentials and settings of the store.
@@ -1279,7 +1279,7 @@ class LanceDataset:
             storage_options: credentials and settings of the store; if None, the options of this handle.
 
         Returns:
-            A handle on the branch.
+            A handle to the branch.
 
         Raises:
             InvalidRefError: the name is invalid.
@@ -1398,7 +1398,7 @@ class BulkCommitResult(TypedDict):
     """The result of committing a batch.
 
     Attributes:
-        dataset: a handle on the new version.
+        dataset: a handle to the new version.
         merged: the transaction that created the version.
     """
 

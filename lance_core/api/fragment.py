@@ -1,4 +1,4 @@
-"""LanceFragment: a handle on one fragment of a version, for reading the fragment separately."""
+"""LanceFragment: a handle to one fragment of a version, for reading the fragment separately."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["LanceFragment"]
 
 
 class LanceFragment:
-    """A handle on one fragment of a version of a dataset.
+    """A handle to one fragment of a version of a dataset.
 
     Args:
-        dataset: a handle on the version.
+        dataset: a handle to the version.
         fragment_id: id of the fragment.
 
     Raises:
@@ -49,7 +49,7 @@ class LanceFragment:
 
     @classmethod
     def of(cls, dataset: Handle, view: TableView, record: Fragment) -> Self:
-        """Return a handle on a fragment of a version that ``dataset`` has checked out, now or at an earlier time."""
+        """Return a handle to a fragment of a version that ``dataset`` has checked out, now or at an earlier time."""
         handle = cls.__new__(cls)
         handle._dataset = dataset
         handle._view = view

@@ -105,7 +105,7 @@ def write_dataset(  # noqa: D417  # the reference's signature; arguments without
     All other arguments are rejected.
 
     Returns:
-        A handle on the new version.
+        A handle to the new version.
 
     Raises:
         AlreadyExistsError: the mode is "create", but the dataset already exists.

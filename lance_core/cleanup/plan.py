@@ -213,7 +213,7 @@ def plan_cleanup(dataset: Handle, policy: CleanupPolicy, *, now_ns: int | None =
     """Decide what a cleanup would remove; nothing is changed.
 
     Args:
-        dataset: a handle on the dataset; the version of the handle and all newer versions are kept.
+        dataset: a handle to the dataset; the version of the handle and all newer versions are kept.
         policy: the cleanup policy; see :meth:`CleanupPolicy.of`.
         now_ns: current time, in nanoseconds since the epoch; if None, the system clock is used.
 

@@ -89,14 +89,14 @@ def add_null_columns(view: TableView, columns: pa.Schema, properties: Mapping[st
 def _plan(manifest: Manifest, added: Schema) -> Merge:
     require_writable(manifest.message)
     if manifest.file_version.is_legacy:
-        raise NotSupportedError("a column of nulls cannot be added to a table of format 0.1")
+        raise NotSupportedError("a column of nulls cannot be added to a table in format 0.1")
     check_storable(added, manifest.file_version)
     before = manifest.schema
     if manifest.file_version < LanceFileVersion.V2_2 and not set(added.names).isdisjoint(
         top.name for top in before.fields if top.is_struct
     ):
         raise NotSupportedError(
-            f"members cannot be added to structs of a table of format {manifest.file_version.value}; format 2.2 or "
+            f"members cannot be added to structs of a table in format {manifest.file_version.value}; format 2.2 or "
             "later is required"
         )
     fields = _with_added(before.fields, added.fields, count(next_field_id(manifest.message)))

@@ -161,7 +161,7 @@ def _check_fields(fragments: Iterable[Fragment], schemas: Sequence[Schema]) -> N
         needs_all = any(requires_every_field(file.file_version) for file in fragment.files)
         missing = next((leaf for leaf in (every if needs_all else required) if leaf.id not in found), None)
         if missing is not None:
-            reason = "files of format 0.1 must contain every field" if needs_all else "the field is not nullable"
+            reason = "files in format 0.1 must contain every field" if needs_all else "the field is not nullable"
             raise SchemaMismatchError(f"new fragment {index} lacks field {missing.name!r} (id {missing.id}); {reason}")
 
 

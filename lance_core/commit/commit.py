@@ -252,7 +252,7 @@ def _manifest_of(outcome: CommitOutcome, root: str) -> Manifest:
             raise CommitOvertakenError(
                 f"{root}: version {version} was created too late and is not part of the table. One of the following "
                 "happened first: a cleanup removed another version with the same number, a cleanup removed the version "
-                "to restore, the branch was re-created, or the table was migrated. The new version was removed or "
+                "to restore, the branch was recreated, or the table was migrated. The new version was removed or "
                 f"reverted; repeat the operation on the latest version, {latest}",
                 path=root,
                 version=version,

@@ -5,16 +5,16 @@ Content                      Completed for
 ===========================  =======================================================================================
 hidden columns               operations that move rows whose ids or versions are stored in data files
 version of the data files    a table that starts without data files
-dictionaries                 tables of format 0.1, see below
+dictionaries                 tables in format 0.1, see below
 row counts of fragments      versions based on one of an early release (:mod:`~lance_core.scan.early_fragments`)
 ===========================  =======================================================================================
 
-In a table of format 0.1, every data file contains a copy of the values of a dictionary column, the manifest contains
+In a table in format 0.1, every data file contains a copy of the values of a dictionary column, the manifest contains
 another copy, and readers may use either. Therefore, all copies must agree: each is a prefix of the longest copy, which
 is the one in the manifest. The dictionary of appended rows starts with the table's values and adds new values at the
 end, so older files remain correct.
 
-Source: behavior of pylance 14.0.2, which reads every file of format 0.1 with the manifest's values and appends only
+Source: behavior of pylance 14.0.2, which reads every file in format 0.1 with the manifest's values and appends only
 rows whose dictionary equals them.
 """
 

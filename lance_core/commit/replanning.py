@@ -97,7 +97,7 @@ class Replanning:
         self._backoff = SlotBackoff(random.Random())
         self._started = self._attempt_started = time.monotonic()
         self.number = 0
-        # Later views keep the identity of the branch: a change is never planned again on a branch that was re-created.
+        # Later views keep the identity of the branch: a change is never planned again on a branch that was recreated.
         _ = view.line
 
     def __enter__(self) -> TableView:

@@ -342,7 +342,7 @@ def commit_rewrites(
     Repeating a call with the same results is safe: groups that are already committed are not committed again.
 
     Args:
-        dataset: a handle on any version of the dataset.
+        dataset: a handle to any version of the dataset.
         rewrites: the results of executed tasks; if they belong to several plans, the oldest of the plans' versions is
             the read version of the Rewrite.
         transaction_properties: transaction properties to record with the Rewrite.

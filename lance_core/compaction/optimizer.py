@@ -58,7 +58,7 @@ class Compaction:
         """Commit all executed tasks, or none of them, and move the handle to the new version.
 
         Args:
-            dataset: a handle on any version of the dataset.
+            dataset: a handle to any version of the dataset.
             rewrites: the results of the tasks; if empty, no version is created.
             options: the compaction options; they are checked, but have no other effect.
             transaction_properties: properties to record in the transaction.

@@ -65,7 +65,7 @@ class CompactionTask:
         """Write the rows of the fragments to new files. No version is created.
 
         Args:
-            dataset: a handle on any version of the dataset; the task always reads ``read_version``.
+            dataset: a handle to any version of the dataset; the task always reads ``read_version``.
             file_token: 16 hexadecimal digits with which every new file name ends, before the extension, to identify the
                 files of a job.
 

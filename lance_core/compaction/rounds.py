@@ -40,7 +40,7 @@ def plan_again(dataset: Handle, lost: Iterable[RewriteResult], options: Mapping[
     """Plan a new compaction of groups that had conflicts, based on the latest version.
 
     Args:
-        dataset: a handle on any version of the dataset.
+        dataset: a handle to any version of the dataset.
         lost: the groups that had conflicts; only those of their fragments that still exist are planned.
         options: the options of the first plan.
 

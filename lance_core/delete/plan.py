@@ -110,7 +110,7 @@ def plan_delete(dataset: Handle, predicate: object) -> DeletePlan:
     """Plan a delete based on the version of a handle, without changing anything.
 
     Args:
-        dataset: a handle for the version.
+        dataset: a handle to the version.
         predicate: the rows to delete, as SQL text or an Arrow expression.
 
     Raises:

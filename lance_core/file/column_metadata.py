@@ -1,7 +1,7 @@
 """ColumnMetadata and Page: locations and encodings of the pages of one column.
 
 Protobuf messages are parsed once, checked against the file, and kept as small records. An ``ArrayEncoding`` describes a
-page of format 2.0, and a ``PageLayout`` a page of a later format. The format also allows descriptions to be stored
+page in format 2.0, and a ``PageLayout`` a page of a later format. The format also allows descriptions to be stored
 elsewhere in the file (``indirect``), but no writer does so; the reference implementation and this library reject such
 files.
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnMetadata", "Page"]
 
 _COLUMN_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x0a\x00").SerializeToString()
-"""``ColumnEncoding{values {}}``: the only column encoding in files of format 2.1 and later."""
+"""``ColumnEncoding{values {}}``: the only column encoding in files in format 2.1 and later."""
 
 _BLOB_ENCODING: Final = Any(type_url=COLUMN_ENCODING_URL, value=b"\x1a\x04\x0a\x02\x0a\x00").SerializeToString()
 """``ColumnEncoding{blob {inner {values {}}}}``: pages contain (position, size) pairs of values outside the pages."""
@@ -61,16 +61,16 @@ class Page:
 
     @property
     def layout(self) -> pb21.PageLayout:
-        """The layout of a page of format 2.1 or later."""
+        """The layout of a page in format 2.1 or later."""
         if not isinstance(self.encoding, pb21.PageLayout):
-            raise InternalError("a page of format 2.0 has no layout")
+            raise InternalError("a page in format 2.0 has no layout")
         return self.encoding
 
     @property
     def array_encoding(self) -> pb20.ArrayEncoding:
-        """The encoding of a page of format 2.0."""
+        """The encoding of a page in format 2.0."""
         if not isinstance(self.encoding, pb20.ArrayEncoding):
-            raise InternalError("a page of format 2.1 or later has no array encoding")
+            raise InternalError("a page in format 2.1 or later has no array encoding")
         return self.encoding
 
     @property

@@ -35,7 +35,7 @@ def describe_layout(layout: pb21.PageLayout | pb20.ArrayEncoding) -> str:
     """Describe the encoding of one page in one line.
 
     For example ``mini_block(value_compression=flat(bits_per_value=32), layers=[…], …)``, or
-    ``nullable(no_nulls=(values=flat(…)))`` for a page of format 2.0.
+    ``nullable(no_nulls=(values=flat(…)))`` for a page in format 2.0.
     """
     return describe_message(layout)
 

@@ -1,4 +1,4 @@
-"""Describes the parts that all files of format 2.0 and later have: global buffers, columns, and pages.
+"""Describes the parts that all files in format 2.0 and later have: global buffers, columns, and pages.
 
 **Source:** byte map in :mod:`lance_core.file.layout`.
 """

@@ -1,4 +1,4 @@
-"""FieldWriter: writes one top-level field to a data file of format 2.0 or later.
+"""FieldWriter: writes one top-level field to a data file in format 2.0 or later.
 
 For every top-level field, ``writer.py`` creates a field writer of the kind that the file's format requires, passes it
 the arrays of each batch, and writes the returned column metadata near the end of the file. Structural formats (2.1 and

@@ -110,7 +110,7 @@ class Footer:
         )
 
     def _check_inside(self, stop: int, path: str) -> None:
-        """Check that the sections of a file of format 2.0 are inside the file."""
+        """Check that the sections of a file in format 2.0 are inside the file."""
         for what, start, num_entries in (
             ("column metadata section", self.column_metadata_offset, 0),
             ("column metadata table", self.column_table_offset, self.num_columns),

@@ -46,7 +46,7 @@ class LancePageMetadata:
 
 @dataclass(frozen=True, slots=True)
 class LanceColumnMetadata:
-    """The pages of one column, and its column buffers, which exist only in blob columns of format 2.0."""
+    """The pages of one column, and its column buffers, which exist only in blob columns in format 2.0."""
 
     column_buffers: list[LanceBufferDescriptor]
     pages: list[LancePageMetadata]

@@ -1,4 +1,4 @@
-"""Layout of a data file of format 2.0 or later: the byte map and its constants.
+"""Layout of a data file in format 2.0 or later: the byte map and its constants.
 
 ::
 

@@ -4,7 +4,7 @@
 Given                                     Declared
 ========================================  ==========================================================
 ``arrow.json`` strings                    ``lance.json``: binary JSON
-binary with ``lance-encoding:blob``       ``lance.blob.v2``, for tables of format 2.2 and for
+binary with ``lance-encoding:blob``       ``lance.blob.v2``, for tables in format 2.2 and for
                                           existing columns of that type
 ========================================  ==========================================================
 

@@ -56,7 +56,7 @@ class WriteConfig:
         data_cache_bytes: number of bytes that all top-level columns together collect before pages are written; None for
             8 MiB per column.
         max_page_bytes: maximum in-memory size of a page's values in bytes, unless a single row is larger.
-        max_rows_per_group: number of rows per batch in files of format 0.1.
+        max_rows_per_group: number of rows per batch in files in format 0.1.
         file_token: 16 hexadecimal digits with which the stem of every file name ends; None for random names.
         ingests_external_blobs: whether blob values given as URIs are copied into the table instead of referenced.
         allows_outside_blobs: whether references to blob values may point outside the table's base paths.

@@ -1,4 +1,4 @@
-"""FileWriter: writes record batches to a data file of format 2.0, 2.1, or 2.2.
+"""FileWriter: writes record batches to a data file in format 2.0, 2.1, or 2.2.
 
 The container is the same for all of these formats: page buffers, global buffers, column metadata, tables, and footer,
 in the order of the byte map in :mod:`lance_core.file.layout`. The format determines the columns: every top-level field

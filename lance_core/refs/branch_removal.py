@@ -78,9 +78,7 @@ def require_same_branch(main: VersionLog, record: BranchRecord) -> None:
     except RefNotFoundError as error:
         raise RefConflictError(f"branch {record.name!r} was deleted in the meantime", branch=record.name) from error
     if (found.forks, found.created_at) != (record.forks, record.created_at):
-        raise RefConflictError(
-            f"branch {record.name!r} was deleted and created again in the meantime", branch=record.name
-        )
+        raise RefConflictError(f"branch {record.name!r} was deleted and recreated in the meantime", branch=record.name)
 
 
 def own_files(main: VersionLog, branch: str) -> list[str]:
@@ -180,7 +178,7 @@ class _Removal:
         records = list_branches(self._main.store, self._main.root)
         if self._branch in records:
             raise RefConflictError(
-                f"branch {self._branch!r} was created again or changed while it was being deleted", branch=self._branch
+                f"branch {self._branch!r} was recreated or changed while it was being deleted", branch=self._branch
             )
         if self._record is not None:
             records[self._branch] = BranchRecord.parse(self._branch, self._record, self._record_path)

@@ -52,7 +52,7 @@ def refuse_when_used(main: VersionLog, branch: str, records: Mapping[str, Branch
     if tags or children:
         users = [f"{what} {sorted(names)}" for what, names in (("tags", tags), ("branches", children)) if names]
         raise RefConflictError(
-            f"cannot delete branch {branch!r}: it is used by {' and '.join(users)}; delete these first", branch=branch
+            f"cannot delete branch {branch!r}: it is used by {' and '.join(users)}; delete them first", branch=branch
         )
 
 

@@ -50,7 +50,7 @@ class VersionLease:
         self.expires_at = expires_at
 
     def renew(self) -> None:
-        """Let the lease expire one full duration from now. A lease that has been removed is taken again.
+        """Renew the lease for its full duration from now. A lease that has been removed is taken again.
 
         Raises:
             VersionNotFoundError: the lease had expired, and a cleanup has removed the version.
@@ -93,7 +93,7 @@ def lease_version(dataset: Handle, *, holder: str, duration: timedelta) -> Versi
     """Protect the version of a handle against cleanups for a limited time.
 
     Args:
-        dataset: a handle on the version.
+        dataset: a handle to the version.
         holder: who needs the version; stored in the lease.
         duration: time after which the lease expires unless it is renewed. It should exceed the differences between the
             clocks of the processes that use the table by far.

@@ -4,7 +4,7 @@ The predicate's columns are read first, as a stream. The other columns are read 
 if few rows match, in ranges if many do. At most one batch of values is kept in memory, but positions are collected for
 many batches.
 
-Rows that cannot match, according to the statistics of a data file, are not read at all. Only files of format 0.1 have
+Rows that cannot match, according to the statistics of a data file, are not read at all. Only files in format 0.1 have
 statistics.
 """
 

@@ -271,7 +271,7 @@ class TableView:
 
 @runtime_checkable
 class Handle(Protocol):
-    """A user's handle for a dataset. After each change made through the handle, it refers to the new version."""
+    """A user's handle to a dataset. After each change made through the handle, it refers to the new version."""
 
     @property
     def view(self) -> TableView:

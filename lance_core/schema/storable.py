@@ -178,7 +178,7 @@ RULES: Final = (
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),
     StorableRule(
-        what="a dictionary of floats (pylance cannot open a table of format 0.1 that has one)",
+        what="a dictionary of floats (pylance cannot open a table in format 0.1 that has one)",
         applies=lambda field, _: field.logical_type.startswith(_FLOAT_DICTIONARIES),
         versions=(_V.V2_0, _V.V2_1, _V.V2_2),
     ),

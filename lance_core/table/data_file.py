@@ -1,7 +1,7 @@
 """DataFile: one data file of a fragment, and the table fields that are stored in the file.
 
 ``field_ids`` and ``column_indices`` are parallel lists: the values of field ``field_ids[i]`` are in column
-``column_indices[i]`` of the file. Files of format 2.1 and later list only the fields that own a column (leaves). Format
+``column_indices[i]`` of the file. Files in format 2.1 and later list only the fields that own a column (leaves). Format
 2.0 also lists structs and lists, which own a column there; members of a packed struct are not listed, or have column
 index -1. Format 0.1 lists every field and no column indices: its page table is ordered by field id, starting with the
 first listed id. Negative ids have special meanings: -2 marks a column that a later file has replaced, and -3 to -5 mark

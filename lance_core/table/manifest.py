@@ -214,7 +214,7 @@ class Manifest:
         own = self.file_version.require_readable()
         if self.mixes_file_versions and own.is_legacy:
             raise CorruptDataError(
-                f"version {self.version}: a table of format {own.value} must not have the feature flag that allows "
+                f"version {self.version}: a table in format {own.value} must not have the feature flag that allows "
                 "data files of different versions"
             )
         totals = FragmentTotals.of(self.message) if totals is None else totals

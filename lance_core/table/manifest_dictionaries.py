@@ -1,6 +1,6 @@
 """Values of dictionary columns, stored in the manifests of 0.1 tables.
 
-Data files of format 0.1 contain only the indices of a dictionary column; all files of the table share the same values.
+Data files in format 0.1 contain only the indices of a dictionary column; all files of the table share the same values.
 The values precede all other sections of the manifest file, and ``Field.dictionary`` records their position::
 
     strings, binaries     bytes | i64 offset[n + 1]     position of the offsets, n; offsets are file positions
@@ -37,7 +37,7 @@ _LEGACY_PAIRS: Final = ((0, 0), (0, 1), (0, 2))
 
 
 def parse_dictionaries(message: pb_table.Manifest, buffer: pa.Buffer | bytes, path: str) -> dict[int, pa.Array]:
-    """Read the values of the dictionary columns; only manifests of tables of format 0.1 contain such values.
+    """Read the values of the dictionary columns; only manifests of tables in format 0.1 contain such values.
 
     Args:
         message: the manifest.

@@ -22,7 +22,7 @@ unreliable coverage        before 0.8.15        The index covers no fragment, an
 A parsed manifest contains the corrected values, which the next commit records. A correction does not remove files,
 because other readers still use the version as it was written and need all of its files. The reference implementation
 returns wrong rows or fails for such a version. Its next commit assigns new ids to fields that share an id. This library
-keeps the ids of fields, because files of format 0.1 and indices depend on them.
+keeps the ids of fields, because files in format 0.1 and indices depend on them.
 
 **Source:** the migrations in ``commit.rs`` of pylance 14.0.2; tables written by the releases above.
 """
@@ -161,7 +161,7 @@ def defects_of(written: AsWritten, num_rows: Mapping[int, int]) -> Iterator[Defe
             yield Defect(OldDefect.SHARED_FIELD_IDS, detail)
     recorded, found = written.message.data_format.version, right.message.data_format.version
     if recorded != found:
-        yield Defect(OldDefect.UNDERSTATED_FORMAT, f"format {recorded} is recorded for data files of format {found}")
+        yield Defect(OldDefect.UNDERSTATED_FORMAT, f"format {recorded} is recorded for data files in format {found}")
     is_unreliable = _release(written.message) < _RECORDS_COVERAGE
     kind = OldDefect.UNRELIABLE_COVERAGE if is_unreliable else OldDefect.OVERLAPPING_COVERAGE
     indices = zip(decode_index_section(written.index_section), decode_index_section(right.index_section), strict=True)

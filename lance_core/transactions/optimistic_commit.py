@@ -27,7 +27,7 @@
       CONFIRM list the versions after ours
         |     none, or they contain our change     -> Committed
         |     they do not contain it               -> withdraw our manifest: Overtaken
-        |     none, but a cleanup removed files that ours restores, or the branch was deleted and re-created
+        |     none, but a cleanup removed files that ours restores, or the branch was deleted and recreated
         |                                          -> restore the version before ours as the latest one: Overtaken
         |     it cannot be determined               -> Unknown (nothing is removed)
         v
@@ -262,7 +262,7 @@ class OptimisticCommit:
             if self._progress.line in (None, line):
                 self._progress.line = line
                 return None
-            reason = "the branch was deleted and created again in the meantime"
+            reason = "the branch was deleted and recreated in the meantime"
         return Conflicted(Verdict.INCOMPATIBLE, self._basis.manifest.version, reason)
 
     def _is_on_line(self, made: Manifest) -> bool:
@@ -388,7 +388,7 @@ class OptimisticCommit:
             try:
                 newer = self._log.surely_newer_than(made.version)
                 if before is not None and not self._is_on_line(made):
-                    reason = f"the branch at {self._log.root} was deleted or re-created in the meantime"
+                    reason = f"the branch at {self._log.root} was deleted or recreated in the meantime"
                     return self._undone(made, newer, VersionNotFoundError(reason, version=made.version))
                 if not newer:
                     return self._with_its_files(made, before)
@@ -484,8 +484,8 @@ class OptimisticCommit:
         """Remove our version if no newer one was built on it and it still exists."""
         if withdraw_version(self._log, name, self._transaction):
             _logger.warning(
-                "%s: removed version %d, which this commit had created: the table was changed first, "
-                "so the version never became part of it",
+                "%s: removed version %d, which this commit had created: another change came first, "
+                "so the version never became part of the table",
                 self._log.root,
                 name.version,
             )

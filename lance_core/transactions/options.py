@@ -36,7 +36,7 @@ class CommitProgress:
         may_be_committed: whether a version may refer to the files of the transaction, now or later. Set before the step
             that can create such a version, and reset when that step is known to have failed.
         made: the version that the commit created; None if it has created none.
-        line: the identity of the branch at the start of the first attempt; it changes if the branch is re-created.
+        line: the identity of the branch at the start of the first attempt; it changes if the branch is recreated.
     """
 
     may_be_committed: bool = False

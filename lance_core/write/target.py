@@ -1,7 +1,7 @@
 """Determines how new rows are written, based on their target: an existing table or a new one.
 
 Appended rows are written with the table's field ids, and in the table's format unless a different one is requested.
-Columns are matched by name, and nullable columns may be missing. Files of format 0.1 cannot be mixed with files of
+Columns are matched by name, and nullable columns may be missing. Files in format 0.1 cannot be mixed with files of
 other formats, and must contain all columns. The fields of a new table, or of a table whose content is replaced, are
 numbered depth first from 0; a table whose content is replaced keeps its format unless a different one is requested.
 
@@ -197,7 +197,7 @@ def _version_for(manifest: Manifest, mode: Mode, asked: LanceFileVersion | None)
         return own
     if mode is Mode.APPEND and not asked.mixes_with(own):
         raise NotSupportedError(
-            f"data files of format {asked.value} cannot be added to a table of format {own.value}, because files of "
+            f"data files in format {asked.value} cannot be added to a table in format {own.value}, because files of "
             "format 0.1 cannot be mixed with files of other formats; overwrite the table to change its format",
             expected=own.value,
             found=asked.value,
@@ -226,12 +226,12 @@ def _check_complete(table_schema: Schema, data_schema: pa.Schema) -> None:
     for field in expected:
         if field.name not in data_schema.names:
             raise SchemaMismatchError(
-                f"column {field.name!r} is missing; rows appended to a table of format 0.1 must have every column",
+                f"column {field.name!r} is missing; rows appended to a table in format 0.1 must have every column",
                 column=field.name,
             )
         if _num_fields(field.type) != _num_fields(data_schema.field(field.name).type):
             raise SchemaMismatchError(
-                f"column {field.name!r} lacks fields; rows appended to a table of format 0.1 must have every field",
+                f"column {field.name!r} lacks fields; rows appended to a table in format 0.1 must have every field",
                 column=field.name,
             )
 

@@ -3,7 +3,7 @@
 =============  ===========================================================================  =======================
 Check          Fails if                                                                      Reads
 =============  ===========================================================================  =======================
-rows           manifest, event and files disagree about the number of rows                   footers of 100 fragments
+rows           manifest, event, and files disagree on the number of rows                     footers of 100 fragments
 fragments      compaction is due                                                             manifest
 deletions      a fragment has too many deleted rows                                          manifest
 schema         columns were added, removed or changed since the last evaluation              manifest
@@ -116,14 +116,14 @@ def _check_rows(subject: CheckedVersion) -> Finding:
     rows = subject.health.rows
     facts = {"rows": rows}
     if subject.recorded_rows not in (None, rows):
-        text = f"the manifest has {rows:,} rows, but the event of this version records {subject.recorded_rows:,}"
+        text = f"the manifest has {rows:,} rows, but Dagster's event for this version records {subject.recorded_rows:,}"
         return Finding(passed=False, text=text, facts=facts)
     fragments = subject.dataset.get_fragments()
     places = np.unique(np.linspace(0, len(fragments) - 1, min(len(fragments), _SAMPLED_FRAGMENTS)).astype(int))
     for done, place in enumerate(places.tolist(), 1):
         fragments[place].validate()
         subject.report(Progress(stage="checking rows", tasks=done, total_tasks=len(places), unit="fragments"))
-    event = "" if subject.recorded_rows is None else ", as the event of this version records"
+    event = "" if subject.recorded_rows is None else ", as Dagster's event for this version records"
     text = f"{rows:,} rows{event}; the files of {len(places)} of {amount(len(fragments), 'fragment')} agree"
     return Finding(passed=True, text=text, facts=facts)
 
@@ -149,7 +149,8 @@ def _check_schema(subject: CheckedVersion) -> Finding:
     earlier = subject.earlier_columns
     facts = {COLUMNS: columns}
     if earlier is None:
-        return Finding(passed=True, text=f"{amount(len(columns), 'column')}; not evaluated before", facts=facts)
+        text = f"{amount(len(columns), 'column')}; no earlier evaluation to compare with"
+        return Finding(passed=True, text=text, facts=facts)
     changes = [f"{name} was added" for name in columns if name not in earlier]
     changes += [f"{name} was removed" for name in earlier if name not in columns]
     changes += [
@@ -169,11 +170,11 @@ def _check_freshness(subject: CheckedVersion) -> Finding:
         oldest = subject.dataset.version_refs()[0]["version"]
         is_known, committed = False, _committed_at(subject, oldest)
     if committed is None:
-        return Finding(passed=True, text="unknown, because a cleanup is removing old versions")
+        return Finding(passed=True, text="the age of the rows is unknown, because a cleanup is removing old versions")
     age = datetime.fromtimestamp(subject.now, UTC) - committed
     shown = f"{'' if is_known else 'at least '}{format_duration(timedelta(seconds=round(age.total_seconds())))}"
-    which = f"version {subject.changed_version} " if subject.changed_version is not None else ""
-    text = f"the last change of rows {which}is {shown} old; the limit is {format_duration(limit)}"
+    which = f" (version {subject.changed_version})" if subject.changed_version is not None else ""
+    text = f"the rows last changed {shown} ago{which}; the limit is {format_duration(limit)}"
     return Finding(passed=age <= limit, text=text, facts={"age_seconds": round(age.total_seconds(), 1)})
 
 
@@ -239,10 +240,10 @@ def _check_orphans(subject: CheckedVersion) -> Finding:
     orphans = [*removable, *other]
     num_bytes = _total(orphans)
     limit = subject.settings.max_orphan_bytes
-    text = f"{amount(len(orphans), 'file')} without a version, {format_bytes(num_bytes)}"
+    text = f"{amount(len(orphans), 'file')} that no version references, {format_bytes(num_bytes)}"
     if orphans:
         named = ", ".join(file.path for file in sorted(orphans, key=lambda file: -file.num_bytes)[:_NAMED])
-        text += f" ({format_bytes(_total(removable))} of it removed by the next cleanup): {named}"
+        text += f" (the next cleanup removes {format_bytes(_total(removable))} of it): {named}"
         text += ", …" if len(orphans) > _NAMED else ""
     if num_bytes > limit:
         text = f"{text}; the limit is {format_bytes(limit)}"
@@ -259,7 +260,7 @@ def _check_verify(subject: CheckedVersion) -> Finding:
     if problems:
         named = "; ".join(_describe(problem) for problem in problems[:_NAMED])
         more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        text = f"the doctor finds {amount(len(problems), 'problem')}: {named}{more}"
+        text = f"lance-core doctor finds {amount(len(problems), 'problem')}: {named}{more}"
         return Finding(passed=False, text=text, facts={"problems": len(problems)})
     verify(
         subject.dataset,
@@ -267,7 +268,7 @@ def _check_verify(subject: CheckedVersion) -> Finding:
             Progress(stage="verifying files", tasks=done, total_tasks=total, unit="fragments")
         ),
     )
-    text = f"no problems; the files of {amount(len(subject.figures), 'fragment')} agree with the manifest"
+    text = f"no problems; the files of {amount(len(subject.figures), 'fragment')} match the manifest"
     return Finding(passed=True, text=text, facts={"problems": 0})
 
 
@@ -285,45 +286,50 @@ def _check_pylance(subject: CheckedVersion) -> Finding:
         command, input=json.dumps(subject.dataset.storage_options), capture_output=True, text=True, check=False
     )
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"the process ended with code {done.returncode}"])[-1]
+        reason = (done.stderr.strip().splitlines() or [f"the process exited with code {done.returncode}"])[-1]
         raise CorruptDataError(f"pylance cannot read version {subject.version}: {reason}")
     counted, read = json.loads(done.stdout)
     if not counted == read == subject.health.rows:
-        text = f"pylance counts {counted:,} rows and reads {read:,}, expected {subject.health.rows:,}"
+        text = f"pylance counted {counted:,} rows and read {read:,}, expected {subject.health.rows:,}"
         return Finding(passed=False, text=text)
-    return Finding(passed=True, text=f"pylance validates the version and reads {amount(read, 'row')}")
+    return Finding(passed=True, text=f"pylance validated the version and read {amount(read, 'row')}")
 
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType(
     {
         "rows": Rule(
-            description="The manifest, the event and the data files agree about the number of rows.",
+            description="The manifest, Dagster's event, and the data files agree on the number of rows.",
             examine=_check_rows,
             is_cheap=True,
         ),
         "fragments": Rule(
-            description="There are not so many small fragments that compaction is due.",
+            description="The number of small fragments is below the threshold for compaction.",
             examine=_check_fragments,
             is_cheap=True,
         ),
         "deletions": Rule(
-            description="No fragment has so many deleted rows that it should be rewritten.",
+            description="No fragment has so many deleted rows that it needs to be rewritten.",
             examine=_check_deletions,
             is_cheap=True,
         ),
         "schema": Rule(
-            description="The columns are those of the last evaluation.", examine=_check_schema, is_cheap=True
+            description="The columns have not changed since the last evaluation.", examine=_check_schema, is_cheap=True
         ),
         "freshness": Rule(
             description="The last commit that changed rows is recent.", examine=_check_freshness, is_cheap=True
         ),
         "key_nulls": Rule(description="The key contains no nulls.", examine=_check_key_nulls),
         "key_unique": Rule(description="No two rows have the same key.", examine=_check_key_unique),
-        "orphans": Rule(description="Files that no version references take little space.", examine=_check_orphans),
-        "verify": Rule(
-            description="The doctor finds no problems, and every file agrees with the manifest.", examine=_check_verify
+        "orphans": Rule(
+            description="Files that no version references do not take up too much space.", examine=_check_orphans
         ),
-        "pylance": Rule(description="The reference implementation reads the version.", examine=_check_pylance),
+        "verify": Rule(
+            description="lance-core doctor finds no problems, and every file matches the manifest.",
+            examine=_check_verify,
+        ),
+        "pylance": Rule(
+            description="pylance, the reference implementation, can read the version.", examine=_check_pylance
+        ),
     }
 )
 """Maps the name of each check to its rule, cheap ones first."""

@@ -46,6 +46,6 @@ def rows_by_version(uri: Path, versions: tuple[int, ...]) -> dict[int, int]:
     command = [sys.executable, "-c", _PROGRAM, REFERENCE_MODULE, str(uri), *map(str, versions)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        reason = (done.stderr.strip().splitlines() or [f"the process ended with code {done.returncode}"])[-1]
+        reason = (done.stderr.strip().splitlines() or [f"the process exited with code {done.returncode}"])[-1]
         raise CorruptDataError(f"the reference implementation rejects {uri}: {reason}", path=str(uri))
     return {int(version): rows for version, rows in json.loads(done.stdout).items()}

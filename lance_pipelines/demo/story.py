@@ -169,7 +169,7 @@ class Story:
 
     def _finish(self, run_id: str) -> None:
         """Wait for a run to succeed."""
-        self._server.wait_until(partial(self._has_ended, run_id), f"run {run_id} did not end", seconds=_RUN_SECONDS)
+        self._server.wait_until(partial(self._has_ended, run_id), f"run {run_id} did not finish", seconds=_RUN_SECONDS)
         status = self._api.status(run_id)
         if status != "SUCCESS":
             raise FailedCheckError(f"run {run_id} ended with {status}; see {self._server.url}/runs/{run_id}")

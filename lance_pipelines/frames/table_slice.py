@@ -18,7 +18,7 @@ class TableSlice:
     """Rows and columns of one version of a dataset.
 
     Attributes:
-        dataset: a handle on the version.
+        dataset: a handle to the version.
         columns: names of the columns; None means all.
         filter: a SQL condition that selects the rows; None means all.
     """

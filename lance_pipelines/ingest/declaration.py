@@ -87,7 +87,7 @@ class WriteMode(StrEnum):
 
 
 class SchemaMode(StrEnum):
-    """What a run does if the columns of the source are not those of the dataset."""
+    """What a run does if the columns of the source differ from those of the dataset."""
 
     ERROR = "error"
     """Fail before any row is written."""
@@ -101,7 +101,7 @@ class SchemaMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetDeclaration:
-    """One Lance dataset of the project.
+    """One Lance dataset in the project.
 
     Attributes:
         key: the asset key: ``"events"``, ``"lake/events"``, or its parts, ``("lake", "events")``.
@@ -111,11 +111,11 @@ class DatasetDeclaration:
         storage_options: credentials and settings of the dataset's store. A value may be ``dagster.EnvVar("NAME")``,
             which every process that opens the dataset resolves for itself. Values are not shown anywhere.
         mode: what a run does with existing rows.
-        schema_mode: what a run does if the columns of the source are not those of the dataset. If None, ``overwrite``
-            if all rows are replaced, and ``error`` otherwise. A column whose type has changed is an error, except with
-            ``overwrite``.
+        schema_mode: what a run does if the columns of the source differ from those of the dataset. If None,
+            ``overwrite`` if all rows are replaced, and ``error`` otherwise. A column whose type has changed is an
+            error, except with ``overwrite``.
         partitions: the partitions of the asset. A run for several partitions makes one commit.
-        partition_by: the columns by which rows belong to partitions: the name of a column, or a
+        partition_by: the columns that assign rows to partitions: the name of a column, or a
             :class:`~lance_pipelines.ingest.partition_rows.PartitionColumn` for each dimension. A run for partitions
             then ingests only the rows of these partitions.
         max_rows_per_file: number of rows at which a task starts a new fragment.
@@ -131,9 +131,9 @@ class DatasetDeclaration:
         group: the asset's group in the web interface.
         owners: email addresses, or teams as ``"team:data"``.
         tags: tags of the asset.
-        kinds: kinds that the asset shows besides ``lance`` and ``spark``.
+        kinds: kinds that the asset shows in addition to ``lance`` and ``spark``.
         deps: keys of the assets that must exist before the dataset is ingested, or ``dagster.AssetDep`` objects.
-        automation_condition: the condition under which Dagster ingests the dataset by itself.
+        automation_condition: the condition under which Dagster ingests the dataset automatically.
         freshness: the policy that says how old the data may be.
         column_descriptions: maps the names of columns to their descriptions.
         column_lineage: maps the name of each column to the columns that it is computed from, as pairs of asset key and
@@ -210,7 +210,7 @@ class DatasetDeclaration:
 
     @property
     def partition_columns(self) -> tuple[PartitionColumn, ...]:
-        """The columns by which rows belong to partitions, one for each dimension."""
+        """The columns that assign rows to partitions, one for each dimension."""
         given = self.partition_by
         return (PartitionColumn(column=given),) if isinstance(given, str) else tuple(given)
 

@@ -42,7 +42,7 @@ Range: TypeAlias = tuple[pa.Scalar, pa.Scalar]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionColumn:
-    """A column by which rows are assigned to partitions.
+    """A column that assigns rows to partitions.
 
     Attributes:
         column: name of a top-level column.
@@ -123,13 +123,13 @@ def select_rows(columns: Sequence[PartitionColumn], partitions: Sequence[Partiti
     """Return the condition that is true for the rows of the partitions, and for no other row.
 
     Args:
-        columns: the columns by which rows are assigned to partitions, one for each dimension.
+        columns: the columns that assign rows to partitions, one for each dimension.
         partitions: the partitions; at least one.
         schema: the schema of the rows.
 
     Raises:
         InvalidInputError: a column or a dimension does not exist, or a key is not a value of its column.
-        NotSupportedError: a column has a type by which rows cannot be assigned to partitions.
+        NotSupportedError: a column has a type that cannot assign rows to partitions.
     """
     rows = [tuple(_slice(column, partition, schema) for column in columns) for partition in partitions]
     return RowSelection(tuple(_grouped([column.column for column in columns], frozenset(rows))))
@@ -192,7 +192,9 @@ def _slice(by: PartitionColumn, partition: Partition, schema: pa.Schema) -> _Sli
         hint = f"; did you mean {close[0]!r}?" if close else f"; columns: {', '.join(schema.names)}"
         raise InvalidInputError(f"the rows have no column {by.column!r} to partition by{hint}", column=by.column)
     if "`" in by.column:
-        raise NotSupportedError(f"cannot partition by column {by.column!r}: its name has a backtick", column=by.column)
+        raise NotSupportedError(
+            f"cannot partition by column {by.column!r}: its name contains a backtick", column=by.column
+        )
     kind = schema.field(index).type
     if place.key in by.values:
         return _value(by.column, kind, place.key, by.values[place.key])
@@ -204,8 +206,8 @@ def _slice(by: PartitionColumn, partition: Partition, schema: pa.Schema) -> _Sli
 def _value(column: str, kind: pa.DataType, key: str, value: object) -> pa.Scalar:
     if not (_is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind)):
         raise NotSupportedError(
-            f"column {column!r} has type {kind}; rows are assigned to keys by columns of strings, integers, booleans, "
-            "or dates",
+            f"column {column!r} has type {kind}; a column that assigns rows to keys must contain strings, integers, "
+            "booleans, or dates",
             column=column,
         )
     try:
@@ -220,7 +222,7 @@ def _range(column: str, kind: pa.DataType, key: str, window: tuple[datetime, dat
     if pa.types.is_date32(kind):
         if any(moment.time() != _MIDNIGHT for moment in window):
             raise InvalidInputError(
-                f"partition {key!r}: column {column!r} has type {kind}, but the partition starts or ends within a day",
+                f"partition {key!r}: column {column!r} has type {kind}, but the partition starts or ends during a day",
                 column=column,
             )
         start, stop = (pa.scalar(moment.date(), kind) for moment in window)
@@ -228,8 +230,8 @@ def _range(column: str, kind: pa.DataType, key: str, window: tuple[datetime, dat
         start, stop = (_moment(column, kind, key, moment) for moment in window)
     else:
         raise NotSupportedError(
-            f"column {column!r} has type {kind}; rows are assigned to time windows by columns of timestamps, dates, or "
-            "strings",
+            f"column {column!r} has type {kind}; a column that assigns rows to time windows must contain timestamps, "
+            "dates, or strings",
             column=column,
         )
     return start, stop
@@ -241,8 +243,8 @@ def _moment(column: str, kind: pa.TimestampType, key: str, moment: datetime) -> 
         moment = pa.scalar(moment, pa.timestamp("us", kind.tz)).as_py()
     if moment.fold or (kind.tz is not None and moment.utcoffset() != moment.replace(fold=1).utcoffset()):
         raise InvalidInputError(
-            f"partition {key!r} starts or ends in an hour that occurs twice, which a condition on column {column!r} of "
-            f"type {kind} cannot distinguish; use timestamps in UTC, or partitions in UTC",
+            f"partition {key!r} starts or ends in an hour that occurs twice when daylight saving time ends; column "
+            f"{column!r} of type {kind} cannot distinguish the two; use timestamps in UTC, or partitions in UTC",
             column=column,
         )
     reading = moment if kind.tz is not None else moment.replace(tzinfo=None)

@@ -69,6 +69,6 @@ def fit_columns(
             add_columns(dataset, added, properties=properties)
         plan = plan_write(declaration)
     raise TooMuchWriteContentionError(
-        f"{declaration.uri}: giving up after {_MAX_ATTEMPTS} attempts to add columns, because other runs add some too",
+        f"{declaration.uri}: giving up after {_MAX_ATTEMPTS} attempts to add columns; other runs also add columns",
         uri=declaration.uri,
     )

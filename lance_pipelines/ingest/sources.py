@@ -68,7 +68,7 @@ class SourceFormat(StrEnum):
 
 
 def open_latest(source: AssetSource) -> lance_core.LanceDataset:
-    """Return a handle on the latest version of the dataset of an asset."""
+    """Return a handle to the latest version of the dataset of an asset."""
     return lance_core.dataset(source.uri, storage_options=source.resolved_storage_options())
 
 
@@ -109,7 +109,7 @@ class FileSource:
 
     Attributes:
         format: the format, which selects the reader.
-        paths: files, directories or globs that the reader opens; empty for ``environment``.
+        paths: files, directories, or globs that the reader opens; empty for ``environment``.
         options: reader options under the names that Spark uses (``header``, ``sep`` …).
         schema: the schema as Spark DDL (``"id BIGINT, name STRING"``); if None, the reader infers it.
         sql: a SQL query that reads from the view ``source``; if None, all rows and columns are read.
@@ -127,9 +127,9 @@ class FileSource:
         object.__setattr__(self, "paths", tuple(self.paths))
         needs_paths = self.format is not SourceFormat.ENVIRONMENT
         if needs_paths and not self.paths:
-            raise InvalidInputError(f"a source of format {self.format} needs at least one path")
+            raise InvalidInputError(f"source format {self.format} requires at least one path")
         if not needs_paths and self.paths:
-            raise InvalidInputError(f"an {self.format} source takes no paths, found {list(self.paths)}")
+            raise InvalidInputError(f"source format {self.format} takes no paths, found {list(self.paths)}")
 
     @property
     def kind(self) -> str:

@@ -91,6 +91,6 @@ def check_run_partitions(declaration: DatasetDeclaration, partitions: Sequence[P
         )
     if declaration.mode is WriteMode.OVERWRITE and partitions:
         raise InvalidInputError(
-            f"dataset {declaration.name}: mode overwrite would replace all rows by those of the run's partitions; "
+            f"dataset {declaration.name}: mode overwrite would replace all rows with those of the run's partitions; "
             "choose mode overwrite_partition, or start a run without partitions"
         )

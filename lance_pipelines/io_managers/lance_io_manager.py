@@ -54,8 +54,8 @@ class LanceIOManager(dg.ConfigurableIOManager):
     """Stores assets in Lance datasets, and loads them as data frames.
 
     ``pyarrow.Table``, ``pyarrow.RecordBatchReader``, ``pandas.DataFrame``, ``polars.DataFrame``, ``polars.LazyFrame``,
-    DuckDB relations and Spark DataFrames are stored and loaded; a ``lance_core.LanceDataset`` is loaded. The annotation
-    of a parameter selects the type; without one, it is ``pyarrow.Table``.
+    DuckDB relations, and Spark DataFrames are stored and loaded; a ``lance_core.LanceDataset`` is loaded. The
+    annotation of a parameter selects the type; without one, it is ``pyarrow.Table``.
 
     Metadata of an asset:
 
@@ -72,7 +72,7 @@ class LanceIOManager(dg.ConfigurableIOManager):
     * ``filter``: a SQL condition that selects the rows to load.
     """
 
-    base_uri: str = Field(description="Directory or URI below which the datasets are stored.")
+    base_uri: str = Field(description="Directory or URI under which the datasets are stored.")
     storage_options: dict[str, str] = Field(
         default={},
         repr=False,
@@ -98,8 +98,8 @@ class LanceIOManager(dg.ConfigurableIOManager):
     lease_seconds: int = Field(
         default=3600,
         ge=0,
-        description="Seconds for which a version stays protected from cleanups if the process that reads it is killed. "
-        "0 takes no leases.",
+        description="Number of seconds that a version stays protected from cleanups after the process that reads it is "
+        "killed. 0 turns this protection off.",
     )
     _leases: HeldLeases | None = PrivateAttr(default=None)
 
@@ -110,7 +110,7 @@ class LanceIOManager(dg.ConfigurableIOManager):
             self._leases = None
 
     def dataset_uri(self, key: dg.AssetKey | str | Sequence[str]) -> str:
-        """Return the location of an asset's dataset, unless the asset's metadata names another one."""
+        """Return the default location of an asset's dataset; the asset's metadata can specify another one."""
         parts = dg.AssetKey.from_user_string(key) if isinstance(key, str) else dg.AssetKey.from_coercible(key)
         return dataset_uri(self.base_uri, parts)
 

@@ -42,7 +42,7 @@ _Frame = TypeVar("_Frame")
 
 
 class LanceTableResource(dg.ConfigurableResource[Any]):
-    """A Lance dataset that steps open, read and write by themselves.
+    """A Lance dataset that steps open, read, and write directly.
 
     In a step, a read sees the version that Dagster recorded as the step's input; outside a run, the latest version.
     """
@@ -64,8 +64,8 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
     lease_seconds: int = Field(
         default=3600,
         ge=0,
-        description="Seconds for which a version stays protected from cleanups if the process that reads it is killed. "
-        "0 takes no leases.",
+        description="Number of seconds that a version stays protected from cleanups after the process that reads it is "
+        "killed. 0 turns this protection off.",
     )
     _leases: HeldLeases | None = PrivateAttr(default=None)
 
@@ -76,7 +76,7 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
             self._leases = None
 
     def dataset(self) -> lance_core.LanceDataset:
-        """Return a handle on the version that the step reads.
+        """Return a handle to the version that the step reads.
 
         Raises:
             dagster.Failure: the dataset, or the recorded version, does not exist.

@@ -15,7 +15,7 @@ __all__ = ["DEFAULT_SEVERITIES", "CheckSettings", "Severity"]
 
 
 class Severity(StrEnum):
-    """What a violation means."""
+    """How a failed check is reported."""
 
     OFF = "off"
     """The check does not exist."""

@@ -129,7 +129,7 @@ class CleanupForecast:
         place = f"{self.uri} version {self.plan.read_version}"
         terms = f"the newest {self.policy.retain_versions}"
         if self.policy.retention:
-            terms += f" and all versions of the last {format_duration(self.policy.retention)}"
+            terms += f" and all versions from the last {format_duration(self.policy.retention)}"
         if not self.has_work:
             return f"{place}: nothing to do ({amount(self.versions, 'version')}; keeping {terms})"
         removable = FileTotals.of(self.plan.removable)

@@ -58,8 +58,8 @@ class DeleteForecast:
             return f"{place}: nothing to do (no row matches {self.predicate}; {total})"
         touched = self.plan.fragments_changed + self.plan.fragments_dropped
         return (
-            f"{place}: {self.plan.rows_deleted} of {amount(self.plan.rows_before, 'row')} to be deleted "
-            f"where {self.predicate}, in {touched} of {amount(self.before.fragments, 'fragment')}"
+            f"{place}: {self.plan.rows_deleted} of {amount(self.plan.rows_before, 'row')} will be deleted "
+            f"from {touched} of {amount(self.before.fragments, 'fragment')} (where {self.predicate})"
         )
 
     def table(self) -> str:

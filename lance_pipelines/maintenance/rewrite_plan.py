@@ -153,7 +153,7 @@ class RewriteForecast:
             return f"{place}: nothing to do ({self._state()})"
         return (
             f"{place}: {figures.rewritten_fragments} of {amount(figures.fragments_before, 'fragment')} "
-            f"({format_bytes(figures.rewritten_bytes)}) to be rewritten in {amount(figures.tasks, 'task')}"
+            f"({format_bytes(figures.rewritten_bytes)}) will be rewritten in {amount(figures.tasks, 'task')}"
         )
 
     def table(self) -> str:

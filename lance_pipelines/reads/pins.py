@@ -80,7 +80,7 @@ class Reader:
     def open(
         self, key: dg.AssetKey, uri: str, storage_options: dict[str, str] | None = None, *, is_partitioned: bool = False
     ) -> lance_core.LanceDataset:
-        """Return a handle on the version of an asset's dataset that the step reads.
+        """Return a handle to the version of an asset's dataset that the step reads.
 
         Args:
             key: the asset.
@@ -151,7 +151,7 @@ def newest_version_of(
     if current is None:
         raise VersionNotFoundError(
             f"{key.to_user_string()}: the version that was recorded as the input (data version {data_version}) no "
-            f"longer exists at {uri}; start a new run, which reads what is recorded now",
+            f"longer exists at {uri}; start a new run to read the version that is recorded now",
             uri=uri,
             data_version=data_version,
         )

@@ -15,7 +15,7 @@ an error of this project, noted by a worker       the same class, message and co
 ``[MALFORMED_RECORD_IN_PARSING*]``                ``CorruptDataError``
 SQLSTATE class 0A                                 ``NotSupportedError``
 SQLSTATE class 22 or 42, an illegal option        ``InvalidInputError``
-a worker or the JVM ended, or out of memory       ``StorageError``
+a worker or the JVM exited, or out of memory      ``StorageError``
 an ``OSError`` of a worker                        ``StorageError``
 anything else                                     ``InternalError``
 ================================================  ====================================================
@@ -105,7 +105,7 @@ def translate_failure(error: Exception, what: str) -> LanceError:
         if found is not None:
             return found
     if isinstance(error, Py4JNetworkError):
-        return StorageError(f"{what}: Spark's JVM has ended", retryable=True)
+        return StorageError(f"{what}: Spark's JVM has exited", retryable=True)
     if isinstance(error, IllegalArgumentException):
         return InvalidInputError(f"{what}: {_summary(messages[0])}")
     return _worker_error(messages, what) or InternalError(f"{what}: {_summary(messages[0])}")
@@ -201,7 +201,7 @@ def _lost_process(messages: Sequence[str], what: str) -> LanceError | None:
             return StorageError(f"{what}: Spark ran out of memory; raise spark.driver.memory or spark.executor.memory")
         if "Python worker exited unexpectedly" in message or "ExecutorLostFailure" in message:
             return StorageError(
-                f"{what}: a worker process repeatedly ended unexpectedly; the most common cause is lack of memory",
+                f"{what}: a worker process repeatedly exited unexpectedly; the most common cause is lack of memory",
                 retryable=True,
             )
     return None

@@ -87,7 +87,7 @@ def read_version(
 
     Args:
         session: a running Spark session.
-        dataset: a handle on the version.
+        dataset: a handle to the version.
         columns: names of the columns; None means all.
         filter: a SQL condition, as for ``LanceDataset.scanner``; None means all rows.
 

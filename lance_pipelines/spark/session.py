@@ -117,7 +117,7 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
 
     Raises:
         NotFoundError: no Java was found to run Spark.
-        StorageError: the JVM ended before Spark had started.
+        StorageError: the JVM exited before Spark had started.
         LanceError: Spark rejects a setting.
     """
     scratch = Path(tempfile.mkdtemp(prefix="lance-pipelines-spark-"))
@@ -135,7 +135,7 @@ def start_session(settings: Mapping[str, str] | None = None) -> SparkSession:
         _remove_scratch()
         restore_environment()
         if isinstance(error, PySparkRuntimeError):
-            raise StorageError("Spark did not start: its JVM ended; see the console output for the cause") from error
+            raise StorageError("Spark did not start: its JVM exited; see the console output for the cause") from error
         raise translate_failure(error, "Spark did not start") from error
 
 

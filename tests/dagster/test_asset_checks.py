@@ -144,7 +144,7 @@ def test_rows_are_compared_with_the_event_of_the_version(uri, instance) -> None:
         metadata = {"lance/version": rows - 7 + 1, "dagster/row_count": rows, "dagster/uri": uri}
         instance.report_runless_asset_event(dg.AssetMaterialization(KEY, metadata=metadata))
     (evaluation,) = run(instance, definitions(uri), {"only": ["rows"], "version": 1}).get_asset_check_evaluations()
-    assert evaluation.description == "the manifest has 2 rows, but the event of this version records 7"
+    assert evaluation.description == "the manifest has 2 rows, but Dagster's event for this version records 7"
 
 
 def test_events_of_another_location_do_not_count(uri, instance) -> None:
@@ -175,5 +175,5 @@ def test_an_ingest_evaluates_the_cheap_checks_of_its_version(project, instance) 
     assert {name: each.passed for name, each in evaluations.items()} == dict.fromkeys(
         ("rows", "fragments", "deletions", "schema"), True
     )
-    text = "3 rows, as the event of this version records; the files of 1 of 1 fragment agree"
+    text = "3 rows, as Dagster's event for this version records; the files of 1 of 1 fragment agree"
     assert evaluations["rows"].description == text

@@ -52,7 +52,7 @@ def test_other_exceptions_pass_unchanged() -> None:
 
 
 def test_a_failure_of_a_typed_error_has_no_exception_chain() -> None:
-    error = StorageError("Spark's JVM has ended")
+    error = StorageError("Spark's JVM has exited")
     error.__cause__ = RuntimeError("300 lines of Java")
     with pytest.raises(dg.Failure) as caught, reported_as_failure("events"):
         raise error

@@ -79,7 +79,7 @@ def test_a_source_of_another_format_keeps_no_declared_value() -> None:
     [
         (
             {"source": {"format": "parquet"}},
-            "run configuration of trips: a source of format parquet needs at least one path",
+            "run configuration of trips: source format parquet requires at least one path",
         ),
         ({"source": {"format": "environment", "paths": ["/x"]}}, "takes no paths"),
         ({"max_rows_per_file": 0}, "max_rows_per_file must be at least 1, found 0"),

@@ -174,7 +174,7 @@ def test_append_to_a_branch_that_is_made_again_meanwhile_is_refused(uri: str, op
 
     reader = pa.RecordBatchReader.from_batches(numbered_rows(0, 1).schema, batches())
     target = branch if opened == "by uri" else lance_core.dataset(branch)
-    with pytest.raises(CommitConflictError, match="created again"):
+    with pytest.raises(CommitConflictError, match="recreated"):
         lance_core.write_dataset(reader, target, mode="append", max_rows_per_file=1)
     for module in (lance, lance_core):
         rows = module.dataset(branch).to_table()["x"].to_pylist()

@@ -1,4 +1,4 @@
-"""Files of format 2.0 whose compressed strings hold far more than their rows: memory goes by the rows."""
+"""Files in format 2.0 whose compressed strings hold far more than their rows: memory goes by the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of format 2.0 against the reference: the same bytes, and the same rows both ways."""
+"""Files in format 2.0 against the reference: the same bytes, and the same rows both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of format 0.1 equal those of pylance 14.0.2 byte for byte, and pruning leaves out no row."""
+"""Files in format 0.1 equal those of pylance 14.0.2 byte for byte, and pruning leaves out no row."""
 
 import itertools
 import random

@@ -134,7 +134,7 @@ FULL = (
         (
             ["Job aborted", "Python worker exited unexpectedly (crashed). Consider setting 'x'"],
             StorageError,
-            "cannot do it: a worker process repeatedly ended unexpectedly; the most common cause is lack of memory",
+            "cannot do it: a worker process repeatedly exited unexpectedly; the most common cause is lack of memory",
         ),
         (
             ["Job aborted", "java.lang.OutOfMemoryError: Java heap space"],

@@ -144,7 +144,7 @@ def test_overwrite_for_a_day_is_refused_because_it_would_remove_the_others(days:
     _write_days(tmp_path / "in", range(5), value=1)
     result = days.run("2024-01-02", mode="overwrite")
     assert not result.success
-    assert "mode overwrite would replace all rows by those of the run's partitions" in _failure(result)
+    assert "mode overwrite would replace all rows with those of the run's partitions" in _failure(result)
 
 
 @pytest.mark.parametrize("inferred", ["string", "date"])

@@ -121,7 +121,7 @@ def test_a_worker_that_is_killed_again_and_again_fails_the_job_and_its_files_go(
             os._exit(137)
 
     in_workers(monkeypatch, die)
-    with pytest.raises(StorageError, match="a worker process repeatedly ended unexpectedly"):
+    with pytest.raises(StorageError, match="a worker process repeatedly exited unexpectedly"):
         rewrite_tasks(spark, uri, plan(uri))
     assert names(uri) == before
 

@@ -285,7 +285,7 @@ def test_a_worker_killed_again_and_again_fails_the_write(spark: SparkSession, ur
         os._exit(137)
 
     frame = spark.range(0, 10, 1, 1).mapInArrow(die, "id BIGINT")
-    with pytest.raises(StorageError, match="a worker process repeatedly ended unexpectedly") as raised:
+    with pytest.raises(StorageError, match="a worker process repeatedly exited unexpectedly") as raised:
         write(frame, uri, token)
     assert raised.value.retryable
 

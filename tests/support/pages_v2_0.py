@@ -1,4 +1,4 @@
-"""Pages of format 2.0 in memory: encode, decode, and change them by hand."""
+"""Pages in format 2.0 in memory: encode, decode, and change them by hand."""
 
 from __future__ import annotations
 

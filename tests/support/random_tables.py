@@ -266,7 +266,7 @@ def is_kept_in_small_chunks(dtype: pa.DataType) -> bool:
 
 
 def as_kept_by_0_1(array: pa.Array, *, nullable: bool = True) -> pa.Array:
-    """What a file of format 0.1 keeps of an array: there is no validity, and empty strings are the nulls."""
+    """What a file in format 0.1 keeps of an array: there is no validity, and empty strings are the nulls."""
     dtype, count = array.type, len(array)
     if pa.types.is_null(dtype) or pa.types.is_dictionary(dtype):
         return array

@@ -63,7 +63,7 @@ class _Worker:
             self._mine.append(key)
 
     def _target(self) -> Any:
-        # The reference replaces the table by the new rows when its listing, beside a cleanup, shows it no version.
+        # The reference replaces the table with the new rows when its listing, beside a cleanup, shows it no version.
         return self._uri if self._library is lance_core else self._open()
 
     def _delete(self) -> None:

@@ -1,1 +1,1 @@
-"""Pages of format 0.1: plain, binary and list offsets; dictionaries and statistics. Pages do not store validity."""
+"""Pages in format 0.1: plain, binary and list offsets; dictionaries and statistics. Pages do not store validity."""

@@ -95,7 +95,7 @@ def read_strings(message: pb20.Binary, rows: Spans, page: PageBuffers) -> Steps[
         whole = Spans.single(0, num_bytes)
         ends, data = yield from together([offsets, read_flat(bytes_flat, whole, page)])
         if ends.wanted.stop > data.size:
-            raise CorruptDataError(f"strings end at byte {ends.wanted.stop}, but there are {data.size} bytes")
+            raise CorruptDataError(f"strings end at byte {ends.wanted.stop}, but the buffer has {data.size} bytes")
         return Strings(ends.offsets, data, ends.validity)
     ends = yield from offsets
     if not ends.wanted.total:

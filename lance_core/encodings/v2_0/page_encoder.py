@@ -1,4 +1,4 @@
-"""Converts Arrow arrays to pages of format 2.0. The type of a column largely determines the encoding.
+"""Converts Arrow arrays to pages in format 2.0. The type of a column largely determines the encoding.
 
 ::
 

@@ -61,7 +61,7 @@ STRUCTURE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Maps each arm that describes a list or struct to the role of its column; the following columns contain the values."""
 
-_PREVIEW: Final = "belongs to previews of format 2.1 and does not occur in pages of format 2.0"
+_PREVIEW: Final = "belongs to previews of format 2.1 and does not occur in format 2.0"
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {

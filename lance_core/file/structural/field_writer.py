@@ -1,4 +1,4 @@
-"""StructuralFieldWriter: writes one top-level field to a file of format 2.1 or 2.2, with one column per leaf.
+"""StructuralFieldWriter: writes one top-level field to a file in format 2.1 or 2.2, with one column per leaf.
 
 Source: ``lance.file.v2.ColumnMetadata``; spec of the structural formats.
 """

@@ -1,1 +1,1 @@
-"""Reads and writes data files of format 0.1 ("legacy")."""
+"""Reads and writes data files in format 0.1 ("legacy")."""

@@ -22,7 +22,7 @@ __all__ = ["legacy_lines"]
 
 
 def legacy_lines(metadata: LegacyMetadataReader) -> Iterator[str]:
-    """Yield the lines that describe a file of format 0.1, except for its schema.
+    """Yield the lines that describe a file in format 0.1, except for its schema.
 
     Raises:
         CorruptDataError: a dictionary or the statistics are damaged.

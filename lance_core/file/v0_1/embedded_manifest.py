@@ -1,4 +1,4 @@
-"""The schema in a data file of format 0.1, stored as a manifest that contains only fields.
+"""The schema in a data file in format 0.1, stored as a manifest that contains only fields.
 
 Dictionary fields record the location of their values in the file.
 

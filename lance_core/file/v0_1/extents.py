@@ -1,6 +1,6 @@
 """Extents: fetches many small byte spans of a file with few reads, and joins them with few copies.
 
-A column of format 0.1 is scattered over thousands of small pages. Spans that are close together are read together, and
+A column in format 0.1 is scattered over thousands of small pages. Spans that are close together are read together, and
 all calculations are done on arrays of positions.
 """
 

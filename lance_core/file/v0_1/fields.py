@@ -1,4 +1,4 @@
-"""Reads the fields of a file of format 0.1 in segments, each of which is decoded as one array.
+"""Reads the fields of a file in format 0.1 in segments, each of which is decoded as one array.
 
 The batches (row groups) of a file typically have a thousand rows each. A segment therefore consists of hundreds of
 batches, which are read in one round and decoded in one step. A segment may also be a part of a batch, because batches
@@ -61,7 +61,7 @@ def v0_1_sources(metadata: LegacyMetadataReader, fields: Sequence[Field]) -> lis
 
 
 class LegacyFieldSource:
-    """Reads one top-level field of a file of format 0.1; see :class:`~lance_core.file.field_source.FieldSource`.
+    """Reads one top-level field of a file in format 0.1; see :class:`~lance_core.file.field_source.FieldSource`.
 
     Args:
         metadata: the open file.

@@ -1,4 +1,4 @@
-"""Layout of a data file of format 0.1: the byte map and its constants.
+"""Layout of a data file in format 0.1: the byte map and its constants.
 
 ::
 

@@ -1,4 +1,4 @@
-"""LegacyMetadataReader: reads everything except the values of a data file of format 0.1.
+"""LegacyMetadataReader: reads everything except the values of a data file in format 0.1.
 
 The page table does not record its field ids. They range from the first id that the table's manifest lists for the file
 to the largest one; in files of early releases, they start at 0 instead. The position of the section after the page
@@ -48,7 +48,7 @@ _SECTION: Final = "metadata of format 0.1"
 
 
 class LegacyMetadataReader:
-    """The metadata of one file of format 0.1. Safe for concurrent use by several threads.
+    """The metadata of one file in format 0.1. Safe for concurrent use by several threads.
 
     Args:
         tail: the open file.

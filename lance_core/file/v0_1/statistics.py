@@ -1,4 +1,4 @@
-"""Statistics in a file of format 0.1: a small file inside the file, with one row per batch.
+"""Statistics in a file in format 0.1: a small file inside the file, with one row per batch.
 
 The statistics of a field are a struct whose name is the field's id, with the members ``null_count``, ``min_value``
 and ``max_value``. Both bounds are nullable, even if the field is not nullable. The structs have separate field ids,

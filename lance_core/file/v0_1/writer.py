@@ -1,4 +1,4 @@
-"""LegacyFileWriter: writes record batches to a data file of format 0.1, divided into row groups and pages.
+"""LegacyFileWriter: writes record batches to a data file in format 0.1, divided into row groups and pages.
 
 Groups are written as soon as they are complete. Only one group, two numbers per page, the statistics, and
 the dictionaries stay in memory. The file is identical, byte for byte, to the one that pylance 14.0.2 writes for the
@@ -49,7 +49,7 @@ Large enough to make the cost of a call negligible, and small enough for CPU cac
 
 
 class LegacyFileWriter(DataFileWriter):
-    """Writes one data file of format 0.1.
+    """Writes one data file in format 0.1.
 
     Leaving the ``with`` block without calling :meth:`finish` aborts the write.
 
@@ -113,7 +113,7 @@ class LegacyFileWriter(DataFileWriter):
         if batch.num_rows == 0:
             return
         if self._num_rows + batch.num_rows > MAX_ROWS:
-            raise InvalidInputError(f"a file of format 0.1 can have at most {MAX_ROWS} rows")
+            raise InvalidInputError(f"a file in format 0.1 can have at most {MAX_ROWS} rows")
         columns = [self._keys.replaced(top, array) for top, array in zip(self._schema.fields, arrays, strict=True)]
         self._is_open = False
         for groups in self._groups.add(columns, batch.num_rows):
@@ -127,7 +127,7 @@ class LegacyFileWriter(DataFileWriter):
         Raises:
             NotSupportedError: always.
         """
-        raise NotSupportedError("files of format 0.1 have no global buffers; use format 2.0 or later")
+        raise NotSupportedError("files in format 0.1 have no global buffers; use format 2.0 or later")
 
     def add_schema_metadata(self, key: str, value: bytes) -> None:
         """Add or replace an entry in the schema metadata of the file's manifest."""

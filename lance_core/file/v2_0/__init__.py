@@ -1,1 +1,1 @@
-"""Reads and writes the columns of files of format 2.0."""
+"""Reads and writes the columns of files in format 2.0."""

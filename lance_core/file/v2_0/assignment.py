@@ -1,4 +1,4 @@
-"""Assigns the columns of a file of format 2.0 to fields.
+"""Assigns the columns of a file in format 2.0 to fields.
 
 The fields are visited depth first, parents before children, and each takes the next column; structs take one for their
 header and lists one for their offsets. Members of a packed struct have no column. A string field written by releases

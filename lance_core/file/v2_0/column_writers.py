@@ -1,4 +1,4 @@
-"""Writers for the columns of one field in a file of format 2.0: collect arrays, encode pages, record page locations.
+"""Writers for the columns of one field in a file in format 2.0: collect arrays, encode pages, record page locations.
 
 ::
 

@@ -1,4 +1,4 @@
-"""V20FieldWriter: writes the columns of one top-level field to a file of format 2.0.
+"""V20FieldWriter: writes the columns of one top-level field to a file in format 2.0.
 
 The field is written by a tree of column writers; see :mod:`lance_core.file.v2_0.column_writers`. A batch is checked
 before any part of it is written.

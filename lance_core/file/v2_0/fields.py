@@ -1,4 +1,4 @@
-"""Reads the fields of a file of format 2.0.
+"""Reads the fields of a file in format 2.0.
 
 The rows of a field are divided into segments at the page boundaries of its columns, ignoring columns that contain list
 items. A segment therefore needs only one page of each of the other columns and can usually be decoded without a copy.

@@ -1,4 +1,4 @@
-"""A tree of nodes that decodes the rows of one field in a file of format 2.0 from the pages of its columns.
+"""A tree of nodes that decodes the rows of one field in a file in format 2.0 from the pages of its columns.
 
 ::
 

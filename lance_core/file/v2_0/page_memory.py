@@ -1,4 +1,4 @@
-"""Estimates the memory of decoded values in columns of format 2.0 from the page descriptions alone.
+"""Estimates the memory of decoded values in columns in format 2.0 from the page descriptions alone.
 
 Source: ``lance.encodings.ArrayEncoding``.
 """

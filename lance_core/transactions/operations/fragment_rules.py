@@ -66,7 +66,7 @@ def check_new_fragments(
             check_file(file, where, field_ids=field_ids, base_ids=base_ids, file_version=file_version)
             if file.file_version.is_legacy and min(file.live_field_ids) < file.field_ids[0]:
                 raise InvalidInputError(
-                    f"{where}: data file {file.path} of format 0.1 must list its lowest field id first, found "
+                    f"{where}: data file {file.path} in format 0.1 must list its lowest field id first, found "
                     f"{list(file.field_ids)}",
                     path=file.path,
                 )

@@ -224,7 +224,7 @@ class Merge(Operation):
         """Return the ids of the fields whose dictionaries are stored in the manifest, if the table has format 0.1."""
         found = {field.id for field in self.schema.walk() if field.is_dictionary}
         if current.file_version.is_legacy and not found <= {field.id for field in current.message.fields}:
-            raise NotSupportedError("adding a dictionary column to a table of format 0.1 is not supported")
+            raise NotSupportedError("adding a dictionary column to a table in format 0.1 is not supported")
         return found
 
 

@@ -193,7 +193,7 @@ class Overwrite(Operation):
         if min(self.schema.field_ids(), default=highest + 1) > highest:
             return None
         if any(file.file_version.is_legacy for fragment in self.fragments for file in fragment.files):
-            raise NotSupportedError("data files of format 0.1 cannot get new field ids, which this table requires")
+            raise NotSupportedError("data files in format 0.1 cannot get new field ids, which this table requires")
         schema = self.schema.with_ids(highest + 1)
         new_ids = dict(zip(self.schema.field_ids(), schema.field_ids(), strict=True))
         return replace(self, schema=schema, fragments=tuple(_renumbered(each, new_ids) for each in self.fragments))

@@ -252,7 +252,7 @@ def test_validation_names_the_defect_until_the_next_commit(name: str, tmp_path: 
 FOUND = {
     "row-counts": "wrong row counts in version 3 (fragment 0 records 90 rows but has 100): ",
     "shared-field-ids": "shared field ids in version 7 (fragment 0 has several data files for the same fields: 2, 3): ",
-    "understated-format": "understated format in version 2 (format 0.1 is recorded for data files of format 2.0): ",
+    "understated-format": "understated format in version 2 (format 0.1 is recorded for data files in format 2.0): ",
     "overlapping-coverage": "overlapping coverage in version 4 (index 'vector_idx'): ",
     "unreliable-coverage": "unreliable coverage in version 6 (index 'vector_idx'): ",
     "mixed-formats": "mixed formats in version 2 (0.1, 2.0): restore a version whose data files all have the same "

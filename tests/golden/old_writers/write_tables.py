@@ -67,7 +67,7 @@ def _halves():
 
 
 def understated_format(uri):
-    """Files of format 2.0, committed by themselves: the manifest records 0.1."""
+    """Files in format 2.0, committed by themselves: the manifest records 0.1."""
     first, second = _halves()
     written = [lance.fragment.write_fragments(rows, uri, data_storage_version="2.0") for rows in (first, second)]
     made = lance.LanceDataset.commit(uri, lance.LanceOperation.Overwrite(first.schema, written[0]))

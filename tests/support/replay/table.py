@@ -77,7 +77,7 @@ class ReplayedTable:
         return str(self.root / "table")
 
     def open(self, side: str, version: int | None = None, line: str | None = None) -> Any:
-        """A handle on a version of a line; None for the latest."""
+        """A handle to a version of a line; None for the latest."""
         module = SIDES[side]
         if line is None:
             return module.dataset(self.uri, version=version)

@@ -38,13 +38,13 @@ def test_every_declared_check_has_a_rule_in_the_same_order() -> None:
 
 
 def test_rows_agree_with_the_event_and_the_files(uri) -> None:
-    text = "5 rows, as the event of this version records; the files of 2 of 2 fragments agree"
+    text = "5 rows, as Dagster's event for this version records; the files of 2 of 2 fragments agree"
     assert check("rows", uri, recorded_rows=5) == (True, text)
     assert check("rows", uri) == (True, "5 rows; the files of 2 of 2 fragments agree")
 
 
 def test_rows_fail_if_the_event_records_another_number(uri) -> None:
-    text = "the manifest has 5 rows, but the event of this version records 6"
+    text = "the manifest has 5 rows, but Dagster's event for this version records 6"
     assert check("rows", uri, recorded_rows=6) == (False, text)
 
 
@@ -72,7 +72,7 @@ def test_deletions_fail_above_the_limit_even_if_the_policy_is_disabled(uri) -> N
 
 
 def test_schema_names_every_change_since_the_last_evaluation(uri) -> None:
-    assert check("schema", uri) == (True, "1 column; not evaluated before")
+    assert check("schema", uri) == (True, "1 column; no earlier evaluation to compare with")
     assert check("schema", uri, earlier_columns={"id": "int64"}) == (
         True,
         "1 column, unchanged since the last evaluation",
@@ -87,16 +87,16 @@ def test_freshness_is_the_age_of_the_last_change_of_rows(uri) -> None:
     limits = {"max_age": timedelta(hours=2)}
     passed, text = check("freshness", uri, now=now, changed_version=2, settings=limits)
     assert passed
-    assert text.startswith("the last change of rows version 2 is 1 hour")
+    assert text.startswith("the rows last changed 1 hour")
     passed, text = check("freshness", uri, now=now + 7200, changed_version=1, settings=limits)
     assert not passed
-    assert text.endswith("old; the limit is 2 hours")
+    assert text.endswith(" ago (version 1); the limit is 2 hours")
 
 
 def test_freshness_of_a_change_whose_version_was_removed_is_at_least_that_of_the_oldest_version(uri) -> None:
     passed, text = check("freshness", uri, now=time.time() + 7300, settings={"max_age": timedelta(hours=1)})
     assert not passed
-    assert "is at least 2 hours" in text
+    assert "last changed at least 2 hours" in text
 
 
 def test_key_nulls_name_the_column_and_the_first_row(uri) -> None:
@@ -120,11 +120,11 @@ def test_a_key_column_that_does_not_exist_is_a_finding(uri) -> None:
 
 
 def test_orphans_are_measured_against_the_limit_and_named(uri) -> None:
-    assert check("orphans", uri) == (True, "0 files without a version, 0 bytes")
+    assert check("orphans", uri) == (True, "0 files that no version references, 0 bytes")
     Path(uri, "data", "notes.txt").write_text("x" * 3000)
     passed, text = check("orphans", uri, settings={"max_orphan_bytes": 2000})
     assert not passed
-    assert "1 file without a version, 2.93 KiB" in text
+    assert "1 file that no version references, 2.93 KiB" in text
     assert "data/notes.txt; the limit is 1.95 KiB" in text
     assert check("orphans", uri)[0]
 
@@ -135,11 +135,11 @@ def test_old_versions_are_no_orphans(uri) -> None:
 
 
 def test_verify_reports_what_the_doctor_finds(uri) -> None:
-    assert check("verify", uri) == (True, "no problems; the files of 2 fragments agree with the manifest")
+    assert check("verify", uri) == (True, "no problems; the files of 2 fragments match the manifest")
     next(Path(uri, "data").iterdir()).unlink()
     passed, text = check("verify", uri)
     assert not passed
-    assert text.startswith("the doctor finds 1 problem: missing data file")
+    assert text.startswith("lance-core doctor finds 1 problem: missing data file")
 
 
 def test_verify_reports_a_damaged_file(uri) -> None:
@@ -151,7 +151,7 @@ def test_verify_reports_a_damaged_file(uri) -> None:
 
 
 def test_pylance_reads_the_version(uri) -> None:
-    assert check("pylance", uri) == (True, "pylance validates the version and reads 5 rows")
+    assert check("pylance", uri) == (True, "pylance validated the version and read 5 rows")
 
 
 def test_pylance_failure_is_a_finding(uri) -> None:

@@ -87,8 +87,8 @@ def test_a_full_grid_of_two_dimensions_is_one_conjunction() -> None:
     [
         ("dya", _day(1), InvalidInputError, "no column 'dya' to partition by; did you mean 'day'"),
         ("nothing like it", _day(1), InvalidInputError, "columns: day, instant"),
-        ("day", _day(1, hours=6), InvalidInputError, "starts or ends within a day"),
-        ("Shard No", _day(1), NotSupportedError, "time windows by columns of timestamps, dates, or strings"),
+        ("day", _day(1, hours=6), InvalidInputError, "starts or ends during a day"),
+        ("Shard No", _day(1), NotSupportedError, "time windows must contain timestamps, dates, or strings"),
         ("ratio", PartitionValue("1.5"), NotSupportedError, "has type double"),
         ("instant", PartitionValue("eu"), NotSupportedError, r"has type timestamp\[us, tz=UTC\]"),
         (

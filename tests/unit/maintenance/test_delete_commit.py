@@ -123,7 +123,7 @@ def test_delete_forecast_matches_the_committed_delete(uri) -> None:
     write_fragments(uri, 3)
     lance_core.dataset(uri).delete("id IN (1, 15)")
     found = forecast(uri, "id < 12")
-    assert found.headline() == f"{uri} version 4: 11 of 28 rows to be deleted where id < 12, in 2 of 3 fragments"
+    assert found.headline() == f"{uri} version 4: 11 of 28 rows will be deleted from 2 of 3 fragments (where id < 12)"
     expected = table_of(found)
     report = commit_delete(plan(uri, "id < 12"), POLICY)
     after = report.after

@@ -29,7 +29,7 @@ SCHEMA = Schema(
 
 
 def old_file(path: str, *field_ids: int) -> pb_table.DataFile:
-    """A file of format 0.1."""
+    """A file in format 0.1."""
     return pb_table.DataFile(path=path, fields=field_ids, file_major_version=0, file_minor_version=2)
 
 

@@ -291,7 +291,7 @@ def test_recreated_branch_refuses_a_commit_to_its_predecessor(branch: MemoryTabl
     branch.make_branch(created_at=2)
     outcome = branch.commit(appended(branch), progress=CommitProgress(line=progress.line))
     assert isinstance(outcome, Conflicted)
-    assert "created again" in outcome.reason
+    assert "recreated" in outcome.reason
     assert isinstance(branch.commit(appended(branch)), Committed)
 
 

@@ -77,7 +77,7 @@ def in_version(current: Manifest, version: str) -> Manifest:
 
 
 def legacy_part(*field_ids: int) -> Fragment:
-    """A fragment with one file of format 0.1."""
+    """A fragment with one file in format 0.1."""
     file = data_file("old.lance", field_ids=field_ids, column_indices=(), file_version=LEGACY)
     return Fragment.of([file], physical_rows=10)
 
