@@ -27,6 +27,9 @@ _MAX_CAUSE_CHARACTERS = 2000
 _SAMPLE: Final = re.compile(r"\.? (?:Expected: \"|Sample config for missing )", re.DOTALL)
 """Matches the start of the sample configuration that Dagster appends to an error message."""
 
+_JOB: Final = re.compile(r"Error in config for job (\w+)")
+"""Matches the beginning of Dagster's message about a run configuration; the name of the job has that of the dataset."""
+
 _failures: dict[str, str] = {}
 """Maps the name of each dataset whose latest step failed to the message of that failure."""
 
@@ -54,7 +57,9 @@ def config_headline(error: dg.DagsterInvalidConfigError) -> str:
 def _say_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Handle an uncaught exception: for an invalid configuration, the stack trace is only Dagster's own."""
     if isinstance(error, dg.DagsterInvalidConfigError):
-        sys.stderr.write(f"FAILED {config_headline(error)}\n")
+        named = _JOB.match(str(error))
+        job = f"{named[1]}: " if named else ""
+        sys.stderr.write(f"FAILED {job}{config_headline(error)}\n")
     else:
         _previous_hook(kind, error, trace)
 

@@ -158,7 +158,7 @@ def test_a_wrong_run_configuration_prints_one_line_that_names_the_field(command_
     assert (process.returncode, stdout) == (1, "")
     assert "Traceback" not in stderr
     (line,) = [line for line in stderr.splitlines() if line.startswith("FAILED ")]
-    assert line.startswith("FAILED run configuration: ")
+    assert line.startswith(f"FAILED {job}: run configuration: ")
     assert expected in line
     assert len(line) < 300
 
