@@ -180,8 +180,8 @@ class DatasetDeclaration:
                 raise InvalidInputError(f"dataset {self.name}: {what} must be at least 1, found {number}")
         if self.vector_columns and self.source is not None and not self.source.needs_spark:
             raise InvalidInputError(
-                f"dataset {self.name}: vector_columns apply to rows that Spark reads; the function of the source "
-                "returns fixed-size lists itself"
+                f"dataset {self.name}: vector_columns applies only to rows that Spark reads; "
+                "have the source function return fixed-size lists instead"
             )
         if self.data_storage_version is not None:
             try:

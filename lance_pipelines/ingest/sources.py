@@ -74,7 +74,7 @@ def open_latest(source: AssetSource) -> lance_core.LanceDataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceContext:
-    """What a source may know about the run that reads it.
+    """Information about the run that reads a source.
 
     Attributes:
         captured_at: the time of the read; timezone-aware.
@@ -139,7 +139,7 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlSource:
-    """A query, which Spark evaluates over its catalog, or which a database evaluates.
+    """A query that Spark evaluates over its catalog, or that a database evaluates.
 
     Attributes:
         sql: the query.
@@ -157,7 +157,7 @@ class SqlSource:
         if not self.sql.strip():
             raise InvalidInputError("the query of a SQL source is empty")
         if self.jdbc and "url" not in self.jdbc:
-            raise InvalidInputError(f"the JDBC options of a SQL source need a url, found {sorted(self.jdbc)}")
+            raise InvalidInputError(f"the JDBC options of a SQL source must include 'url', found {sorted(self.jdbc)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ class FunctionSource:
         first = next(batches, None)
         if not isinstance(first, pa.RecordBatch):
             raise InvalidInputError(
-                "the function of the source must return a pyarrow.Table, a RecordBatchReader, or at least one "
+                "the source function must return a pyarrow.Table, a RecordBatchReader, or at least one "
                 f"RecordBatch, found {type(rows).__name__}"
             )
         return pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
@@ -229,7 +229,7 @@ class FunctionSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSource:
-    """A function that makes a DataFrame, for example from several tables.
+    """A function that returns a DataFrame, for example from several tables.
 
     Attributes:
         function: called with the run's session and its :class:`SourceContext`; returns the DataFrame.

@@ -62,7 +62,7 @@ class LanceIOManager(dg.ConfigurableIOManager):
     * ``lance/uri``: the dataset's location, instead of the one below ``base_uri``;
     * ``lance/mode``: ``overwrite``, ``append`` or ``create``, instead of ``mode``;
     * ``lance/schema_mode``: ``error``, ``add`` or ``overwrite``, instead of ``schema_mode``;
-    * ``partition_expr``: the column by which rows belong to partitions; for partitions of several dimensions, a mapping
+    * ``partition_expr``: the column that assigns rows to partitions; for partitions of several dimensions, a mapping
       of the name of each dimension to its column. A run in mode ``overwrite`` then replaces the rows of its partitions,
       in one commit, and a step loads the rows of the partitions that it depends on.
 
@@ -86,7 +86,7 @@ class LanceIOManager(dg.ConfigurableIOManager):
     schema_mode: str | None = Field(
         default=None,
         description="What happens to columns that the dataset does not have: error, add, or overwrite (replace the "
-        "schema). By default, overwrite where all rows are replaced, otherwise error.",
+        "schema). The default is overwrite if all rows are replaced, and error otherwise.",
     )
     max_rows_per_file: int = Field(
         default=DECLARED_MAX_ROWS_PER_FILE, description="Number of rows at which the next data file is started."
@@ -201,7 +201,7 @@ def _partition_columns(metadata: Mapping[str, Any]) -> tuple[PartitionColumn, ..
     if isinstance(declared, Mapping):
         return tuple(PartitionColumn(column=column, dimension=dimension) for dimension, column in declared.items())
     raise InvalidInputError(
-        f"the asset has partitions, so its metadata needs {_PARTITION_METADATA!r}: the column by which rows belong to "
+        f"the asset has partitions, so its metadata needs {_PARTITION_METADATA!r}: the column that assigns rows to "
         "partitions, or a mapping of dimensions to columns"
     )
 

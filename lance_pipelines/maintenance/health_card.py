@@ -211,7 +211,7 @@ def _assess_versions(
     part, limits = "Old versions", policy or CleanupPolicy()
     if names and names[-1].version > health.version:
         # Catching up with many versions must not assess the same old versions again and again.
-        return Assessment(part, Grade.A, f"assessed for the latest version only, which is {names[-1].version}")
+        return Assessment(part, Grade.A, f"assessed only for the latest version ({names[-1].version})")
     try:
         old = OldVersions.of(dataset.log, names, limits, now=now)
         verdict = evaluate_cleanup(limits, old)

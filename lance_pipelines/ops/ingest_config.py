@@ -76,8 +76,8 @@ class TargetConfig(dg.Config):
     )
     schema_mode: SchemaChoice | None = Field(
         default=None,
-        description="error fails if the columns of the source are not those of the dataset; add adds new columns, and "
-        "missing ones become null; overwrite replaces the columns together with all rows.",
+        description="error fails if the columns of the source differ from those of the dataset; add adds new columns, "
+        "and missing ones become null; overwrite replaces the columns together with all rows.",
     )
     max_rows_per_file: int | None = Field(
         default=None, description="Number of rows at which a task starts its next data file."

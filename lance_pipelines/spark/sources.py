@@ -73,7 +73,7 @@ def _read_asset(session: SparkSession, source: AssetSource, context: SourceConte
 
 
 def _call(session: SparkSession, source: SparkSource, context: SourceContext) -> DataFrame:
-    with translated("the function of the source failed"):
+    with translated("the source function failed"):
         frame: DataFrame = source.function(session, context)
         frame.schema  # noqa: B018  # a remote session examines the plan only when something is requested
         return frame

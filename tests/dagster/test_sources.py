@@ -76,7 +76,7 @@ def test_a_function_that_returns_no_arrow_data_fails_with_one_line(tmp_path, ins
     declaration = DatasetDeclaration(key="n", uri=uri, source=FunctionSource(function=lambda _: returned))
     (event,) = ingest(declaration, instance).get_step_failure_events()
     message = event.step_failure_data.user_failure_data.description
-    assert message.startswith("n: the function of the source must return a pyarrow.Table")
+    assert message.startswith("n: the source function must return a pyarrow.Table")
     assert not Path(uri).exists()
 
 
@@ -90,7 +90,7 @@ def test_rows_of_a_function_that_do_not_fit_the_dataset_fail_with_the_column(tmp
 
 
 def test_vector_columns_of_a_function_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="dataset n: vector_columns apply to rows that Spark reads"):
+    with pytest.raises(InvalidInputError, match="dataset n: vector_columns applies only to rows that Spark reads"):
         DatasetDeclaration(
             key="n", uri="/n", source=FunctionSource(function=lambda _: ROWS), vector_columns={"embedding": 8}
         )
