@@ -17,11 +17,12 @@ nor Spark. The packages behind them:
 
 ``ingest`` and ``maintenance`` contain the rules and use neither Spark nor Dagster; ``spark`` contains the parallel work
 and does not use Dagster. ``assets``, ``checks``, ``ops``, ``partitions``, ``jobs``, ``sensors``, ``schedules``,
-``automation``, and ``resources`` contain one Dagster concept each, and ``build`` puts them together. ``progress``
-decides when the progress of a long operation is worth a line. ``events`` creates and reads the events that Dagster
-records for commits, and ``runs`` checks the state of other runs. ``definitions`` is the application of this repository,
-with the datasets of ``declarations``. ``cli`` runs the maintenance jobs without a server (``command_runs``) and starts
-the ``demo``. ``settings`` reads the application's environment variables.
+``automation``, and ``resources`` contain one Dagster concept each, and ``build`` puts them together; ``components``
+does it for datasets that are declared in YAML. ``progress`` decides when the progress of a long operation is worth a
+line. ``events`` creates and reads the events that Dagster records for commits, and ``runs`` checks the state of other
+runs. ``definitions`` is the application of this repository, with the datasets of ``declarations``. ``cli`` runs the
+maintenance jobs without a server (``command_runs``) and starts the ``demo``. ``settings`` reads the application's
+environment variables.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from lance_pipelines.automation import on_new_data
     from lance_pipelines.build import build_definitions
+    from lance_pipelines.components.lance_dataset import LanceDatasetComponent
     from lance_pipelines.ingest.declaration import DatasetDeclaration, SchemaMode, WriteMode
     from lance_pipelines.ingest.partition_rows import PartitionColumn
     from lance_pipelines.ingest.sources import (
@@ -59,6 +61,7 @@ __all__ = [
     "DeletionPolicy",
     "FileSource",
     "FunctionSource",
+    "LanceDatasetComponent",
     "LanceIOManager",
     "LanceTableResource",
     "MaintenancePolicy",
@@ -79,6 +82,7 @@ __all__ = [
 _MODULES: Final = {
     "automation": ("on_new_data",),
     "build": ("build_definitions",),
+    "components.lance_dataset": ("LanceDatasetComponent",),
     "ingest.declaration": ("DatasetDeclaration", "SchemaMode", "WriteMode"),
     "ingest.partition_rows": ("PartitionColumn",),
     "ingest.sources": (

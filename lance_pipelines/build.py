@@ -3,7 +3,7 @@
 Each of the other Dagster modules covers one concept; a project can use any of them without the others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import dagster as dg
@@ -19,7 +19,7 @@ from lance_pipelines.resources.spark import SPARK_RESOURCE, SparkResource
 from lance_pipelines.schedules import build_schedules
 from lance_pipelines.sensors.all_sensors import build_sensors
 
-__all__ = ["build_definitions"]
+__all__ = ["build_asset_definitions", "build_definitions", "build_shared_definitions"]
 
 _SHARED_SPARK: Final = SparkResource()
 """One object for all calls: Dagster merges two definitions of a resource only if they are the same object."""
@@ -59,15 +59,51 @@ def build_definitions(
             or a step of another dataset, or the namespace is not an identifier.
     """
     declared = tuple(declarations)
-    check_names(declared)
-    if not namespace.isidentifier():
-        raise InvalidInputError(f"invalid namespace {namespace!r}: expected letters, digits, and underscores")
+    shared = build_shared_definitions(
+        declared,
+        namespace=namespace,
+        spark=spark,
+        messages=messages,
+        sensor_interval_seconds=sensor_interval_seconds,
+        maintenance_status=maintenance_status,
+    )
+    return dg.Definitions.merge(build_asset_definitions(declared), shared)
+
+
+def build_asset_definitions(declared: Sequence[DatasetDeclaration]) -> dg.Definitions:
+    """Return what each dataset has for itself: its asset, its checks, the jobs of both, and its schedules.
+
+    The schedules start jobs of :func:`build_shared_definitions`.
+    """
     ingested = [declaration for declaration in declared if declaration.source is not None]
-    maintenance_jobs = build_maintenance_jobs(declared)
     return dg.Definitions(
         assets=[build_dataset_asset(declaration) for declaration in ingested],
         asset_checks=[build_asset_checks(declaration) for declaration in declared if declaration.checks.names],
-        jobs=[*build_ingest_jobs(ingested), *maintenance_jobs, *build_check_jobs(declared)],
+        jobs=[*build_ingest_jobs(ingested), *build_check_jobs(declared)],
+        schedules=build_schedules(declared),
+    )
+
+
+def build_shared_definitions(
+    declared: Sequence[DatasetDeclaration],
+    *,
+    namespace: str,
+    spark: SparkResource | None = None,
+    messages: dg.IOManagerDefinition | dg.ConfigurableIOManagerFactory[Any] = DEFAULT_MESSAGES,
+    sensor_interval_seconds: int | None = None,
+    maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+) -> dg.Definitions:
+    """Return what datasets have in common: the sensors, the jobs that these request, and the resources.
+
+    Raises:
+        InvalidInputError: as for :func:`build_definitions`.
+    """
+    check_names(declared)
+    if not namespace.isidentifier():
+        raise InvalidInputError(f"invalid namespace {namespace!r}: expected letters, digits, and underscores")
+    maintenance_jobs = build_maintenance_jobs(declared)
+    return dg.Definitions(
+        jobs=maintenance_jobs,
         sensors=build_sensors(
             declared,
             maintenance_jobs,
@@ -75,6 +111,5 @@ def build_definitions(
             interval_seconds=sensor_interval_seconds,
             maintenance_status=maintenance_status,
         ),
-        schedules=build_schedules(declared),
         resources={SPARK_RESOURCE: _SHARED_SPARK if spark is None else spark, MESSAGES: messages},
     )

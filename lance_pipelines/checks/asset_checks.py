@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import dagster as dg
 from pydantic import Field
@@ -88,7 +88,22 @@ def build_asset_checks(declaration: DatasetDeclaration) -> dg.AssetChecksDefinit
             if lease is not None:
                 lease.release()
 
+    run_checks.__class__ = _Checks
     return run_checks
+
+
+class _Checks(dg.AssetChecksDefinition):
+    """Dagster's checks, without a warning for each if they come from a file of a component.
+
+    Dagster 1.13 adds the position in the file to a copy, which is no definition of checks any more, and converts it
+    back with an argument that it marks as beta.
+    """
+
+    def with_attributes(self, **changes: Any) -> dg.AssetsDefinition:
+        """Return a copy with some changes."""
+        copied = super().with_attributes(**changes)
+        copied.__class__ = type(self)
+        return copied
 
 
 def _chosen(declaration: DatasetDeclaration, config: CheckConfig, selected: set[str]) -> list[str]:

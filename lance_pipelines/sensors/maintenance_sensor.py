@@ -62,4 +62,7 @@ class _JobSensor(dg.SensorDefinition):
         """Return a copy with different jobs or metadata."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BetaWarning)
-            return super().with_attributes(jobs=jobs, metadata=metadata)
+            copied = super().with_attributes(jobs=jobs, metadata=metadata)
+        # A plain sensor, which would warn when it is copied again: with the metadata of its file, and with its jobs.
+        copied.__class__ = type(self)
+        return copied
