@@ -135,18 +135,17 @@ class LanceDataset:
         log: VersionLog,
         manifest: Manifest,
         storage_options: dict[str, str] | None,
-        line: Hashable = None,
     ) -> Self:
-        """Return a handle to the version with this manifest. ``line`` is the value of :attr:`line`; None if unknown."""
-        return cls.of(TableView(uri, log, manifest, storage_options, line))
+        """Return a handle to the version with this manifest."""
+        return cls.of(TableView(uri, log, manifest, storage_options))
 
     def __repr__(self) -> str:
         """Return the location and the version number as text."""
         return f"LanceDataset(uri={self.uri!r}, version={self.version})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the location, version number, and storage options; unpickling reads the manifest again."""
-        return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line)
+        """Pickle the location, version number, storage options, and an empty session; unpickling reads the manifest."""
+        return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line, self._view.session)
 
     @property
     def view(self) -> TableView:
@@ -1410,13 +1409,11 @@ def _decoded(metadata: Mapping[str, bytes]) -> dict[str, str]:
     return {key: value.decode("utf-8", "replace") for key, value in metadata.items()}
 
 
-def _reopen(uri: str, version: int, storage_options: dict[str, str] | None, line: Hashable = None) -> LanceDataset:
-    opened = LanceDataset(uri, version, storage_options=storage_options)
-    return (
-        opened
-        if line is None
-        else LanceDataset.from_manifest(opened.uri, opened.log, opened.manifest, storage_options, line)
-    )
+def _reopen(
+    uri: str, version: int, storage_options: dict[str, str] | None, line: Hashable, session: Session
+) -> LanceDataset:
+    view = TableView.open(uri, version, storage_options, None, session)
+    return LanceDataset.of(view if line is None else view.of_line(line))
 
 
 def _warn_deprecated(name: str, instead: str) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.buffers.byte_cache import ByteCache
-from lance_core.errors import InvalidInputError
+from lance_core.file.file_arguments import size_in_bytes
 from lance_core.file.page_cache import PageCache
 from lance_core.file.reader import FileReader
 
@@ -64,17 +64,15 @@ class Session:
         metadata_cache_size_bytes: approximate maximum size of the cache in bytes; 0 to cache nothing; if None, 64 MiB.
 
     Raises:
+        InvalidTypeError: a size is not a whole number.
         InvalidInputError: a size is negative.
     """
 
     def __init__(self, index_cache_size_bytes: int | None = None, metadata_cache_size_bytes: int | None = None) -> None:
         """Create an empty session."""
-        for size in (index_cache_size_bytes, metadata_cache_size_bytes):
-            if size is not None and size < 0:
-                raise InvalidInputError(f"the size of a cache must not be negative, found {size}")
-        self._cache: ByteCache[Hashable, Any] = ByteCache(
-            _METADATA_BYTES if metadata_cache_size_bytes is None else metadata_cache_size_bytes
-        )
+        size_in_bytes("index_cache_size_bytes", index_cache_size_bytes)
+        max_bytes = size_in_bytes("metadata_cache_size_bytes", metadata_cache_size_bytes)
+        self._cache: ByteCache[Hashable, Any] = ByteCache(_METADATA_BYTES if max_bytes is None else max_bytes)
 
     def __repr__(self) -> str:
         """Return a representation with the current sizes of the caches."""

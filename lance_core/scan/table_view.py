@@ -150,6 +150,10 @@ class TableView:
         """Return a view of the latest version of this branch, even if the branch was deleted and recreated."""
         return type(self)(self.uri, self.log, read_manifest(self.log, None), self.storage_options, session=self.session)
 
+    def of_line(self, line: Hashable) -> Self:
+        """Return the same view with a known value of :attr:`line`."""
+        return type(self)(self.uri, self.log, self.manifest, self.storage_options, line, self.session)
+
     def showing(self, manifest: Manifest) -> Self:
         """Return a view of a different version of this branch, whose manifest has already been read."""
         return type(self)(self.uri, self.log, manifest, self.storage_options, self.known_line, self.session)

@@ -132,7 +132,7 @@ def newest_version_of(
         storage_options: credentials and settings of the dataset's store.
 
     Raises:
-        VersionNotFoundError: no version has the data version, or none that has it exists any more.
+        VersionNotFoundError: no version has the data version, or all versions that had it were removed.
     """
     log = open_version_log(uri, storage_options)
     first = int(data_version.partition("-")[0])

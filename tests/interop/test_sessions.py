@@ -32,6 +32,13 @@ def test_session_grows_while_rows_are_read(library: ModuleType, tmp_path: Path) 
     assert session.size_bytes() > before
 
 
+@both
+@pytest.mark.parametrize("size", [1.5, float("nan"), "x"])
+def test_session_size_that_is_not_a_whole_number_raises_type_error(library: ModuleType, size: object) -> None:
+    with pytest.raises(TypeError):
+        library.Session(metadata_cache_size_bytes=size)
+
+
 def test_session_arguments_are_the_first_of_the_reference() -> None:
     ours = list(inspect.signature(lance_core.Session).parameters)
     assert ours == list(inspect.signature(lance.Session).parameters)[: len(ours)]

@@ -157,6 +157,15 @@ def test_pickled_session_and_dataset_have_empty_sessions(store: CountingStore) -
     assert pickle.loads(pickle.dumps(dataset)).session().size_bytes() == 0
 
 
+@pytest.mark.parametrize("branch", ["main", "side"])
+def test_pickled_dataset_keeps_the_size_limit_of_its_session(store: CountingStore, branch: str) -> None:
+    dataset = lance_core.dataset(URI, session=Session(metadata_cache_size_bytes=0))
+    dataset.create_branch("side")
+    shown = dataset.checkout_version((branch, None))
+    assert (shown.view.line is None) == (branch == "main")
+    assert pickle.loads(pickle.dumps(shown)).session().max_bytes == 0
+
+
 def test_forked_process_reads_with_the_session_of_its_parent(tmp_path: Path) -> None:
     uri, session = tmp_path / "t.lance", Session()
     lance_core.write_dataset(ROWS.slice(0, 100), uri)
@@ -187,8 +196,15 @@ def test_reading_scattered_rows_of_a_cached_file_maps_it_for_one_read_only(tmp_p
 
 @pytest.mark.parametrize("argument", ["index_cache_size_bytes", "metadata_cache_size_bytes"])
 def test_session_with_a_negative_size_is_rejected(argument: str) -> None:
-    with pytest.raises(InvalidInputError, match="must not be negative, found -1"):
+    with pytest.raises(InvalidInputError, match=f"{argument} must be at least 0, found -1"):
         Session(**{argument: -1})
+
+
+@pytest.mark.parametrize("size", [1.5, float("nan"), "1"])
+@pytest.mark.parametrize("argument", ["index_cache_size_bytes", "metadata_cache_size_bytes"])
+def test_session_with_a_size_that_is_not_a_whole_number_is_rejected(argument: str, size: object) -> None:
+    with pytest.raises(InvalidTypeError, match=f"{argument} must be a whole number"):
+        Session(**{argument: size})  # type: ignore[arg-type]  # the mistake is what is tested
 
 
 def test_dataset_rejects_a_session_that_is_not_one(store: CountingStore) -> None:
