@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -17,6 +19,7 @@ import dagster as dg
 import jsonschema
 import pytest
 import yaml
+from dagster.components.definitions import LazyDefinitions
 
 from lance_core.errors import InvalidInputError
 from lance_pipelines import (
@@ -552,3 +555,39 @@ def test_the_registered_package_loads_no_spark() -> None:
     """Every command of ``dg`` loads it, in every project of the environment."""
     program = "import sys, lance_pipelines.components; assert 'pyspark' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+TUPLES_AS_LISTS = str.maketrans({"(": "[", ")": "]", ",": None})
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (GUIDES / page).read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "text", [*blocks("add-to-your-dagster-project.md", "python"), *blocks("declare-datasets.md", "python")]
+)
+def test_an_example_in_python_of_the_guides_loads(text: str) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(text, "guide", "exec"), names)
+    (defs,) = (each for each in names.values() if isinstance(each, dg.Definitions | LazyDefinitions))
+    dg.Definitions.validate_loadable(defs if isinstance(defs, dg.Definitions) else defs())
+
+
+@pytest.mark.parametrize("text", blocks("declare-datasets.md", "yaml"))
+def test_an_example_in_yaml_of_the_guide_loads(text: str, tmp_path: Path) -> None:
+    (tmp_path / "trips").mkdir()
+    document = yaml.safe_load(text.replace("/data/landing/*", f"{tmp_path}/*"))
+    assert document["type"] == "lance_pipelines.LanceDatasetComponent"
+    dg.Definitions.validate_loadable(dg.build_defs_for_component(component(document["attributes"])))
+    assert errors_of_the_schema(document["attributes"]) == []
+
+
+def test_the_declaration_of_the_guide_is_the_same_in_yaml() -> None:
+    names: dict[str, Any] = {}
+    exec(compile(blocks("declare-datasets.md", "python")[0], "guide", "exec"), names)
+    (found,) = component(yaml.safe_load(blocks("declare-datasets.md", "yaml")[0])["attributes"]).datasets
+    for each in fields(DatasetDeclaration):
+        mine, in_python = getattr(found, each.name), getattr(names["trips"], each.name)
+        assert repr(mine).translate(TUPLES_AS_LISTS) == repr(in_python).translate(TUPLES_AS_LISTS), each.name
