@@ -29,7 +29,9 @@ from lance_pipelines.maintenance.policy import MaintenancePolicy
 __all__ = [
     "CONTENT_KEY",
     "DETAILS_KEY",
+    "PARTITION_KEY",
     "STORAGE_KIND",
+    "STORAGE_KIND_KEY",
     "SUMMARY_KEY",
     "URI_KEY",
     "VERSION_KEY",
@@ -58,7 +60,12 @@ DETAILS_KEY: Final = "lance/details"
 CONTENT_KEY: Final = "lance/content"
 """Key among the details: digest of the version's content; versions with equal digests have equal rows."""
 
+PARTITION_KEY: Final = "partition_expr"
+"""Metadata key of an asset: the column that assigns rows to partitions, or a mapping of dimensions to columns."""
+
 STORAGE_KIND: Final = "lance"
+
+STORAGE_KIND_KEY: Final = "dagster/storage_kind"
 
 _PREFIX: Final = "lance/"
 
@@ -101,6 +108,12 @@ def asset_metadata(declaration: DatasetDeclaration) -> dict[str, dg.MetadataValu
         "lance/write_mode": dg.MetadataValue.text(declaration.mode.value),
         "lance/source": dg.MetadataValue.text(required_source(declaration).kind),
     }
+    columns = declaration.partition_columns
+    # An asset downstream can load single partitions if their keys are the values of the columns.
+    if columns and not any(column.values for column in columns):
+        by_dimension = {column.dimension or "": column.column for column in columns}
+        one = by_dimension.get("")
+        metadata[PARTITION_KEY] = dg.MetadataValue.text(one) if one else dg.MetadataValue.json(by_dimension)
     if declaration.column_lineage:
         metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_column_lineage(declaration))
     return metadata
@@ -120,7 +133,7 @@ def dataset_metadata(dataset: str, uri: str) -> dict[str, dg.MetadataValue]:
     return {
         URI_KEY: dg.MetadataValue.text(uri),
         "dagster/table_name": dg.MetadataValue.text(dataset),
-        "dagster/storage_kind": dg.MetadataValue.text(STORAGE_KIND),
+        STORAGE_KIND_KEY: dg.MetadataValue.text(STORAGE_KIND),
     }
 
 
@@ -167,7 +180,7 @@ def materialization_metadata(report: WriteReport) -> dict[str, dg.MetadataValue]
         "dagster/row_count": dg.MetadataValue.int(report.rows_total),
         URI_KEY: dg.MetadataValue.text(report.uri),
         "dagster/table_name": dg.MetadataValue.text(report.dataset),
-        "dagster/storage_kind": dg.MetadataValue.text(STORAGE_KIND),
+        STORAGE_KIND_KEY: dg.MetadataValue.text(STORAGE_KIND),
         VERSION_KEY: dg.MetadataValue.int(report.version),
         "lance/read_version": dg.MetadataValue.int(report.read_version),
         "lance/fragments": dg.MetadataValue.int(report.fragments_total),

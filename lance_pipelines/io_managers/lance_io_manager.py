@@ -21,6 +21,7 @@ from pydantic import Field, PrivateAttr
 
 import lance_core
 from lance_core.errors import InvalidInputError
+from lance_pipelines.events.asset_metadata import PARTITION_KEY, STORAGE_KIND, STORAGE_KIND_KEY, URI_KEY
 from lance_pipelines.events.committed_write import CommittedWrite, commit_frame
 from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.frames.table_slice import TableSlice
@@ -43,7 +44,6 @@ __all__ = ["LanceIOManager", "dataset_uri"]
 _URI_METADATA: Final = "lance/uri"
 _MODE_METADATA: Final = "lance/mode"
 _SCHEMA_MODE_METADATA: Final = "lance/schema_mode"
-_PARTITION_METADATA: Final = "partition_expr"
 _COLUMNS_METADATA: Final = "columns"
 _FILTER_METADATA: Final = "filter"
 
@@ -138,7 +138,7 @@ class LanceIOManager(dg.ConfigurableIOManager):
         """Load the version that is recorded as the input, as a frame of the annotated type."""
         key = context.asset_key
         upstream = context.upstream_output
-        metadata = (upstream.definition_metadata if upstream is not None else None) or {}
+        metadata = _plain((upstream.definition_metadata if upstream is not None else None) or {})
         # Outside a run, as for ``Definitions.load_asset_value``, there is no step.
         step = context._step_context
         with reported_as_failure(key.to_user_string(), None if step is None else context.log):
@@ -146,10 +146,10 @@ class LanceIOManager(dg.ConfigurableIOManager):
             reader = Reader(step, self._held_leases())
             is_partitioned = context.has_asset_partitions
             options = self.storage_options or None
-            dataset = reader.open(key, self._uri(key, metadata), options, is_partitioned=is_partitioned)
+            dataset = reader.open(key, self._input_uri(key, metadata), options, is_partitioned=is_partitioned)
             wanted = (
                 select_rows(_partition_columns(metadata), _partitions(context), dataset.schema).to_sql()
-                if (is_partitioned)
+                if is_partitioned
                 else None
             )
             return frame_type.load(_slice(dataset, context.definition_metadata or {}, wanted))
@@ -161,6 +161,11 @@ class LanceIOManager(dg.ConfigurableIOManager):
 
     def _uri(self, key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
         return absolute_uri(str(metadata.get(_URI_METADATA) or self.dataset_uri(key)))
+
+    def _input_uri(self, key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
+        """Return the location of an upstream asset's dataset, which may be a declared one."""
+        is_declared = metadata.get(STORAGE_KIND_KEY) == STORAGE_KIND and URI_KEY in metadata
+        return absolute_uri(str(metadata[URI_KEY])) if is_declared else self._uri(key, metadata)
 
     def _declaration(self, context: dg.OutputContext) -> DatasetDeclaration:
         metadata = context.definition_metadata or {}
@@ -195,13 +200,13 @@ def _choice(choices: type[_Choice], what: str, text: Any) -> _Choice:
 
 def _partition_columns(metadata: Mapping[str, Any]) -> tuple[PartitionColumn, ...]:
     """Return the columns by which the rows of an asset belong to its partitions."""
-    declared = metadata.get(_PARTITION_METADATA)
+    declared = metadata.get(PARTITION_KEY)
     if isinstance(declared, str):
         return (PartitionColumn(column=declared),)
     if isinstance(declared, Mapping):
         return tuple(PartitionColumn(column=column, dimension=dimension) for dimension, column in declared.items())
     raise InvalidInputError(
-        f"the asset has partitions, so its metadata needs {_PARTITION_METADATA!r}: the column that assigns rows to "
+        f"the asset has partitions, so its metadata needs {PARTITION_KEY!r}: the column that assigns rows to "
         "partitions, or a mapping of dimensions to columns"
     )
 
@@ -211,6 +216,11 @@ def _partitions(context: dg.OutputContext | dg.InputContext) -> list[Partition]:
     if not context.has_asset_partitions:
         return []
     return partitions_of(context.asset_partitions_def, context.asset_partition_keys)
+
+
+def _plain(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata with the values that Dagster has wrapped."""
+    return {name: value.value if isinstance(value, dg.MetadataValue) else value for name, value in metadata.items()}
 
 
 def _annotated_type(context: dg.InputContext) -> object:

@@ -36,8 +36,10 @@ __all__ = [
     "watch_for_dead_runs",
 ]
 
-MACHINE_TAG: Final = "lance_pipelines/machine"
-PROCESS_TAG: Final = "lance_pipelines/process"
+MACHINE_TAG: Final = ".dagster/lance_pipelines/machine"
+"""The prefix hides this tag and the next one in the web interface."""
+
+PROCESS_TAG: Final = ".dagster/lance_pipelines/process"
 
 _CLOCK_TOLERANCE_SECONDS: Final = 60
 """Tolerance, in seconds, for comparing start times of processes; the times change if the system clock is adjusted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lance_pipelines import LanceIOManager
+from lance_pipelines import (
+    DatasetDeclaration,
+    FunctionSource,
+    LanceIOManager,
+    PartitionColumn,
+    SourceContext,
+    build_definitions,
+)
+from tests.support.no_spark import NoSpark
 
 # Dagster 1.13 calls backfill_policy beta.
 pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
@@ -219,3 +228,63 @@ def test_partitions_reported_in_the_other_order_are_all_read(lake: Lake, instanc
     instance.report_runless_asset_event(records[1].asset_materialization)
     lake.run(events, report, selection=[report])
     assert seen == [["eu", "us"]]
+
+
+@pytest.mark.parametrize("partitions", [DAYS, GRID], ids=["one dimension", "several"])
+def test_declared_dataset_is_loaded_from_its_own_location_and_by_its_partitions(
+    lake: Lake, instance, partitions
+) -> None:
+    day, region = PartitionColumn(column="day", dimension="day"), PartitionColumn(column="region", dimension="region")
+    regions = {"2026-01-01": "eu", "2026-01-02": "us"}
+    seen = []
+
+    def rows(context: SourceContext) -> pa.Table:
+        (place,) = context.partitions
+        key = place["day" if partitions is GRID else None].key
+        return pa.table({"day": [datetime.fromisoformat(key)], "region": [regions[key]]})
+
+    @dg.asset(partitions_def=partitions)
+    def copies(events: pa.Table) -> None:
+        seen.append(events.to_pydict())
+
+    declared = DatasetDeclaration(
+        key="events",
+        uri=str(lake.directory / "elsewhere" / "events.lance"),
+        source=FunctionSource(function=rows),
+        partitions=partitions,
+        partition_by="day" if partitions is DAYS else [day, region],
+    )
+    defs = dg.Definitions.merge(
+        build_definitions([declared], spark=NoSpark()),
+        dg.Definitions(assets=[copies], resources={"io_manager": LanceIOManager(base_uri=str(lake.directory / "own"))}),
+    )
+    job = defs.resolve_implicit_global_asset_job_def()
+    for key, area in regions.items():
+        chosen = dg.MultiPartitionKey({"day": key, "region": area}) if partitions is GRID else key
+        job.execute_in_process(instance=instance, partition_key=chosen)
+    assert seen == [{"day": [datetime.fromisoformat(key)], "region": [area]} for key, area in regions.items()]
+
+
+def test_partitions_whose_keys_are_not_the_values_of_the_column_are_not_loaded_by_guesswork(
+    lake: Lake, instance
+) -> None:
+    @dg.asset(partitions_def=REGIONS)
+    def copies(events: pa.Table) -> None:
+        raise AssertionError
+
+    declared = DatasetDeclaration(
+        key="events",
+        uri=lake.uri("events"),
+        source=FunctionSource(function=lambda _: pa.table({"region": ["Europe"]})),
+        partitions=REGIONS,
+        partition_by=[PartitionColumn(column="region", values={"eu": "Europe", "us": None})],
+    )
+    defs = dg.Definitions.merge(
+        build_definitions([declared], spark=NoSpark()),
+        dg.Definitions(assets=[copies], resources={"io_manager": LanceIOManager(base_uri=str(lake.directory))}),
+    )
+    job = defs.resolve_implicit_global_asset_job_def()
+    result = job.execute_in_process(instance=instance, partition_key="eu", raise_on_error=False)
+    (failure,) = result.get_step_failure_events()
+    assert failure.step_key == "copies"
+    assert "metadata needs 'partition_expr'" in str(failure.step_failure_data)
