@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pyarrow import csv
+
+from lance_pipelines.frames.staging import stage_reader
+from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.maintenance.rewrite_commit import Rewritten
 from lance_pipelines.resources.spark import SparkResource
+from lance_pipelines.spark.staging import Staging
 from tests.support.local_rewriting import rewrite_locally
 
 
@@ -26,6 +31,13 @@ class NoSpark(SparkResource):
     @property
     def spark_session(self) -> Any:
         return NoSession()
+
+
+def stage_csv(declaration: DatasetDeclaration, session: object, *, run_id: str, step_key: str, **_: Any) -> Staging:
+    """Stands in for ``stage_write`` where the source is one CSV file."""
+    (path,) = declaration.source.paths
+    staged = stage_reader(csv.open_csv(path), declaration, run_id=run_id, step_key=step_key)
+    return Staging(staged=staged, num_tasks=1)
 
 
 def rewrite_without_session(session: object, uri: str, tasks: Sequence[str], **options: Any) -> Rewritten:
