@@ -109,7 +109,14 @@ _MODULE_OF: Final = {name: f"{__name__}.{module}" for module, names in _MODULES.
 def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+    try:
+        module = import_module(_MODULE_OF[name])
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"lance_pipelines.{name} requires the package {error.name}: pip install 'lance-pipelines[pipelines]'",
+            name=error.name,
+        ) from error
+    value = globals()[name] = getattr(module, name)
     return value
 
 

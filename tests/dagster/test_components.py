@@ -43,6 +43,8 @@ from lance_pipelines import (
 from lance_pipelines.components.lance_dataset import ProjectSettings
 from lance_pipelines.components.yaml_types import yaml_type
 
+pytestmark = pytest.mark.filterwarnings("error::DeprecationWarning", "error::PendingDeprecationWarning")
+
 DEFINITIONS = """
 from pathlib import Path
 

@@ -12,6 +12,8 @@ import pytest
 
 from lance_pipelines import DatasetDeclaration, FileSource, SourceFormat, SparkResource, build_definitions, on_new_data
 
+pytestmark = pytest.mark.filterwarnings("error::DeprecationWarning", "error::PendingDeprecationWarning")
+
 SOURCE = FileSource(format=SourceFormat.CSV, paths=("/landing/*.csv",))
 
 
