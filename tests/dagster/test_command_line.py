@@ -37,7 +37,7 @@ def test_two_runs_without_an_instance_make_two_versions(command_line, run_config
         summary = f"{uri} version {version}: {rows} rows in {fragments} fragments;"
         assert done.stdout.startswith(f"installed_files: {summary}")
         assert done.stdout.count("\n") == 1
-        assert "- INFO - ingest" in done.stderr
+        assert "- INFO - installed_files__ingest" in done.stderr
         assert summary in done.stderr
     check_with_the_reference(uri, 2, 20)
     assert ids(uri) == Counter(dict.fromkeys(range(10), 2))
