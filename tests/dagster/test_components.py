@@ -19,6 +19,7 @@ import dagster as dg
 import jsonschema
 import pytest
 import yaml
+from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.definitions import LazyDefinitions
 
 from lance_core.errors import InvalidInputError
@@ -494,6 +495,29 @@ def test_a_component_can_be_made_in_python() -> None:
     assert "mine_version_sensor" in names(defs.get_repository_def().sensor_defs)
 
 
+def scaffold(path: Path, append: bool = False, **parameters: Any) -> None:
+    typename = "lance_pipelines.LanceDatasetComponent"
+    scaffold_object(path, typename, json.dumps(parameters), "yaml", project_root=None, append=append)
+
+
+def test_a_scaffolded_file_loads_and_names_every_other_field(project: Project) -> None:
+    scaffold(project.defs / "trips")
+    scaffold(
+        project.defs / "trips" / "defs.yaml", append=True, key="lake/users", source_format="csv", paths=["/x y.csv"]
+    )
+    defs = project.load()
+    dg.Definitions.validate_loadable(defs)
+    assert defs.resolve_asset_graph().get_all_asset_keys() == {dg.AssetKey("trips"), dg.AssetKey(["lake", "users"])}
+    first, second = (project.defs / "trips" / "defs.yaml").read_text().split("---\n")
+    assert yaml.safe_load(second)["attributes"]["source"] == {
+        "format": "csv",
+        "paths": ["/x y.csv"],
+        "options": {"header": "true"},
+    }
+    for name in get_type_hints(DatasetDeclaration, localns={"dg": dg}):
+        assert re.search(rf"^  (# )?{name}:", first, re.MULTILINE), name
+
+
 def run(project: Project, *command: str, expected: int = 0) -> str:
     """Run a command of ``dg`` and return what it writes."""
     kept = {name: text for name, text in os.environ.items() if name not in ("DAGSTER_HOME", "PYTHONWARNINGS")}
@@ -512,6 +536,7 @@ def run(project: Project, *command: str, expected: int = 0) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_dg_scaffolds_a_dataset_that_it_checks_and_lists(project: Project) -> None:
     run(
         project,
