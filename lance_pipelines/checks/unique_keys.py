@@ -39,7 +39,9 @@ MAX_CANDIDATES: Final = 100_000
 """Number of hashes that occur more than once whose keys are counted exactly."""
 
 _ADDRESS: Final = "_rowaddr"
-_COUNT: Final = "_count"
+_COUNT: Final = "count"
+_FIRST: Final = "first"
+_LAST: Final = "last"
 _HASH_BYTES: Final = 8
 _SORT_FACTOR: Final = 3
 """A file is in memory together with its sorted copy and masks."""
@@ -212,7 +214,10 @@ def _repeated(pile: _HashPile, report: Report) -> tuple[_Hashes, int]:
 def _count_exactly(
     dataset: lance_core.LanceDataset, columns: Sequence[str], candidates: _Hashes, total: int, report: Report
 ) -> pa.Table:
-    """Return the keys with candidate hashes: the columns, the number of rows, and the first and last row address."""
+    """Return the keys with candidate hashes: the columns, the number of rows, and the first and last row address.
+
+    The key columns are named by their numbers, so that no name of the dataset's is in the way.
+    """
     counted: pa.Table | None = None
     pending: list[pa.Table] = []
     rows_read = rows_pending = 0
@@ -220,31 +225,33 @@ def _count_exactly(
         places = np.minimum(np.searchsorted(candidates, hashes), len(candidates) - 1)
         matching = pa.Table.from_batches([batch]).filter(pa.array(candidates[places] == hashes))
         pending.append(
-            matching.select(columns)
-            .append_column(_COUNT, pa.array(np.ones(matching.num_rows, np.int64)))
-            .append_column("first", matching[_ADDRESS])
-            .append_column("last", matching[_ADDRESS])
+            pa.table(
+                {
+                    **{str(number): matching[name] for number, name in enumerate(columns)},
+                    _COUNT: pa.array(np.ones(matching.num_rows, np.int64)),
+                    _FIRST: matching[_ADDRESS],
+                    _LAST: matching[_ADDRESS],
+                }
+            )
         )
         rows_read += num_rows
         rows_pending += matching.num_rows
         if rows_pending >= _BUFFERED_ROWS:
-            counted = _grouped([*([] if counted is None else [counted]), *pending], columns)
+            counted = _grouped([*([] if counted is None else [counted]), *pending], len(columns))
             pending, rows_pending = [], 0
         report(Progress(stage="comparing repeated keys", rows=rows_read, total_rows=total))
-    return _grouped([*([] if counted is None else [counted]), *pending], columns)
+    return _grouped([*([] if counted is None else [counted]), *pending], len(columns))
 
 
-def _grouped(tables: Sequence[pa.Table], columns: Sequence[str]) -> pa.Table:
-    grouped = (
-        pa.concat_tables(tables).group_by(list(columns)).aggregate([(_COUNT, "sum"), ("first", "min"), ("last", "max")])
-    )
-    return grouped.rename_columns(
-        {**{name: name for name in columns}, f"{_COUNT}_sum": _COUNT, "first_min": "first", "last_max": "last"}
-    )
+def _grouped(tables: Sequence[pa.Table], num_columns: int) -> pa.Table:
+    keys = [str(number) for number in range(num_columns)]
+    grouped = pa.concat_tables(tables).group_by(keys).aggregate([(_COUNT, "sum"), (_FIRST, "min"), (_LAST, "max")])
+    return grouped.rename_columns([*keys, _COUNT, _FIRST, _LAST])
 
 
 def _example(row: dict[str, Any], columns: Sequence[str]) -> RepeatedKey:
-    return RepeatedKey({name: row[name] for name in columns}, row[_COUNT], (_place(row["first"]), _place(row["last"])))
+    values = {name: row[str(number)] for number, name in enumerate(columns)}
+    return RepeatedKey(values, row[_COUNT], (_place(row[_FIRST]), _place(row[_LAST])))
 
 
 def _place(address: int) -> tuple[int, int]:
@@ -256,7 +263,17 @@ def _hashed(dataset: lance_core.LanceDataset, columns: Sequence[str]) -> Iterato
     scanner = dataset.scanner(columns=list(columns), with_row_address=True)
     for batch in scanner.to_batches():
         valid = batch.drop_null() if any(batch.column(name).null_count for name in columns) else batch
+        for name in columns:
+            valid = valid.set_column(valid.schema.get_field_index(name), name, _comparable(valid.column(name)))
         yield batch.num_rows, _hash([valid.column(name) for name in columns]), valid
+
+
+def _comparable(array: pa.Array) -> pa.Array:
+    """Return values of which equal ones have equal bytes: NaN and zero have several forms."""
+    if not pa.types.is_floating(array.type):
+        return array
+    values = array.to_numpy(zero_copy_only=False) + array.type.to_pandas_dtype()(0)
+    return pa.array(np.where(np.isnan(values), np.nan, values), array.type, from_pandas=False)
 
 
 def _hash(arrays: Sequence[pa.Array]) -> _Hashes:

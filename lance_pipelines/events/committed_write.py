@@ -8,23 +8,30 @@ from typing import Final, Self
 import dagster as dg
 
 import lance_core
-from lance_core.errors import InvalidInputError, NotSupportedError
+from lance_core.errors import InvalidInputError, NotSupportedError, VersionNotFoundError
+from lance_core.metadata import open_version_log
 from lance_pipelines.events.asset_metadata import VERSION_KEY, folded, materialization_metadata, version_metadata
 from lance_pipelines.events.data_version import data_version_at
+from lance_pipelines.events.found_version import FoundVersion
 from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.ingest.declaration import DatasetDeclaration
 from lance_pipelines.ingest.partition_rows import Partition
 from lance_pipelines.ingest.staged_write import StagedWrite
-from lance_pipelines.ingest.write_commit import commit_staged
-from lance_pipelines.ingest.write_plan import open_dataset
+from lance_pipelines.ingest.write_commit import (
+    WRITE_ID_PROPERTY,
+    WRITE_NUMBER_PROPERTY,
+    WriteOutcome,
+    commit_staged,
+    transaction_properties,
+)
 from lance_pipelines.ingest.write_report import WriteReport, report_write
 from lance_pipelines.progress import Report
 from lance_pipelines.spark.leftovers import discard_files
 
 __all__ = ["CommittedWrite", "commit_frame"]
 
-_MAX_TRANSACTIONS: Final = 100
-"""How many of the latest transactions are searched for the commit of an earlier attempt."""
+_MAX_VERSIONS: Final = 100
+"""How many of the latest versions are searched for the commit of an earlier attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +56,12 @@ class CommittedWrite:
         options = declaration.resolved_storage_options()
         discard = partial(discard_files, storage_options=options)
         outcome = commit_staged(staged, discard=discard, storage_options=options, report=report_progress)
+        return cls.of(staged, outcome, declaration)
+
+    @classmethod
+    def of(cls, staged: StagedWrite, outcome: WriteOutcome, declaration: DatasetDeclaration) -> Self:
+        """Describe the version that contains a write."""
+        options = declaration.resolved_storage_options()
         report = report_write(staged, outcome, storage_options=options)
         # A repeated commit may be outdated: downstream readers see the current content of the dataset.
         shown = report.version if outcome.committed_now else None
@@ -79,11 +92,21 @@ def commit_frame(
     run_id: str,
     step_key: str,
     partitions: Sequence[Partition] = (),
-    is_retry: bool = False,
+    number: int = 0,
+    earlier_runs: Sequence[str] = (),
 ) -> CommittedWrite:
     """Write the rows of a data frame, which belong to these partitions if there are any, and commit them.
 
-    In a retry, the commit of an earlier attempt of the step is kept, if there is one.
+    If an earlier attempt of the step has committed this write, its commit is kept, and nothing is written.
+
+    Args:
+        frame: the data frame.
+        declaration: the dataset.
+        run_id: id of the run.
+        step_key: key of the step in that run.
+        partitions: the partitions of the run; empty if it is not for partitions.
+        number: number of writes to the dataset that this attempt of the step has made before.
+        earlier_runs: ids of the runs in which the step was attempted before.
 
     Raises:
         InvalidInputError: there is no frame.
@@ -97,20 +120,61 @@ def commit_frame(
     frame_type = frame_type_of(type(frame))
     if frame_type.stage is None:
         raise NotSupportedError(f"a {frame_type.label} can be loaded, but not stored")
+    if earlier_runs:
+        repeated = _find_repeated(declaration, frozenset(earlier_runs), step_key, number)
+        if repeated is not None:
+            return repeated
     staged = frame_type.stage(frame, declaration, run_id=run_id, step_key=step_key, partitions=partitions)
-    committed = CommittedWrite.commit(_repeated(staged, declaration) if is_retry else staged, declaration)
-    if committed.report.repeated:
-        discard_files(staged.uri, staged.file_token, storage_options=declaration.resolved_storage_options())
-    return committed
+    return CommittedWrite.commit(replace(staged, number=number), declaration)
 
 
-def _repeated(staged: StagedWrite, declaration: DatasetDeclaration) -> StagedWrite:
-    """Return the write as a repetition of what an earlier attempt of the step has committed, if it has."""
-    dataset = open_dataset(staged.uri, declaration.resolved_storage_options())
-    for transaction in [] if dataset is None else dataset.get_transactions(_MAX_TRANSACTIONS):
-        known = {} if transaction is None else transaction.transaction_properties or {}
-        write_id = known.get("lance_pipelines.write_id")
-        is_this_step = (known.get("dagster.run_id"), known.get("dagster.step_key")) == (staged.run_id, staged.step_key)
-        if transaction is not None and write_id is not None and is_this_step:
-            return replace(staged, write_id=write_id, read_version=transaction.read_version)
-    return staged
+def _find_repeated(
+    declaration: DatasetDeclaration, run_ids: frozenset[str], step_key: str, number: int
+) -> CommittedWrite | None:
+    """Return what one of the runs has committed by the same write of the same step; None if there is no such commit."""
+    log = open_version_log(declaration.uri, declaration.resolved_storage_options())
+    for name in reversed(log.newer_than(0)[-_MAX_VERSIONS:]):
+        try:
+            found = FoundVersion.read(log, name)
+        except VersionNotFoundError:
+            continue
+        known = {} if found.transaction is None else found.transaction.properties
+        for run_id in run_ids:
+            own = transaction_properties(run_id=run_id, step_key=step_key, dataset=declaration.name)
+            is_same = own.items() <= known.items() and int(known.get(WRITE_NUMBER_PROPERTY, 0)) == number
+            if is_same and WRITE_ID_PROPERTY in known:
+                return _repeated(found, run_id, step_key, declaration)
+    return None
+
+
+def _repeated(found: FoundVersion, run_id: str, step_key: str, declaration: DatasetDeclaration) -> CommittedWrite:
+    """Describe the commit of an earlier attempt."""
+    made_by = found.transaction
+    assert made_by is not None  # noqa: S101  # its properties have been compared
+    options = declaration.resolved_storage_options()
+    dataset = lance_core.dataset(declaration.uri, version=found.version, storage_options=options)
+    paths = {file.path for fragment in made_by.operation.added_fragments() for file in fragment.files}
+    added = [
+        fragment.metadata
+        for fragment in dataset.get_fragments()
+        if any(file.path in paths for file in fragment.metadata.files)
+    ]
+    num_rows = sum(fragment.physical_rows for fragment in added)
+    staged = StagedWrite(
+        write_id=made_by.properties[WRITE_ID_PROPERTY],
+        file_token="",
+        dataset=declaration.name,
+        uri=declaration.uri,
+        mode=declaration.mode,
+        read_version=made_by.read_version,
+        read_transaction=None,
+        schema=dataset.schema,
+        fragments=tuple(fragment.to_json() for fragment in added),
+        rows_counted=num_rows,
+        rows_written=num_rows,
+        bytes_written=sum(file.file_size_bytes or 0 for fragment in added for file in fragment.files),
+        run_id=run_id,
+        step_key=step_key,
+    )
+    outcome = WriteOutcome(version=found.version, transaction_uuid=made_by.uuid, repeated=True)
+    return CommittedWrite.of(staged, outcome, declaration)

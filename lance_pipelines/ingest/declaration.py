@@ -85,6 +85,11 @@ class WriteMode(StrEnum):
     OVERWRITE_PARTITION = "overwrite_partition"
     """Replace the rows of the run's partitions with the new ones, in one version; the first run creates the dataset."""
 
+    @property
+    def takes_effect_again(self) -> bool:
+        """Whether a second commit of the same rows would change the dataset, or fail."""
+        return self in (WriteMode.APPEND, WriteMode.CREATE)
+
 
 class SchemaMode(StrEnum):
     """What a run does if the columns of the source differ from those of the dataset."""

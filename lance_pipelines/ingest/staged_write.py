@@ -42,6 +42,7 @@ class StagedWrite:
         predicate: SQL condition that selects the rows to replace; None unless the mode is ``overwrite_partition``.
         data_storage_version: format version of the data files if the commit creates or replaces the dataset; if None,
             the default.
+        number: number of writes to the dataset that the step has made before.
     """
 
     write_id: str
@@ -60,6 +61,7 @@ class StagedWrite:
     step_key: str
     predicate: str | None = None
     data_storage_version: str | None = None
+    number: int = 0
 
     def to_json(self) -> str:
         """Return the message as one JSON document, with the schema as base64-encoded Arrow IPC."""

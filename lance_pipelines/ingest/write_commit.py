@@ -69,7 +69,21 @@ if TYPE_CHECKING:
     from lance_pipelines.ingest.staged_write import StagedWrite
     from lance_pipelines.progress import Report
 
-__all__ = ["WriteOutcome", "commit_on", "commit_staged", "transaction_properties", "transaction_uuid"]
+__all__ = [
+    "WRITE_ID_PROPERTY",
+    "WRITE_NUMBER_PROPERTY",
+    "WriteOutcome",
+    "commit_on",
+    "commit_staged",
+    "transaction_properties",
+    "transaction_uuid",
+]
+
+WRITE_ID_PROPERTY: Final = "lance_pipelines.write_id"
+"""Transaction property that contains the id of the write."""
+
+WRITE_NUMBER_PROPERTY: Final = "lance_pipelines.write_number"
+"""Transaction property that contains the number of the write within its step, unless it is the first one."""
 
 _NAMESPACE: Final = uuid.UUID("6f0a2d52-9c0b-4d8e-8a53-0d9c1f4be7a1")
 """Namespace of the transaction UUIDs; changing it could cause pending writes to be committed twice."""
@@ -356,7 +370,8 @@ def transaction_properties(*, run_id: str, step_key: str, dataset: str) -> dict[
 
 def _properties(staged: StagedWrite) -> dict[str, str]:
     own = transaction_properties(run_id=staged.run_id, step_key=staged.step_key, dataset=staged.dataset)
-    return own | {"lance_pipelines.write_id": staged.write_id}
+    numbered = {WRITE_NUMBER_PROPERTY: str(staged.number)} if staged.number else {}
+    return own | {WRITE_ID_PROPERTY: staged.write_id} | numbered
 
 
 def _overwrite(staged: StagedWrite) -> lance_core.LanceOperation.Overwrite:

@@ -106,7 +106,7 @@ def report_write(
 
 
 def _rows_replaced(staged: StagedWrite, outcome: WriteOutcome, dataset: lance_core.LanceDataset) -> int | None:
-    if staged.predicate is None or not outcome.committed:
+    if staged.mode is not WriteMode.OVERWRITE_PARTITION or not outcome.committed:
         return None
     if dataset.version == 1:
         return 0

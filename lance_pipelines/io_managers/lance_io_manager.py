@@ -20,7 +20,7 @@ import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 import lance_core
-from lance_core.errors import InvalidInputError
+from lance_core.errors import DatasetNotFoundError, InvalidInputError
 from lance_pipelines.events.asset_metadata import PARTITION_KEY, STORAGE_KIND, STORAGE_KIND_KEY, URI_KEY
 from lance_pipelines.events.committed_write import CommittedWrite, commit_frame
 from lance_pipelines.frames.frame_types import frame_type_of
@@ -37,6 +37,7 @@ from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.partitions import partitions_of
 from lance_pipelines.reads.held_leases import HeldLeases
 from lance_pipelines.reads.pins import Reader
+from lance_pipelines.runs.step_attempts import earlier_attempts
 from lance_pipelines.settings import absolute_uri
 
 __all__ = ["LanceIOManager", "dataset_uri"]
@@ -46,6 +47,9 @@ _MODE_METADATA: Final = "lance/mode"
 _SCHEMA_MODE_METADATA: Final = "lance/schema_mode"
 _COLUMNS_METADATA: Final = "columns"
 _FILTER_METADATA: Final = "filter"
+
+_NOTHING_URI: Final = "memory://lance-pipelines/nothing"
+"""Location of a dataset without rows and columns."""
 
 _Choice = TypeVar("_Choice", WriteMode, SchemaMode)
 
@@ -122,14 +126,16 @@ class LanceIOManager(dg.ConfigurableIOManager):
                 "for ops"
             )
         with reported_as_failure(context.asset_key.to_user_string(), context.log):
-            partitions = _partitions(context)
+            declaration = self._declaration(context)
             committed = commit_frame(
                 obj,
-                self._declaration(context),
+                declaration,
                 run_id=context.run_id,
                 step_key=context.step_context.step.key,
-                partitions=partitions,
-                is_retry=context.step_context.previous_attempt_count > 0,
+                partitions=_partitions(context),
+                earlier_runs=earlier_attempts(
+                    context.step_context, includes_other_runs=declaration.mode.takes_effect_again
+                ),
             )
         context.log.info(committed.report.summary())
         _report(context, committed)
@@ -144,15 +150,19 @@ class LanceIOManager(dg.ConfigurableIOManager):
         with reported_as_failure(key.to_user_string(), None if step is None else context.log):
             frame_type = frame_type_of(_annotated_type(context))
             reader = Reader(step, self._held_leases())
-            is_partitioned = context.has_asset_partitions
-            options = self.storage_options or None
-            dataset = reader.open(key, self._input_uri(key, metadata), options, is_partitioned=is_partitioned)
-            wanted = (
-                select_rows(_partition_columns(metadata), _partitions(context), dataset.schema).to_sql()
-                if is_partitioned
-                else None
-            )
-            return frame_type.load(_slice(dataset, context.definition_metadata or {}, wanted))
+            wanted = _partitions(context) if context.has_asset_partitions else None
+            try:
+                dataset = reader.open(key, self._input_uri(key, metadata), self.storage_options or None)
+            except DatasetNotFoundError:
+                if wanted != []:
+                    raise
+                # The first partition of an asset that depends on its own earlier partitions.
+                dataset = lance_core.write_dataset(pa.table({}), _NOTHING_URI, mode="overwrite")
+            rows = None
+            if wanted is not None:
+                columns = _partition_columns(metadata)
+                rows = select_rows(columns, wanted, dataset.schema).to_sql() if wanted else "false"
+            return frame_type.load(_slice(dataset, context.definition_metadata or {}, rows))
 
     def _held_leases(self) -> HeldLeases:
         if self._leases is None:

@@ -78,7 +78,7 @@ class Reader:
     leases: HeldLeases
 
     def open(
-        self, key: dg.AssetKey, uri: str, storage_options: dict[str, str] | None = None, *, is_partitioned: bool = False
+        self, key: dg.AssetKey, uri: str, storage_options: dict[str, str] | None = None
     ) -> lance_core.LanceDataset:
         """Return a handle to the version of an asset's dataset that the step reads.
 
@@ -86,7 +86,6 @@ class Reader:
             key: the asset.
             uri: the dataset's location.
             storage_options: credentials and settings of the dataset's store.
-            is_partitioned: whether the asset has partitions, which may have been reported in any order.
 
         Raises:
             DatasetNotFoundError: the dataset does not exist.
@@ -96,7 +95,7 @@ class Reader:
         if step is None:
             return lance_core.dataset(uri, storage_options=storage_options)
         info = step.maybe_fetch_and_get_input_asset_version_info(key)
-        candidates = _candidates(step, key, uri, info, is_partitioned=is_partitioned)
+        candidates = _candidates(step, key, uri, info)
         holder = f"run {step.run_id}, step {step.step.key}"
         for _ in range(_MAX_ATTEMPTS):
             recorded, version = _find(step.instance, key, uri, storage_options, candidates)
@@ -189,8 +188,6 @@ def _candidates(
     key: dg.AssetKey,
     uri: str,
     info: InputAssetVersionInfo | None,
-    *,
-    is_partitioned: bool,
 ) -> list[_Recorded]:
     """Return what the step should read, best first; empty if Dagster has recorded no data version of ours."""
     if info is None:
@@ -200,7 +197,8 @@ def _candidates(
     earlier = next((read for read in _earlier_reads(step, key, uri, own_only=own_only)), None)
     if earlier is not None:
         return [earlier]
-    limit = _MAX_EVENTS if is_partitioned else 1
+    # Partitions that were committed side by side may have been reported in any order.
+    limit = _MAX_EVENTS if _is_partitioned(step, key) else 1
     wanted = dg.AssetRecordsFilter(asset_key=key, before_storage_id=info.storage_id + 1)
     is_change = info.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION
     fetch = step.instance.fetch_materializations if is_change else step.instance.fetch_observations
@@ -210,6 +208,11 @@ def _candidates(
         if (data_version := _data_version(record, uri)) is not None
     ]
     return sorted(found, key=lambda recorded: recorded.version, reverse=True)
+
+
+def _is_partitioned(step: StepExecutionContext, key: dg.AssetKey) -> bool:
+    assets = step.job_def.asset_layer
+    return assets.has(key) and assets.get(key).partitions_def is not None
 
 
 def _data_version(record: dg.EventLogRecord, uri: str) -> str | None:

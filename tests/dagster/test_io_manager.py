@@ -645,6 +645,71 @@ def test_step_that_failed_after_its_commit_is_not_committed_twice(lake: Lake, mo
     assert lance.dataset(lake.uri("numbers")).to_table()["id"].to_pylist() == [1, 2, 2]
 
 
+def fails_after(output: str, failures: int, mode: str, uri: str | None = None, **options: Any) -> dg.AssetsDefinition:
+    """An asset ``a`` and an asset ``b``, made by one step, which fails once an output is stored."""
+    left = [failures]
+
+    def step():
+        for name in ("a", "b"):
+            yield dg.Output(pa.table({"from": [name]}), name)
+            if name == output and left[0]:
+                left[0] -= 1
+                raise RuntimeError("not yet")
+
+    place = {} if uri is None else {"lance/uri": uri}
+    outs = {name: dg.AssetOut(metadata={"lance/mode": mode, **place}) for name in ("a", "b")}
+    return dg.multi_asset(outs=outs, **options)(step)
+
+
+def rows_from(uri: str) -> list[str]:
+    return lance.dataset(uri).to_table()["from"].to_pylist()
+
+
+def test_outputs_of_a_retried_step_that_share_a_dataset_are_each_stored_once(lake: Lake) -> None:
+    both = fails_after("a", 1, "append", lake.uri("shared"), retry_policy=dg.RetryPolicy(max_retries=1))
+    assert lake.run(both).success
+    assert rows_from(lake.uri("shared")) == ["a", "b"]
+
+
+def test_dataset_that_the_first_attempt_created_is_kept_by_a_retry(lake: Lake) -> None:
+    assert lake.run(fails_after("b", 1, "create", retry_policy=dg.RetryPolicy(max_retries=1))).success
+    assert (rows_from(lake.uri("a")), rows_from(lake.uri("b"))) == (["a"], ["b"])
+    assert lake.materialization("b").metadata["lance/rows_written"].value == 1
+
+
+def rerun(lake: Lake, both: dg.AssetsDefinition, parent: dg.DagsterRun | None) -> dg.DagsterRun:
+    defs = dg.Definitions([both], resources={"io_manager": lake.io_manager}, executor=dg.in_process_executor)
+    job = defs.resolve_implicit_global_asset_job_def()
+    known = {} if parent is None else {"parent_run_id": parent.run_id, "root_run_id": parent.run_id}
+    run = lake.instance.create_run_for_job(job_def=job, **known)
+    execute_run(InMemoryJob(job), run, lake.instance)
+    found = lake.instance.get_run_by_id(run.run_id)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("mode", ["append", "create"])
+def test_rows_of_a_step_that_failed_after_its_commit_are_not_added_by_runs_that_repeat_it(lake: Lake, mode) -> None:
+    both = fails_after("b", 2, mode)
+    first = rerun(lake, both, None)
+    second = rerun(lake, both, first)
+    third = rerun(lake, both, second)
+    assert [each.is_success for each in (first, second, third)] == [False, False, True]
+    assert (rows_from(lake.uri("a")), rows_from(lake.uri("b"))) == (["a"], ["b"])
+
+
+def test_run_that_repeats_a_step_that_succeeded_appends_again(lake: Lake) -> None:
+    both = fails_after("none", 0, "append")
+    rerun(lake, both, rerun(lake, both, None))
+    assert rows_from(lake.uri("a")) == ["a", "a"]
+
+
+def test_run_that_repeats_a_failed_one_overwrites_with_its_own_rows(lake: Lake) -> None:
+    both = fails_after("b", 1, "overwrite")
+    rerun(lake, both, rerun(lake, both, None))
+    assert (rows_from(lake.uri("b")), lance.dataset(lake.uri("b")).version) == (["b"], 2)
+
+
 def test_lease_of_a_failed_step_is_released(lake: Lake) -> None:
     flaky = Flaky(lake, failures=1)
     lake.run(flaky.numbers)

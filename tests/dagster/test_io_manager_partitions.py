@@ -288,3 +288,40 @@ def test_partitions_whose_keys_are_not_the_values_of_the_column_are_not_loaded_b
     (failure,) = result.get_step_failure_events()
     assert failure.step_key == "copies"
     assert "metadata needs 'partition_expr'" in str(failure.step_failure_data)
+
+
+def test_first_partition_of_an_asset_that_depends_on_its_previous_one_loads_no_rows(lake: Lake) -> None:
+    seen = []
+
+    @dg.asset(
+        partitions_def=DAYS,
+        metadata={"partition_expr": "day"},
+        ins={"total": dg.AssetIn(partition_mapping=dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1))},
+    )
+    def total(context, total: pd.DataFrame) -> pd.DataFrame:
+        seen.append(len(total))
+        return pd.DataFrame({"day": [pd.Timestamp(context.partition_key)]})
+
+    for key in ("2026-01-01", "2026-01-02", "2026-01-01"):
+        lake.run(total, key=key)
+    assert seen == [0, 1, 0]
+    assert len(lake.rows("total")) == 2
+
+
+def test_asset_whose_dynamic_partitions_were_all_removed_is_loaded_without_rows(lake: Lake) -> None:
+    seen = []
+
+    @dg.asset(partitions_def=CITIES, metadata={"partition_expr": "city"})
+    def visits(context) -> pa.Table:
+        return pa.table({"city": [context.partition_key]})
+
+    @dg.asset
+    def summary(visits: pa.Table) -> pa.Table:
+        seen.append(visits)
+        return pa.table({"rows": [visits.num_rows]})
+
+    lake.instance.add_dynamic_partitions("cities", ["Bern"])
+    lake.run(visits, key="Bern")
+    lake.instance.delete_dynamic_partition("cities", "Bern")
+    lake.run(visits, summary, selection=[summary])
+    assert (seen[0].num_rows, seen[0].column_names) == (0, ["city"])

@@ -71,6 +71,19 @@ def test_every_comparable_type_can_be_a_key(uri, values) -> None:
     assert (found.surplus_rows, found.examples[0].addresses) == (1, ((0, 0), (0, 2)))
 
 
+@pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
+def test_nan_and_zero_are_equal_in_all_their_forms(uri, type_) -> None:
+    odd = np.array([0x7FF8000000000001], np.uint64).view(np.float64)[0]
+    keys = pa.array(np.array([np.nan, odd, -np.nan, 0.0, -0.0, 1.0])).cast(type_)
+    assert find_duplicates(table(uri, pa.table({"key": keys})), ["key"]).surplus_rows == 3
+
+
+def test_columns_may_have_the_names_that_the_search_uses(uri) -> None:
+    rows = pa.table({"first": [1, 1, 2], "last": [1, 1, 2], "count": [1, 1, 2], "0": [5, 5, 5]})
+    found = find_duplicates(table(uri, rows), rows.column_names[::-1])
+    assert found.examples[0].values == {"0": 5, "count": 1, "last": 1, "first": 1}
+
+
 def test_a_list_column_cannot_be_a_key(uri) -> None:
     with pytest.raises(InvalidInputError, match=r"column 'v' of type list<.*> cannot be part of a key"):
         find_duplicates(table(uri, pa.table({"v": [[1]]})), ["v"])
