@@ -22,7 +22,9 @@ Function = tuple[str, str]
 
 def steps_of(title: str) -> list[Function]:
     """Return the numbered steps of a walk, as modules and qualified names of functions."""
-    section = re.search(rf"^## {title}: .*?(?=^## |^Every module)", _ARCHITECTURE.read_text(), re.MULTILINE | re.DOTALL)
+    section = re.search(
+        rf"^## {title}: .*?(?=^## |^Every module|\Z)", _ARCHITECTURE.read_text(), re.MULTILINE | re.DOTALL
+    )
     assert section is not None
     return _STEP.findall(section.group())
 
