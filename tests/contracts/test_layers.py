@@ -1,11 +1,21 @@
 """The import contracts cover every package, and no module imports itself through others."""
 
 import ast
+import re
 import tomllib
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import grimp
+import pytest
+
+import lance_core
+from tests.contracts.test_docs import PUBLIC_MODULES
+
+_DOTTED = re.compile(r"lance_core\.[\w.]*(:\w+)?")
+"""The name of something in lance_core, or the beginning of one."""
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,6 +62,85 @@ def test_pipelines_reach_no_internal_object_through_a_public_one() -> None:
         if isinstance(node, ast.Attribute) and _is_internal(node)
     ]
     assert reached == []
+
+
+def test_pipelines_name_only_public_parts_of_lance_core() -> None:
+    # The import contract sees import statements, but neither attributes of the imported package nor names in strings.
+    named = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((ROOT / "lance_pipelines").rglob("*.py"))
+        for line, name in _names_in_lance_core(ast.parse(path.read_text()))
+        if not _is_public(name)
+    ]
+    assert named == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import lance_core\nlance_core.table.manifest.Manifest",
+        "import lance_core.metadata\nlance_core.table",
+        "import lance_core as core\ncore.scan.scanner.LanceScanner",
+        "import lance_core\nlance_core.file.reader.FileReader",
+        "def f():\n    import lance_core\n    return lance_core.scan",
+        "from importlib import import_module\nimport_module('lance_core.table.manifest')",
+        "import importlib\nimportlib.import_module(name='lance_core.table')",
+        "__import__('lance_core.io')",
+        "__import__(f'lance_core.{name}')",
+        "import lance_core\ngetattr(lance_core, 'table')",
+    ],
+)
+def test_internal_part_of_lance_core_is_found_however_it_is_named(source: str) -> None:
+    assert [name for _, name in _names_in_lance_core(ast.parse(source)) if not _is_public(name)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import lance_core\nlance_core.LanceDataset.commit",
+        "import lance_core.metadata\nlance_core.metadata.CleanupPolicy",
+        "import_module('lance_core.metadata')",
+        "'lance_core.table is not imported'",
+    ],
+)
+def test_public_parts_of_lance_core_and_sentences_about_others_are_not_objected_to(source: str) -> None:
+    assert not [name for _, name in _names_in_lance_core(ast.parse(source)) if not _is_public(name)]
+
+
+def _names_in_lance_core(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the lines and the dotted names, without the package, of what a module takes from ``lance_core`` by name."""
+    packages = {
+        name.asname or "lance_core"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for name in node.names
+        if name.name.split(".")[0] == "lance_core"
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute() if (name := _below(node, packages)) is not None:
+                yield node.lineno, name
+            case ast.Call(func=ast.Name(id="getattr"), args=[ast.Name(id=owner), ast.Constant(value=str(name)), *_]):
+                if owner in packages:
+                    yield node.lineno, name
+            case ast.Constant(value=str(text)) if _DOTTED.fullmatch(text):
+                yield node.lineno, text.removeprefix("lance_core.").partition(":")[0]
+
+
+def _below(node: ast.expr, packages: set[str]) -> str | None:
+    """Return the dotted name of an attribute of one of the packages; None for those of other objects."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.insert(0, node.attr)
+        node = node.value
+    return ".".join(names) if isinstance(node, ast.Name) and node.id in packages else None
+
+
+def _is_public(name: str) -> bool:
+    first, *below = name.split(".")
+    if first not in PUBLIC_MODULES:
+        return first in lance_core.__all__
+    return not below or below[0] in import_module(f"lance_core.{first}").__all__
 
 
 def _is_internal(node: ast.Attribute) -> bool:

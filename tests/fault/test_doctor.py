@@ -1,4 +1,4 @@
-"""The doctor finds and mends what killed writers left, also where the table cannot be opened any more."""
+"""The doctor finds and repairs what killed writers left behind, even in a table that can no longer be opened."""
 
 import os
 import shutil
@@ -174,7 +174,7 @@ def test_row_21_a_lost_version_is_found_and_its_row_removed(tmp_path: Path) -> N
     table.append()
     log = table.open().log
     _killed(table, SqlManifests, "reserve", after=True)
-    # As long as the staged manifest is there, readers finish it: nothing to mend.
+    # As long as the staged manifest is there, readers finish it: there is nothing to repair.
     assert [each.kind for each in diagnose(log)] == []
     (table.root / "_versions" / table.staged()[0]).unlink()
     with pytest.raises(lance_core.CorruptDataError):

@@ -24,13 +24,10 @@ from lance_core.errors import (
     SchemaMismatchError,
 )
 from lance_core.table.version_log import VersionLog
+from tests.support.numbered_rows import numbers_twice
 
 REFUSALS = (CommitConflictError, CommitOutcomeUnknownError, IncompatibleTransactionError, SchemaMismatchError)
 NO_AGE = timedelta(0)
-
-
-def _rows(*numbers: int) -> pa.Table:
-    return pa.table({name: pa.array(numbers, pa.int64()) for name in ("a", "b")})
 
 
 def _numbers(uri: str) -> list[int]:
@@ -83,7 +80,7 @@ CHANGES: dict[str, Change] = {
     "delete the rest": lambda module, uri: module.dataset(uri).delete("a > 0 AND a < 10"),
     "compact": lambda module, uri: module.dataset(uri).optimize.compact_files(target_rows_per_fragment=1000),
     "config": lambda module, uri: module.dataset(uri).update_config({"theirs": "value"}),
-    "overwrite": lambda module, uri: module.write_dataset(_rows(*range(20)), uri, mode="overwrite"),
+    "overwrite": lambda module, uri: module.write_dataset(numbers_twice(*range(20)), uri, mode="overwrite"),
     "restore": lambda module, uri: module.dataset(uri).restore(),
     "project": lambda module, uri: (
         _drop_b(module, uri) if "b" in module.dataset(uri).schema.names else _append_new(module, uri)
@@ -120,7 +117,7 @@ class Schedule:
 def _check_late_commit(
     ours: str, changes: tuple[str, ...], module: ModuleType, uri: str, monkeypatch: pytest.MonkeyPatch, stable: bool
 ) -> None:
-    lance_core.write_dataset(_rows(*range(20)), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
+    lance_core.write_dataset(numbers_twice(*range(20)), uri, max_rows_per_file=10, enable_stable_row_ids=stable)
     with monkeypatch.context() as patch:
         schedule = Schedule(uri, changes, module, patch)
         raised: Exception | None = None

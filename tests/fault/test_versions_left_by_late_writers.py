@@ -32,6 +32,7 @@ from lance_core.errors import (
 from lance_core.io.local_store import LocalStore
 from lance_core.table.version_log import VersionLog
 from lance_core.transactions.options import CommitOptions
+from tests.support.numbered_rows import numbers_twice
 from tests.support.s3_servers import S3Server
 
 NO_AGE = timedelta(0)
@@ -42,21 +43,17 @@ class Killed(BaseException):
     """The end of a writer."""
 
 
-def _rows(*numbers: int) -> pa.Table:
-    return pa.table({name: pa.array(numbers, pa.int64()) for name in ("a", "b")})
-
-
 def _table(uri: str, *, stable: bool = False) -> lance_core.LanceDataset:
     """Version 3 has three fragments."""
-    lance_core.write_dataset(_rows(1, 2, 3), uri, enable_stable_row_ids=stable)
+    lance_core.write_dataset(numbers_twice(1, 2, 3), uri, enable_stable_row_ids=stable)
     for numbers in ((4, 5, 6), (7, 8, 9)):
-        lance_core.write_dataset(_rows(*numbers), uri, mode="append")
+        lance_core.write_dataset(numbers_twice(*numbers), uri, mode="append")
     return lance_core.dataset(uri)
 
 
 def _append(uri: str, number: int, branch: str | None = None) -> None:
     target = uri if branch is None else lance_core.dataset(uri).checkout_version((branch, None))
-    lance_core.write_dataset(_rows(number), target, mode="append")
+    lance_core.write_dataset(numbers_twice(number), target, mode="append")
 
 
 def _content(uri: str) -> list[tuple[int, int]]:
@@ -96,12 +93,12 @@ def _die() -> None:
 LATE: dict[str, Callable[[lance_core.LanceDataset], object]] = {
     "config": lambda dataset: dataset.update_config({"x": "1"}),
     "delete of nothing": lambda dataset: dataset.delete("a = 900"),
-    "append": lambda dataset: lance_core.write_dataset(_rows(70), dataset, mode="append"),
+    "append": lambda dataset: lance_core.write_dataset(numbers_twice(70), dataset, mode="append"),
 }
 FOURTH: dict[str, Callable[[str], object]] = {
     "update": lambda uri: _update(uri, "a in (1, 4)"),
     "delete": lambda uri: lance_core.dataset(uri).delete("a in (1, 4)"),
-    "overwrite": lambda uri: lance_core.write_dataset(_rows(*range(1, 10)), uri, mode="overwrite"),
+    "overwrite": lambda uri: lance_core.write_dataset(numbers_twice(*range(1, 10)), uri, mode="overwrite"),
 }
 """The real fourth version, which the cleanup removes."""
 FIFTH: dict[str, Callable[[str], object]] = {
@@ -155,10 +152,10 @@ def test_a_late_commit_to_a_deleted_branch_is_in_no_other_branch(
     _append(uri, 10, "b")
     branch = lance_core.dataset(uri).checkout_version(("b", None))
     acts: dict[str, Callable[[], object]] = {
-        "append": lambda: lance_core.write_dataset(_rows(70), branch, mode="append"),
+        "append": lambda: lance_core.write_dataset(numbers_twice(70), branch, mode="append"),
         "delete": lambda: branch.delete("a in (1, 10)"),
         "config": lambda: branch.update_config({"x": "1"}),
-        "overwrite": lambda: lance_core.write_dataset(_rows(70), branch, mode="overwrite"),
+        "overwrite": lambda: lance_core.write_dataset(numbers_twice(70), branch, mode="overwrite"),
     }
     expected = [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
@@ -201,7 +198,7 @@ def test_a_clone_that_others_continue_at_once_is_kept(is_deep: bool, tmp_path: P
     with _at_create(after=build):
         (source.deep_clone if is_deep else source.shallow_clone)(target, 3)
     assert [row[0] for row in _content(target)] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 50]
-    assert lance_core.dataset(target, version="first").count_rows() == 9
+    assert lance_core.dataset(target, version="first").countnumbers_twice() == 9
 
 
 @pytest.mark.parametrize("builds", [False, True], ids=["alone", "others build on it"])
@@ -247,8 +244,8 @@ def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
     uri = server.uri(f"restored-{kind}", "s3+ddb" if kind == "dynamodb" else "s3+sql")
     if kind == "dynamodb":
         uri += f"?ddbTableName={server.bucket}"
-    lance_core.write_dataset(_rows(1, 2), uri, storage_options=options)
-    lance_core.write_dataset(_rows(3, 4), uri, mode="append", storage_options=options)
+    lance_core.write_dataset(numbers_twice(1, 2), uri, storage_options=options)
+    lance_core.write_dataset(numbers_twice(3, 4), uri, mode="append", storage_options=options)
     lance_core.dataset(uri, storage_options=options).delete("a < 3")
     lance_core.dataset(uri, storage_options=options).optimize.compact_files()
     before = lance_core.dataset(uri, storage_options=options).version
@@ -263,8 +260,8 @@ def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
     assert latest.version == before + 2, "the version before the restore was made the latest again"
     assert latest.to_table()["a"].to_pylist() == [3, 4]
     latest.cleanup_old_versions(older_than=NO_AGE)
-    lance_core.write_dataset(_rows(5), uri, mode="append", storage_options=options)
-    assert lance_core.dataset(uri, storage_options=options).count_rows() == 3
+    lance_core.write_dataset(numbers_twice(5), uri, mode="append", storage_options=options)
+    assert lance_core.dataset(uri, storage_options=options).countnumbers_twice() == 3
 
 
 @pytest.mark.parametrize("act", ["open", "append", "delete"])
@@ -313,7 +310,7 @@ def test_a_running_cleanup_removes_no_version_of_a_recreated_branch_or_table(
                 _append(uri, 20, "b")
             else:
                 lance_core.LanceDataset.drop(uri)
-                lance_core.write_dataset(_rows(20, 21), uri)
+                lance_core.write_dataset(numbers_twice(20, 21), uri)
         look(guard)
 
     monkeypatch.setattr(Guard, "look", look_late)
@@ -332,7 +329,7 @@ def test_a_running_cleanup_removes_no_version_of_a_recreated_branch_or_table(
 @pytest.mark.parametrize("verb", ["append", "config"])
 def test_a_commit_that_stopped_over_a_migration_leaves_the_table_open(verb: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
-    lance_core.write_dataset(_rows(1, 2), uri, enable_v2_manifest_paths=False)
+    lance_core.write_dataset(numbers_twice(1, 2), uri, enable_v2_manifest_paths=False)
     _append(uri, 3)
 
     def migrate() -> None:
@@ -387,7 +384,7 @@ CHANGES: dict[str, Callable[[lance.LanceDataset], object]] = {
 @pytest.mark.parametrize("first", CHANGES)
 def test_a_handle_on_the_only_version_that_a_cleanup_left_goes_on(first: str, second: str, tmp_path: Path) -> None:
     uri = str(tmp_path / "table")
-    table = _rows(1, 2, 3).append_column("c", pa.array([1, 2, 3]))
+    table = numbers_twice(1, 2, 3).append_column("c", pa.array([1, 2, 3]))
     lance_core.write_dataset(table, uri)
     lance_core.write_dataset(table, uri, mode="append")
     handle = lance_core.dataset(uri)

@@ -47,7 +47,7 @@ RESIDUE = re.compile(
 
 Step = tuple[float, Callable[[AgedTable], object]]
 
-STRANGE = [
+UNKNOWN_FILES = [
     "_versions/.tmpabc",
     "_versions/.tmpd/x",
     "_versions/foo",
@@ -90,7 +90,7 @@ STRANGE = [
 
 @dataclass
 class Story:
-    """A table to clean up: its steps, files of strangers with their ages, and how it is cleaned."""
+    """A table to clean up: its steps, unknown files with their ages, and how it is cleaned."""
 
     steps: list[Step]
     files: list[tuple[str, float]] = field(default_factory=list)
@@ -129,12 +129,12 @@ STORIES = {
     "restored": Story(
         [(40, create), (30, overwrite), (20, append), (10, restore(1)), (5, append), (1, delete)], policies=EVERYTHING
     ),
-    "strangers, old": Story(LIFE, files=[(path, 41) for path in STRANGE], policies=EVERYTHING),
-    "strangers, between": Story(LIFE, files=[(path, 8) for path in STRANGE], policies=EVERYTHING),
-    "strangers, young": Story(LIFE, files=[(path, 0.01) for path in STRANGE], policies=EVERYTHING),
-    "strangers, tagged": Story(
+    "unknown files, old": Story(LIFE, files=[(path, 41) for path in UNKNOWN_FILES], policies=EVERYTHING),
+    "unknown files, older than a week": Story(LIFE, files=[(path, 8) for path in UNKNOWN_FILES], policies=EVERYTHING),
+    "unknown files, new": Story(LIFE, files=[(path, 0.01) for path in UNKNOWN_FILES], policies=EVERYTHING),
+    "unknown files, tagged": Story(
         TAGGED,
-        files=[(path, 8) for path in STRANGE],
+        files=[(path, 8) for path in UNKNOWN_FILES],
         policies=[{**each, "error_if_tagged_old_versions": False} for each in EVERYTHING],
     ),
     "one version": Story([(40, create)], files=[("data/x.lance", 8)], policies=EVERYTHING),

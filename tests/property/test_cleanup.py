@@ -48,7 +48,7 @@ policies = st.fixed_dictionaries(
         "delete_unverified": st.booleans(),
     },
 )
-strangers = st.dictionaries(st.sampled_from(PLACES), ages, max_size=4)
+unknown_files = st.dictionaries(st.sampled_from(PLACES), ages, max_size=4)
 
 
 def _build(root: Path, life: list[str], steps_apart: int, files: dict[str, int], data: st.DataObject) -> AgedTable:
@@ -100,7 +100,7 @@ def _compare(
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(lives, st.integers(0, 9), strangers, policies, st.data())
+@given(lives, st.integers(0, 9), unknown_files, policies, st.data())
 def test_cleanups_of_a_random_table_leave_the_same_files_as_pylance(
     life: list[str], steps_apart: int, files: dict[str, int], policy: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -109,7 +109,7 @@ def test_cleanups_of_a_random_table_leave_the_same_files_as_pylance(
 
 @pytest.mark.soak
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(lives, st.integers(0, 9), strangers, policies, st.data())
+@given(lives, st.integers(0, 9), unknown_files, policies, st.data())
 def test_cleanups_of_many_random_tables_leave_the_same_files_as_pylance(
     life: list[str], steps_apart: int, files: dict[str, int], policy: dict[str, Any], data: st.DataObject
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
-from pathlib import Path
 
 import lance
 import pyarrow as pa
@@ -17,11 +16,6 @@ from lance_pipelines.spark import reader
 from lance_pipelines.spark.reader import read_version, spark_arrow_schema
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def uri(tmp_path: Path) -> str:
-    return str(tmp_path / "table.lance")
 
 
 def test_rows_of_every_fragment_are_read_without_the_deleted_ones(
