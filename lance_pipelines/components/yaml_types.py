@@ -391,7 +391,9 @@ def _duration(node: Node) -> timedelta:
 
 def _option(node: Node) -> str | dg.EnvVar:
     """Return the value of a storage option; one that is only a variable is read by the processes that need it."""
-    found = _ONLY_A_VARIABLE.fullmatch(node.value) if isinstance(node.value, str) else None
+    if not isinstance(node.value, str):  # A password may be all digits, so the message does not contain the value.
+        raise node.error("expected text; put it in quotes")
+    found = _ONLY_A_VARIABLE.fullmatch(node.value)
     return node.text() if found is None else dg.EnvVar(found[1])
 
 
@@ -421,7 +423,7 @@ _LEAVES: dict[Any, YamlType] = {
         "a duration (14d, 36h, 90m)", {"type": ["string", "number"]}, (str, int, float, timedelta), _duration
     ),
     Callable: YamlType("the dotted name of a function", {"type": "string"}, (str, Callable), _function),  # type: ignore[arg-type]
-    dg.EnvVar: YamlType("text", {"type": "string"}, (str,), _option, is_text=True),
+    dg.EnvVar: YamlType("text", {"type": "string"}, (object, bool), _option, is_text=True),
     dg.AutomationCondition: _choice(
         dg.AutomationCondition,
         {

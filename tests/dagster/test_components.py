@@ -370,6 +370,13 @@ def test_a_secret_is_read_when_a_process_opens_the_dataset(monkeypatch: pytest.M
     assert found.resolved_storage_options() == {"aws_region": "eu-central-1", "secret": "x", "key": "y"}
 
 
+@pytest.mark.parametrize("secret", [12345, True, [12345]])
+def test_a_secret_of_the_wrong_type_is_not_shown(secret: Any) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        declared(storage_options={"secret": secret})
+    assert str(caught.value) == "attributes.storage_options.secret: expected text; put it in quotes"
+
+
 def test_common_fields_of_several_datasets_stand_beside_them() -> None:
     found = component(
         {
