@@ -11,6 +11,7 @@
 Reads have the same pins and leases, and writes the same metadata and data versions, as those of ``LanceIOManager``.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -29,11 +30,15 @@ from lance_pipelines.ingest.declaration import (
     DECLARED_MAX_BYTES_PER_FILE,
     DECLARED_MAX_ROWS_PER_FILE,
     DatasetDeclaration,
+    SchemaMode,
     WriteMode,
 )
+from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn
 from lance_pipelines.ops.failures import reported_as_failure
+from lance_pipelines.partitions import run_partitions
 from lance_pipelines.reads.held_leases import HeldLeases
 from lance_pipelines.reads.pins import Reader
+from lance_pipelines.runs.step_attempts import earlier_attempts
 from lance_pipelines.settings import absolute_uri
 
 __all__ = ["LanceTableResource"]
@@ -68,6 +73,7 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
         "killed. 0 turns this protection off.",
     )
     _leases: HeldLeases | None = PrivateAttr(default=None)
+    _writes: Counter[tuple[str, str, int]] = PrivateAttr(default_factory=Counter)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Release the leases of the run, or of the step if it has a process of its own."""
@@ -104,42 +110,95 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
             loaded: _Frame = entry.load(rows)
             return loaded
 
-    def write(self, frame: object, *, mode: str = WriteMode.OVERWRITE.value) -> dg.MaterializeResult[Any]:
+    def write(
+        self,
+        frame: object,
+        *,
+        mode: str = WriteMode.OVERWRITE.value,
+        schema_mode: str | None = None,
+        partition_by: str | Sequence[PartitionColumn] = (),
+    ) -> dg.MaterializeResult[Any]:
         """Commit a frame as the next version, and return the materialization for the asset to return.
+
+        If the step is repeated, what an earlier attempt has committed is kept, as by ``LanceIOManager``. The writes of
+        an attempt are told apart by their order.
 
         Args:
             frame: a frame of a type that ``LanceIOManager`` stores.
-            mode: ``overwrite``, ``append`` or ``create``.
+            mode: ``overwrite``, ``append`` or ``create``. In a run for partitions of the asset, ``overwrite`` replaces
+                the rows of these partitions.
+            schema_mode: what happens to columns that the dataset does not have: ``error``, ``add`` or ``overwrite``. By
+                default, ``overwrite`` where all rows are replaced, otherwise ``error``.
+            partition_by: the columns by which rows belong to partitions, as for ``DatasetDeclaration``.
         """
         with reported_as_failure(self.asset):
-            step = _current_step()
-            run_id, step_key = ("", "") if step is None else (step.run_id, step.step.key)
-            committed = commit_frame(frame, self._declaration(mode), run_id=run_id, step_key=step_key)
+            context = _current_context()
+            partitions = [] if context is None else _partitions(context, self._key)
+            declaration = self._declaration(mode, schema_mode, partition_by, is_partitioned=bool(partitions))
+            if context is None:
+                return _result(self._key, commit_frame(frame, declaration, run_id="", step_key=""))
+            step = context.get_step_execution_context()
+            attempt = (step.run_id, step.step.key, step.previous_attempt_count)
+            committed = commit_frame(
+                frame,
+                declaration,
+                run_id=step.run_id,
+                step_key=step.step.key,
+                partitions=partitions,
+                number=self._writes[attempt],
+                earlier_runs=earlier_attempts(step, includes_other_runs=declaration.mode.takes_effect_again),
+            )
+            self._writes[attempt] += 1
             return _result(self._key, committed)
 
     @property
     def _key(self) -> dg.AssetKey:
         return dg.AssetKey.from_user_string(self.asset)
 
-    def _declaration(self, mode: str) -> DatasetDeclaration:
+    def _declaration(
+        self,
+        mode: str,
+        schema_mode: str | None,
+        partition_by: str | Sequence[PartitionColumn],
+        *,
+        is_partitioned: bool,
+    ) -> DatasetDeclaration:
         if mode not in set(WriteMode):
             raise InvalidInputError(f"unknown mode {mode!r}; expected one of {', '.join(WriteMode)}")
+        if schema_mode is not None and schema_mode not in set(SchemaMode):
+            raise InvalidInputError(f"unknown schema mode {schema_mode!r}; expected one of {', '.join(SchemaMode)}")
+        chosen = WriteMode(mode)
+        if is_partitioned and chosen is WriteMode.OVERWRITE:
+            chosen = WriteMode.OVERWRITE_PARTITION
         return DatasetDeclaration(
             key=self.asset,
             uri=absolute_uri(self.uri),
             storage_options=self.storage_options,
-            mode=WriteMode(mode),
+            mode=chosen,
+            schema_mode=None if schema_mode is None else SchemaMode(schema_mode),
+            partition_by=partition_by,
             max_rows_per_file=self.max_rows_per_file,
             max_bytes_per_file=self.max_bytes_per_file,
         )
 
 
-def _current_step() -> StepExecutionContext | None:
+def _current_context() -> dg.OpExecutionContext | None:
     try:
-        return dg.OpExecutionContext.get().get_step_execution_context()
+        return dg.OpExecutionContext.get()
     except dg.DagsterInvariantViolationError:
         # Outside a run: in a notebook, or in a test that calls an asset directly.
         return None
+
+
+def _current_step() -> StepExecutionContext | None:
+    context = _current_context()
+    return None if context is None else context.get_step_execution_context()
+
+
+def _partitions(context: dg.OpExecutionContext, key: dg.AssetKey) -> list[Partition]:
+    """Return the partitions of the run; empty if the asset has none."""
+    assets = context.get_step_execution_context().job_def.asset_layer
+    return run_partitions(context, assets.get(key).partitions_def if assets.has(key) else None)
 
 
 def _result(key: dg.AssetKey, committed: CommittedWrite) -> dg.MaterializeResult[Any]:

@@ -139,3 +139,52 @@ def test_storage_options_are_read_from_the_environment_and_shown_nowhere(
     result = run(instance, table, writer([ids(1)]), reader(lambda table: seen.append(table.dataset())))
     assert seen[0].storage_options == {"secret": "canary-Passw0rd"}
     assert "canary" not in repr(instance.all_logs(result.run_id)) + repr(table)
+
+
+def test_each_write_of_a_retried_step_is_committed_once(table, instance) -> None:
+    failures = [1]
+
+    def events(table):
+        table.write(ids(1), mode="append")
+        if failures:
+            failures.pop()
+            raise RuntimeError("not yet")
+        return table.write(ids(2), mode="append")
+
+    events.__annotations__ = {"table": LanceTableResource, "return": dg.MaterializeResult}
+    asset = dg.asset(events, key_prefix="raw", retry_policy=dg.RetryPolicy(max_retries=1))
+    assert run(instance, table, asset).success
+    assert lance.dataset(table.uri).to_table()["id"].to_pylist() == [1, 2]
+    assert run(instance, table, asset).success
+    assert lance.dataset(table.uri).to_table()["id"].to_pylist() == [1, 2, 1, 2]
+
+
+def partitioned(**options):
+    def events(context, table):
+        rows = pa.table({"region": [context.partition_key], "run": [context.run_id]})
+        return table.write(rows, **options)
+
+    events.__annotations__ = {"table": LanceTableResource, "return": dg.MaterializeResult}
+    return dg.asset(events, key_prefix="raw", partitions_def=dg.StaticPartitionsDefinition(["eu", "us"]))
+
+
+def test_run_for_a_partition_replaces_its_rows_only(table, instance) -> None:
+    asset = partitioned(partition_by="region")
+    runs = [run(instance, table, asset, partition_key=key).run_id for key in ("eu", "us", "eu")]
+    stored = lance.dataset(table.uri).to_table().to_pylist()
+    assert stored == [{"region": "us", "run": runs[1]}, {"region": "eu", "run": runs[2]}]
+
+
+def test_run_for_a_partition_does_not_replace_the_rows_of_others_for_lack_of_a_column(table, instance) -> None:
+    run(instance, table, partitioned(mode="append"), partition_key="eu")
+    failed = run(instance, table, partitioned(), partition_key="us", raise_on_error=False)
+    assert "requires partition_by" in str(failed.get_step_failure_events()[0].step_failure_data)
+    assert lance.dataset(table.uri).count_rows() == 1
+
+
+def test_write_adds_columns_in_schema_mode_add(table) -> None:
+    table.write(ids(1))
+    table.write(pa.table({"id": [2], "word": ["two"]}), mode="append", schema_mode="add")
+    assert lance.dataset(table.uri).to_table().to_pydict() == {"id": [1, 2], "word": [None, "two"]}
+    with pytest.raises(dg.Failure, match="unknown schema mode 'ad'; expected one of error, add, overwrite"):
+        table.write(ids(1), mode="append", schema_mode="ad")
