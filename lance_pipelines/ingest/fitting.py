@@ -77,6 +77,9 @@ def is_lossless(found: pa.DataType, expected: pa.DataType) -> bool:
         if not pa.types.is_fixed_size_list(found):
             return True
         return bool(pa.types.is_fixed_size_list(expected) and found.list_size == expected.list_size)
+    if pa.types.is_dictionary(expected) and pa.types.is_dictionary(found):
+        # Whether the order of a dictionary has a meaning is not stored.
+        return bool(found.index_type == expected.index_type and found.value_type == expected.value_type)
     return _is_wider(found, expected)
 
 
@@ -95,6 +98,9 @@ def _is_wider(found: pa.DataType, expected: pa.DataType) -> bool:
         # They differ in how much an array may hold, not in its values; a batch holds little.
         (pa.large_string(), pa.string()),
         (pa.large_binary(), pa.binary()),
+        # Datasets store no views.
+        *((pa.string_view(), text) for text in (pa.string(), pa.large_string())),
+        *((pa.binary_view(), bytes_) for bytes_ in (pa.binary(), pa.large_binary())),
     }
 
 

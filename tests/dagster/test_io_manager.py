@@ -645,6 +645,25 @@ def test_step_that_failed_after_its_commit_is_not_committed_twice(lake: Lake, mo
     assert lance.dataset(lake.uri("numbers")).to_table()["id"].to_pylist() == [1, 2, 2]
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["a", None], pa.string_view()),
+        pa.array([b"a", None], pa.binary_view()),
+        pa.DictionaryArray.from_arrays(pa.array([0, None], pa.int8()), pa.array(["a"]), ordered=True),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_type_that_is_stored_as_another_one_can_be_appended_again(lake: Lake, column: pa.Array) -> None:
+    @dg.asset(metadata={"lance/mode": "append"})
+    def values() -> pa.Table:
+        return pa.table({"value": column})
+
+    lake.run(values)
+    lake.run(values)
+    assert lance.dataset(lake.uri("values")).to_table()["value"].to_pylist() == column.to_pylist() * 2
+
+
 def fails_after(output: str, failures: int, mode: str, uri: str | None = None, **options: Any) -> dg.AssetsDefinition:
     """An asset ``a`` and an asset ``b``, made by one step, which fails once an output is stored."""
     left = [failures]
