@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from lance_core.api.fragment import LanceFragment
@@ -37,7 +36,7 @@ from lance_core.scan.blob_rows import BlobRows, read_blob_ranges
 from lance_core.scan.delta import DatasetDelta
 from lance_core.scan.output_schema import shown_schema
 from lance_core.scan.scanner import LanceScanner
-from lance_core.scan.table_view import Destination, TableView
+from lance_core.scan.table_view import Destination, Handle, TableView
 from lance_core.scan.take import take_rows, take_rows_by_id
 from lance_core.table.field_ids import highest_field_id
 from lance_core.table.index_metadata import parse_index_section
@@ -88,7 +87,7 @@ if TYPE_CHECKING:
 __all__ = ["BulkCommitResult", "LanceDataset"]
 
 
-class LanceDataset:
+class LanceDataset(Handle):
     """A handle to one version of a dataset. A handle can be used by several threads at once.
 
     Args:
@@ -117,16 +116,14 @@ class LanceDataset:
         session: Session | None = None,
     ) -> None:
         """Read one manifest."""
-        self._view = TableView.open(uri, version, storage_options, commit_lock, session)
-        self._lock = Lock()
+        super().__init__(TableView.open(uri, version, storage_options, commit_lock, session))
 
     @classmethod
     def of(cls, view: TableView) -> Self:
         """Return a handle to a version whose manifest has already been read."""
-        handle = cls.__new__(cls)
-        handle._view = view
-        handle._lock = Lock()
-        return handle
+        dataset = cls.__new__(cls)
+        Handle.__init__(dataset, view)
+        return dataset
 
     @classmethod
     def from_manifest(
@@ -146,17 +143,6 @@ class LanceDataset:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the location, version number, storage options, and an empty session; unpickling reads the manifest."""
         return _reopen, (self.uri, self.version, self.storage_options, self._view.known_line, self._view.session)
-
-    @property
-    def view(self) -> TableView:
-        """The version that this handle has checked out."""
-        return self._view
-
-    def show(self, view: TableView) -> None:
-        """Move the handle to a version that was committed through it, as in pylance, but never to an older version."""
-        with self._lock:
-            if view.version >= self._view.version:
-                self._view = view
 
     # ── The version of the handle ──────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol, Self, runtime_checkable
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Self
 
 from lance_core.errors import (
     DatasetNotFoundError,
@@ -273,16 +274,30 @@ class TableView:
         return recorded_root(self.uri, self.log)
 
 
-@runtime_checkable
-class Handle(Protocol):
-    """A user's handle to a dataset. After each change made through the handle, it refers to the new version."""
+class Handle:
+    """What a user's handle to a dataset refers to. After each change made through the handle, it is the new version.
+
+    Verbs that create several versions, such as a compaction, use it instead of a view.
+
+    Args:
+        view: the version to which the handle refers at first.
+    """
+
+    def __init__(self, view: TableView) -> None:
+        """Initialize without reading anything."""
+        self._view = view
+        self._lock = Lock()
 
     @property
     def view(self) -> TableView:
-        """The view of the version to which the handle refers."""
+        """The version that this handle has checked out."""
+        return self._view
 
     def show(self, view: TableView) -> None:
-        """Move the handle to a different version."""
+        """Move the handle to a version that was committed through it, as in pylance, but never to an older version."""
+        with self._lock:
+            if view.version >= self._view.version:
+                self._view = view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import shutil
 import tomllib
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import lance_core
 from lance_core import LanceDataset, LanceOperation
+from lance_core.optimize import Compaction
 from tests.support.walks import check_steps, climbs_of, crossed_by, exceptions_of, steps_of
 
 ROWS = pa.table({"a": range(1_000), "b": ["x"] * 1_000, "c": [[row] for row in range(1_000)]})
@@ -51,6 +53,47 @@ def _delete(uri: str) -> Callable[[], object]:
 
 def _write(uri: str) -> Callable[[], object]:
     return lambda: lance_core.write_dataset(ROWS, uri, mode="append")
+
+
+def _write_to_a_handle(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: lance_core.write_dataset(ROWS, dataset, mode="append")
+
+
+def _take(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.take([1, 1_999])
+
+
+def _compact(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.optimize.compact_files()
+
+
+def _compact_in_steps(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+
+    def steps() -> None:
+        tasks = Compaction.plan(dataset, {}).tasks
+        assert tasks
+        Compaction.commit(dataset, [task.execute(dataset) for task in tasks])
+
+    return steps
+
+
+def _clean_up(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.cleanup_old_versions(timedelta(0), delete_unverified=True)
+
+
+def _tag(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: (dataset.tags.create("t", 1), dataset.tags.list(), dataset.tags.delete("t"))
+
+
+def _branch(uri: str) -> Callable[[], object]:
+    dataset = lance_core.dataset(uri)
+    return lambda: dataset.create_branch("b")
 
 
 def _is_end_of_a_commit(module: str, function: str) -> bool:
@@ -131,8 +174,24 @@ def test_description_names_existing_functions_of_at_most_twelve_modules(title: s
     check_steps(steps_of(title))
 
 
-@pytest.mark.parametrize("verb", [_append, _append_after_another, _overwrite, _delete, _write])
-def test_no_call_of_a_commit_climbs_into_a_package_above(uri: str, verb: Verb) -> None:
+@pytest.mark.parametrize(
+    "verb",
+    [
+        _append,
+        _append_after_another,
+        _overwrite,
+        _delete,
+        _write,
+        _write_to_a_handle,
+        _take,
+        _compact,
+        _compact_in_steps,
+        _clean_up,
+        _tag,
+        _branch,
+    ],
+)
+def test_no_call_of_a_verb_climbs_into_a_package_above(uri: str, verb: Verb) -> None:
     contracts = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())
     [contract] = [each for each in contracts["tool"]["importlinter"]["contracts"] if each["type"] == "layers"]
     heights = {
