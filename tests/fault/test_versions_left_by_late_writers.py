@@ -198,7 +198,7 @@ def test_a_clone_that_others_continue_at_once_is_kept(is_deep: bool, tmp_path: P
     with _at_create(after=build):
         (source.deep_clone if is_deep else source.shallow_clone)(target, 3)
     assert [row[0] for row in _content(target)] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 50]
-    assert lance_core.dataset(target, version="first").countnumbers_twice() == 9
+    assert lance_core.dataset(target, version="first").count_rows() == 9
 
 
 @pytest.mark.parametrize("builds", [False, True], ids=["alone", "others build on it"])
@@ -261,7 +261,7 @@ def test_a_table_of_an_external_store_opens_after_a_restore_that_came_too_late(
     assert latest.to_table()["a"].to_pylist() == [3, 4]
     latest.cleanup_old_versions(older_than=NO_AGE)
     lance_core.write_dataset(numbers_twice(5), uri, mode="append", storage_options=options)
-    assert lance_core.dataset(uri, storage_options=options).countnumbers_twice() == 3
+    assert lance_core.dataset(uri, storage_options=options).count_rows() == 3
 
 
 @pytest.mark.parametrize("act", ["open", "append", "delete"])
