@@ -46,7 +46,7 @@ from lance_pipelines.runs.dead_runs import fail_dead_runs
 from lance_pipelines.runs.silent_runs import describe_run, is_silent
 from lance_pipelines.sensors.latest import Latest, stamp_of
 
-__all__ = ["Mark", "Progress", "catch_up"]
+__all__ = ["CaughtUp", "Mark", "catch_up"]
 
 MAX_VERSIONS_PER_TICK: Final = 50
 
@@ -76,7 +76,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class CaughtUp:
     """The result of one tick for a dataset.
 
     Attributes:
@@ -106,7 +106,7 @@ class _Report(Enum):
     """This instance has no run that made the commit, so no run will report it."""
 
 
-def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
+def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> CaughtUp:
     """Find the events to report for the versions of a dataset that are newer than the last version processed.
 
     Args:
@@ -119,9 +119,9 @@ def catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark
     """
     latest = Latest.find(declaration.uri, declaration.resolved_storage_options())
     if latest is None:
-        return Progress(reason="the dataset does not exist yet")
+        return CaughtUp(reason="the dataset does not exist yet")
     if mark is not None and (mark.version, mark.stamp) == (latest.version, latest.stamp):
-        return Progress(reason=f"no versions after version {mark.version}", mark=mark)
+        return CaughtUp(reason=f"no versions after version {mark.version}", mark=mark)
     recorded = RecordedVersions.read(instance, declaration.key, declaration.uri)
     follower = _Follower(instance, declaration, latest, recorded)
     if mark is None or not _is_continued(latest, mark):
@@ -144,7 +144,7 @@ class _Follower:
     latest: Latest
     recorded: RecordedVersions
 
-    def begin(self) -> Progress:
+    def begin(self) -> CaughtUp:
         """Start following a dataset, at its latest version."""
         found = FoundVersion.read(self.latest.log, self.latest.names[-1])
         data_version = find_data_version(
@@ -154,18 +154,18 @@ class _Follower:
             found.version,
             storage_options=self.declaration.resolved_storage_options(),
         )
-        started = Progress(reason=f"tracking starts at version {found.version}", mark=self._mark(found, data_version))
+        started = CaughtUp(reason=f"tracking starts at version {found.version}", mark=self._mark(found, data_version))
         told = self.recorded.latest_materialization
         if told is not None and told.data_version == data_version:
             return started
         changed = self._find(int(data_version.partition("-")[0])) or found
         report = self._report(changed)
         if report is _Report.PENDING:
-            return Progress(reason=self._waits(changed))
+            return CaughtUp(reason=self._waits(changed))
         event = self._event(changed, report, data_version, is_change=True)
         return started if event is None else replace(started, events=(event,))
 
-    def follow(self, mark: Mark) -> Progress:
+    def follow(self, mark: Mark) -> CaughtUp:
         """Report the versions that are newer than the mark."""
         new = self._names_after(mark.version)
         events: list[_Event] = []
@@ -188,7 +188,7 @@ class _Follower:
                 break
             if event is not None:
                 events.append(event)
-        return Progress(reason=self._summary(mark, len(events)) + trouble, mark=mark, events=tuple(events))
+        return CaughtUp(reason=self._summary(mark, len(events)) + trouble, mark=mark, events=tuple(events))
 
     def _classify(self, found: FoundVersion, mark: Mark) -> tuple[bool, str]:
         """Return whether a version is new data since the mark, and its data version."""

@@ -10,7 +10,7 @@ import dagster as dg
 
 from lance_core.errors import LanceError
 from lance_pipelines.ingest.declaration import DatasetDeclaration
-from lance_pipelines.sensors.catch_up import Mark, Progress, catch_up
+from lance_pipelines.sensors.catch_up import CaughtUp, Mark, catch_up
 from lance_pipelines.sensors.cursor import parse_cursor, serialize_cursor
 
 __all__ = ["build_version_sensor"]
@@ -56,8 +56,8 @@ def build_version_sensor(
     return version_sensor
 
 
-def _catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> Progress:
+def _catch_up(instance: dg.DagsterInstance, declaration: DatasetDeclaration, mark: Mark | None) -> CaughtUp:
     try:
         return catch_up(instance, declaration, mark)
     except LanceError as error:
-        return Progress(reason=f"cannot be examined: {error}", mark=mark)
+        return CaughtUp(reason=f"cannot be examined: {error}", mark=mark)
