@@ -52,10 +52,24 @@ class ByteCache(Generic[K, V]):
     def put(self, key: K, value: V, num_bytes: int) -> None:
         """Store a value, and evict others if the size limit is exceeded; do nothing if the key is already cached."""
         with _lock:
-            if num_bytes > self._max_bytes or key in self._entries:
-                return
-            self._entries[key] = (value, num_bytes)
-            self._num_bytes += num_bytes
-            while self._num_bytes > self._max_bytes:
-                _, (_, freed) = self._entries.popitem(last=False)
-                self._num_bytes -= freed
+            if key not in self._entries:
+                self._store(key, value, num_bytes)
+
+    def resize(self, key: K, value: V, num_bytes: int) -> None:
+        """Record the current size of a cached value; do nothing if the key is not cached, or has another value."""
+        with _lock:
+            entry = self._entries.get(key)
+            if entry is not None and entry[0] is value:
+                del self._entries[key]
+                self._num_bytes -= entry[1]
+                self._store(key, value, num_bytes)
+
+    def _store(self, key: K, value: V, num_bytes: int) -> None:
+        """Store a value under a new key. The caller holds the lock."""
+        if num_bytes > self._max_bytes:
+            return
+        self._entries[key] = (value, num_bytes)
+        self._num_bytes += num_bytes
+        while self._num_bytes > self._max_bytes:
+            _, (_, freed) = self._entries.popitem(last=False)
+            self._num_bytes -= freed

@@ -65,6 +65,10 @@ def with_blob_bytes(
     ]
 
 
+_SOURCE_BYTES: Final = 200
+"""Approximate memory in bytes of a source of blobs, without that of the descriptors."""
+
+
 @dataclass(frozen=True, slots=True)
 class _LoadedSegment:
     """A segment of descriptors and the values that they refer to."""
@@ -100,6 +104,11 @@ class BlobBytesSource:
     def field(self) -> Field:
         """The field that the source reads; its arrays have the type ``arrow_type(field)``."""
         return self._field
+
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the source itself."""
+        return _SOURCE_BYTES + self._described.memory
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Return segments of at most ``batch_rows`` rows, because the values of a segment are loaded together."""

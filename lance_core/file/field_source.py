@@ -52,6 +52,10 @@ class FieldSource(Protocol):
     def field(self) -> Field:
         """The field that the source reads; its arrays have the type ``arrow_type(field)``."""
 
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the source itself, without the metadata of the file."""
+
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Divide the rows ``[start, stop)`` into segments, in row order and without gaps. Nothing is read.
 

@@ -32,6 +32,10 @@ class FileMetadata(Protocol):
         """Position after the last page of the file; the metadata is between it and the end of the file."""
 
     @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the metadata that has been parsed so far."""
+
+    @property
     def version(self) -> LanceFileVersion:
         """Format version of the file."""
 

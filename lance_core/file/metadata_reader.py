@@ -8,7 +8,7 @@ parsed on first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lance_core.errors import CorruptDataError, InvalidInputError
 from lance_core.file.column_metadata import ColumnMetadata
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from lance_core.versions import LanceFileVersion
 
 __all__ = ["MetadataReader"]
+
+_RANGE_BYTES: Final = 120
+"""Approximate memory in bytes of the location of a column or global buffer."""
+
+_PARSED: Final = 4
+"""Approximate ratio of the size in memory of the metadata of a column to the size of its message."""
 
 
 class MetadataReader:
@@ -87,6 +93,12 @@ class MetadataReader:
     def num_rows(self) -> int:
         """Number of rows in the file."""
         return self.descriptor.num_rows
+
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the metadata that has been parsed so far."""
+        parsed = sum([self.column_ranges[index].num_bytes for index in list(self._columns)])
+        return _RANGE_BYTES * (len(self.column_ranges) + len(self.global_buffer_ranges)) + _PARSED * parsed
 
     @property
     def is_mapped(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -43,11 +43,12 @@ __all__ = ["FileReader"]
 
 _KEPT_PROJECTIONS: Final = 4
 
-_OPEN_BYTES: Final = 8192
-"""Assumed memory in bytes of an open file, without its metadata."""
+_OPEN_BYTES: Final = 2200
+"""Approximate memory in bytes of an open file, without its metadata."""
 
-_PARSED: Final = 4
-"""Assumed ratio of the in-memory size of parsed metadata to its size in the file."""
+_PROJECTION_BYTES: Final = 250
+_PROJECTED_FIELD_BYTES: Final = 50
+"""Approximate memory in bytes of a cached projection, and of a field in it, without the sources."""
 
 _DEFAULT_CONFIG: Final = ReadConfig()
 
@@ -61,13 +62,17 @@ class FileReader:
     Args:
         file_bytes: the open file; use :meth:`open` to create a reader from a path.
         metadata: metadata of the file.
+        page_states: as for :meth:`open`.
     """
 
-    def __init__(self, file_bytes: FileBytes, metadata: FileMetadata) -> None:
+    def __init__(
+        self, file_bytes: FileBytes, metadata: FileMetadata, page_states: PageCache[Any] | None = None
+    ) -> None:
         """See the class docstring."""
         self._bytes = file_bytes
         self._metadata = metadata
-        self._known: list[tuple[tuple[Field, ...], Mapping[int, int] | None, list[FieldSource]]] = []
+        self._page_states = page_states
+        self._known: list[_Projection] = []
 
     @classmethod
     def open(
@@ -97,7 +102,7 @@ class FileReader:
             NotSupportedError: the schema has a field that this library does not support.
         """
         file_bytes = FileBytes(store, path, num_bytes, keeps_mapping=page_states is None)
-        return cls(file_bytes, open_metadata(file_bytes, field_ids, page_states))
+        return cls(file_bytes, open_metadata(file_bytes, field_ids, page_states), page_states)
 
     @property
     def path(self) -> str:
@@ -106,8 +111,9 @@ class FileReader:
 
     @property
     def memory(self) -> int:
-        """Approximate memory in bytes that the open file uses once all metadata is parsed, without page information."""
-        return _OPEN_BYTES + _PARSED * self._bytes.num_bytes_held
+        """Approximate memory in bytes that the open file uses at present, without page information."""
+        projections = sum([known.memory for known in self._known])
+        return _OPEN_BYTES + self._bytes.num_bytes_held + self._metadata.memory + projections
 
     @property
     def num_rows(self) -> int:
@@ -147,7 +153,9 @@ class FileReader:
 
     def release_rows(self) -> None:
         """Release the bytes of rows that were read together with the metadata, as in small files."""
-        self._bytes.release(self._metadata.metadata_start)
+        if self._bytes.start < self._metadata.metadata_start:
+            self._bytes.release(self._metadata.metadata_start)
+            self._record_memory()
 
     def check_columns(self, columns: Mapping[int, int]) -> None:
         """Check that the file has all columns that the manifest lists (a map from field ids to columns).
@@ -298,17 +306,34 @@ class FileReader:
 
     def _sources(self, fields: Sequence[Field], column_indices: Mapping[int, int] | None) -> list[FieldSource]:
         """Return the sources of a projection; those of the last few projections are cached."""
-        for known, indices, sources in self._known:
-            if (
-                indices == column_indices
-                and len(known) == len(fields)
-                and all(one is other for one, other in zip(known, fields, strict=True))
-            ):
-                return sources
+        wanted = tuple(fields)
+        for known in self._known:
+            if known.fields == wanted and known.column_indices == column_indices:
+                return known.sources
         sources = open_sources(self._metadata, fields, column_indices)
         kept = None if column_indices is None else dict(column_indices)
-        self._known = [*self._known[-_KEPT_PROJECTIONS + 1 :], (tuple(fields), kept, sources)]
+        self._known = [*self._known[-_KEPT_PROJECTIONS + 1 :], _Projection(wanted, kept, sources)]
+        self._record_memory()
         return sources
+
+    def _record_memory(self) -> None:
+        """Tell the owner of the cache how much memory the file uses; called whenever this changes."""
+        if self._page_states is not None:
+            self._page_states.resize_owner(self, self.memory)
+
+
+class _Projection(NamedTuple):
+    """The sources of some fields of one file; ``column_indices`` as for :meth:`FileReader.read_batches`."""
+
+    fields: tuple[Field, ...]
+    column_indices: Mapping[int, int] | None
+    sources: list[FieldSource]
+
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes, without the metadata of the file."""
+        of_sources = sum([source.memory for source in self.sources])
+        return _PROJECTION_BYTES + _PROJECTED_FIELD_BYTES * len(self.fields) + of_sources
 
 
 @contextmanager

@@ -34,23 +34,19 @@ _METADATA_BYTES: Final = 64 * 1024 * 1024
 """Default size limit of the cache for metadata, in bytes."""
 
 
-class _FileKey:
-    """Identifies an open data file. It keeps alive a store that is only equal to itself, and shows no credentials."""
+class _Itself:
+    """Stands for a store that is only equal to itself, and keeps it alive."""
 
-    __slots__ = ("_hash", "_rest", "_store")
+    __slots__ = ("_store",)
 
-    def __init__(self, store: ObjectStore, path: str, num_bytes: int, field_ids: tuple[int, ...] | None) -> None:
-        self._store: object = getattr(store, "identity", None) or store
-        self._rest = (path, num_bytes, field_ids)
-        self._hash = hash((self._store if isinstance(self._store, tuple) else id(store), self._rest))
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _FileKey) or self._rest != other._rest:
-            return False
-        return self._store is other._store or (isinstance(self._store, tuple) and self._store == other._store)
+        return isinstance(other, _Itself) and self._store is other._store
 
     def __hash__(self) -> int:
-        return self._hash
+        return id(self._store)
 
 
 class Session:
@@ -114,7 +110,8 @@ class Session:
         """
         if num_bytes is None or not self.max_bytes:
             return FileReader.open(store, path, num_bytes=num_bytes, field_ids=field_ids)
-        key = _FileKey(store, path, num_bytes, None if field_ids is None else tuple(field_ids))
+        owner = getattr(store, "identity", None) or _Itself(store)
+        key = (owner, path, num_bytes, None if field_ids is None else tuple(field_ids))
         kept: FileReader | None = self._cache.get(key)
         if kept is not None:
             # The first reader of a small file had all of its rows in memory; later readers request them.

@@ -146,13 +146,13 @@ class MiniBlockState:
 
     @property
     def num_bytes(self) -> int:
-        """Approximate memory use in bytes, including the dictionary items. Chunk words take 8 bytes each in memory."""
+        """Approximate memory use in bytes, including the dictionary items. Chunk words of 2 bytes take 16 in memory."""
         items_bytes = 0
         if isinstance(self.items, FixedWidthBlock | VariableWidthBlock):
             items_bytes = self.items.data.nbytes
         if isinstance(self.items, VariableWidthBlock):
             items_bytes += self.items.offsets.nbytes
-        return 16 * self.encoded_bytes + items_bytes + 1024
+        return 8 * self.encoded_bytes + items_bytes + 900
 
     def read(self, rows: Rows) -> PageSteps[tuple[Levels, DataBlock]]:
         """Decode rows. Only the chunks that contain these rows are decoded."""

@@ -59,6 +59,11 @@ _MAX_SPREAD: Final = 2
 _MAX_GAP_BYTES: Final = 16 * 1024
 """Parts of a buffer that are at most this many bytes apart are fetched together: this is faster than two requests."""
 
+_SOURCE_BYTES: Final = 180
+_LEAF_BYTES: Final = 180
+_PAGE_BYTES: Final = 100
+"""Approximate memory in bytes of a source without its leaves, of a leaf without its pages, and of a page's key."""
+
 
 def structural_sources(
     metadata: MetadataReader, fields: Sequence[Field], column_indices: Mapping[int, int] | None
@@ -120,6 +125,11 @@ class StructuralSource:
     def field(self) -> Field:
         """The field that the source reads; its arrays have the type ``arrow_type(field)``."""
         return self._field
+
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the source itself."""
+        return _SOURCE_BYTES + sum([_LEAF_BYTES + _PAGE_BYTES * len(column.pages) for column in self._columns])
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[PageSegment]:
         """Divide rows at the page boundaries of every leaf; split large segments and join small ones."""

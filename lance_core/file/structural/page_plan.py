@@ -38,7 +38,7 @@ class LeafColumn:
     Attributes:
         field: the leaf.
         index: index of the column in the file.
-        where: file and column, for messages.
+        path: path of the file, for messages.
         slots_per_row: number of slots (units of ``Page.length``) per row; more than 1 inside a fixed-size list of
             structs.
         pages: the pages that have rows, in row order.
@@ -46,9 +46,14 @@ class LeafColumn:
 
     field: Field
     index: int
-    where: str
+    path: str
     slots_per_row: int
     pages: tuple[Page, ...]
+
+    @property
+    def where(self) -> str:
+        """File and column, for messages."""
+        return f"{self.path}: column {self.index}"
 
     @cached_property
     def row_starts(self) -> NDArray[np.int64]:
@@ -155,8 +160,7 @@ def leaf_columns(
                 expected=num_rows * slots,
                 found=sum(lengths),
             )
-        where = f"{path}: column {index}"
-        columns.append(LeafColumn(field=leaf, index=index, where=where, slots_per_row=slots, pages=pages))
+        columns.append(LeafColumn(field=leaf, index=index, path=path, slots_per_row=slots, pages=pages))
     return columns
 
 

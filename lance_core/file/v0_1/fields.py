@@ -37,6 +37,9 @@ _SEGMENT_ROWS: Final = 4 * 1024 * 1024
 _SEGMENT_BATCHES: Final = 4096
 """Approximate maximum numbers of bytes, rows, and batches in a segment; larger segments are split."""
 
+_SOURCE_BYTES: Final = 800
+"""Approximate memory in bytes of a source without the positions of its pages."""
+
 _TAKE_BYTES: Final = 256 * 1024 * 1024
 """Maximum estimated size in bytes of the individual rows that a take decodes as one array."""
 
@@ -78,6 +81,12 @@ class LegacyFieldSource:
     def field(self) -> Field:
         """The field that the source reads; its arrays have the type ``arrow_type(field)``."""
         return self._field
+
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the source itself, which keeps two positions per page."""
+        num_fields = sum(not node.is_struct for node in self._field.walk())
+        return _SOURCE_BYTES + 8 * len(self._first_rows) * (2 * num_fields + 1)
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> Sequence[Segment]:
         """Divide rows into segments.

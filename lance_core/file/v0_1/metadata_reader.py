@@ -46,6 +46,9 @@ _MOST_AHEAD: Final = 16 * 1024 * 1024
 
 _SECTION: Final = "metadata of format 0.1"
 
+_FIELD_BYTES: Final = 1200
+"""Approximate memory in bytes of a field of the schema, and of what is known about its pages."""
+
 
 class LegacyMetadataReader:
     """The metadata of one file in format 0.1. Safe for concurrent use by several threads.
@@ -103,6 +106,12 @@ class LegacyMetadataReader:
     def metadata_start(self) -> int:
         """Position after the last page of the file; the metadata is between it and the end of the file."""
         return min(self._position, self._message.page_table_position)
+
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the parsed metadata, without dictionaries."""
+        entries = self.page_table.num_bytes(*self.page_table.positions.shape)
+        return _FIELD_BYTES * sum(1 for _ in self.schema.walk()) + entries + 8 * (3 * self.num_batches + 1)
 
     @property
     def version(self) -> LanceFileVersion:

@@ -51,7 +51,8 @@ class PageTable:
             CorruptDataError: an entry refers to a position outside the file.
         """
         entries = np.frombuffer(data, ENTRY).reshape(num_ids, num_batches, 2)
-        positions, lengths = entries[:, :, 0], entries[:, :, 1]
+        # Copies, because views would keep the bytes of the file in memory.
+        positions, lengths = entries[:, :, 0].copy(), entries[:, :, 1].copy()
         if entries.size and (int(entries.min()) < 0 or int(positions.max()) > file_bytes):
             raise CorruptDataError(
                 f"an entry of the page table is negative or points past the end of the file ({file_bytes} bytes)"

@@ -50,6 +50,11 @@ _SEGMENT_BYTES: Final = 16 * 1024 * 1024
 _SEGMENT_ROWS: Final = 1024 * 1024
 """Maximum number of rows per segment, needed because a page with few bytes can have any number of rows."""
 
+_SOURCE_BYTES: Final = 150
+_COLUMN_BYTES: Final = 330
+_PAGE_BYTES: Final = 420
+"""Approximate memory in bytes of a source without its columns, of a column without its pages, and of a page."""
+
 _ROWS_UNIT: Final = 1024
 """If a page is split, its parts start at multiples of this number of rows, so that bitmaps start at whole bytes."""
 
@@ -119,6 +124,12 @@ class _Source:
         self._reads_whole_pages = any(_has_compression(column) for column in columns)
         self._expansion = expansion(columns)
         self._dictionary_bytes = 0.0 if field.is_dictionary else dictionary_bytes_per_row(columns)
+
+    @property
+    def memory(self) -> int:
+        """Approximate memory in bytes of the source itself."""
+        columns = (*self._node.columns, *self._node.below)
+        return _SOURCE_BYTES + sum([_COLUMN_BYTES + _PAGE_BYTES * len(column.pages) for column in columns])
 
     def plan(self, start: int, stop: int, *, batch_rows: int | None = None) -> list[RowSegment]:
         """Cut rows into segments."""

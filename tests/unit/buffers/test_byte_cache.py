@@ -28,3 +28,29 @@ def test_byte_cache_counts_a_replaced_entry_once() -> None:
     for _ in range(5):
         cache.put((0, 0), "a", 40)
     assert cache.num_bytes == 40
+
+
+def test_resized_value_evicts_the_least_recently_used() -> None:
+    cache: ByteCache[tuple[int, int], list[str]] = ByteCache(max_bytes=100)
+    kept = ["kept"]
+    cache.put((0, 0), kept, 10)
+    cache.put((0, 1), ["evicted"], 50)
+    cache.resize((0, 0), kept, 60)
+    assert (cache.get((0, 0)), cache.get((0, 1)), cache.num_bytes) == (kept, None, 60)
+
+
+def test_value_that_grows_beyond_the_limit_is_dropped_and_others_stay() -> None:
+    cache: ByteCache[tuple[int, int], list[str]] = ByteCache(max_bytes=100)
+    large = ["large"]
+    cache.put((0, 0), large, 10)
+    cache.put((0, 1), ["kept"], 50)
+    cache.resize((0, 0), large, 101)
+    assert (cache.get((0, 0)), cache.get((0, 1)), cache.num_bytes) == (None, ["kept"], 50)
+
+
+def test_resizing_another_value_than_the_cached_one_has_no_effect() -> None:
+    cache: ByteCache[tuple[int, int], list[str]] = ByteCache(max_bytes=100)
+    cache.put((0, 0), ["value"], 10)
+    cache.resize((0, 0), ["value"], 60)
+    cache.resize((0, 1), ["absent"], 60)
+    assert cache.num_bytes == 10

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -128,3 +130,23 @@ def test_opening_a_missing_file_raises_not_found_and_caches_nothing() -> None:
     with pytest.raises(NotFoundError):
         session.open_file(MemoryStore(), "f", num_bytes=100)
     assert session.size_bytes() == 0
+
+
+def test_open_files_are_freed_with_their_session_without_a_collection_of_garbage() -> None:
+    store, session = _store("f"), Session()
+    reader = session.open_file(store, "f", num_bytes=_size(store, "f"))
+    reader.take(reader.schema.fields, [7])
+    kept = weakref.ref(reader)
+    gc.disable()
+    try:
+        del reader, session
+        assert kept() is None
+    finally:
+        gc.enable()
+
+
+def test_open_file_that_outlives_its_session_is_read() -> None:
+    store = _store("f")
+    reader = Session().open_file(store, "f", num_bytes=_size(store, "f"))
+    for _ in range(2):
+        assert reader.take(reader.schema.fields, [7])["a"].to_pylist() == ROWS.column("a").take([7]).to_pylist()
