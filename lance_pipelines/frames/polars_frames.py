@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from lance_core.errors import NotSupportedError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -78,5 +80,9 @@ def _frame(table: pa.Table) -> pl.DataFrame:
 def _arrow(frame: pl.DataFrame) -> pa.Table:
     import polars as pl
 
+    for name, kind in frame.schema.items():
+        if kind == pl.Object:
+            # Polars would give Arrow the addresses of the objects.
+            raise NotSupportedError(f"column {name!r} has type Object, whose values cannot be stored", column=name)
     # Strings with 64-bit offsets; string views cannot be stored.
     return frame.to_arrow(compat_level=pl.CompatLevel.oldest())

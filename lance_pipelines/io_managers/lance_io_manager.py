@@ -197,7 +197,8 @@ class LanceIOManager(dg.ConfigurableIOManager):
 
 def dataset_uri(base_uri: str, key: dg.AssetKey) -> str:
     """Return the location of an asset's dataset: the parts of its key are directories below the base."""
-    parts = [quote(part, safe=" +=,@~").replace("..", "%2E%2E") for part in key.path]
+    # A directory "." would be the one that contains it.
+    parts = ["%2E" if part == "." else quote(part, safe=" +=,@~").replace("..", "%2E%2E") for part in key.path]
     return f"{base_uri.rstrip('/')}/{'/'.join(parts)}.lance"
 
 

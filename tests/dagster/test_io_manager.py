@@ -664,6 +664,29 @@ def test_type_that_is_stored_as_another_one_can_be_appended_again(lake: Lake, co
     assert lance.dataset(lake.uri("values")).to_table()["value"].to_pylist() == column.to_pylist() * 2
 
 
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_python_objects_of_polars_are_refused(lake: Lake, is_lazy: bool) -> None:
+    @dg.asset
+    def objects():
+        frame = pl.DataFrame({"id": [1], "thing": [object()]})
+        return frame.lazy() if is_lazy else frame
+
+    result = lake.run(objects, raise_on_error=False)
+    assert "column 'thing' has type Object" in str(result.get_step_failure_events()[0].step_failure_data)
+    assert not Path(lake.uri("objects")).exists()
+
+
+def test_key_of_dots_has_a_location_of_its_own(lake: Lake) -> None:
+    @dg.asset(key=[".", "numbers"])
+    def dotted() -> pa.Table:
+        return ids(1)
+
+    lake.run(dotted)
+    lake.run(source_of([ids(2)]))
+    assert lance.dataset(lake.uri("numbers")).to_table()["id"].to_pylist() == [2]
+    assert lance_core.dataset(lake.io_manager.dataset_uri([".", "numbers"])).to_table()["id"].to_pylist() == [1]
+
+
 def fails_after(output: str, failures: int, mode: str, uri: str | None = None, **options: Any) -> dg.AssetsDefinition:
     """An asset ``a`` and an asset ``b``, made by one step, which fails once an output is stored."""
     left = [failures]
