@@ -74,6 +74,7 @@ _SHOWN: Final = frozenset(
         SUMMARY_KEY,
         VERSION_KEY,
         "lance/health",
+        "lance/fragment_chart",
         "lance/fragment_table",
         # Of the version:
         "lance/versions",
@@ -96,7 +97,7 @@ _SHOWN: Final = frozenset(
 """The entries that an event shows; the numbers among them appear under Plots."""
 
 _FIRST: Final = (SUMMARY_KEY, "lance/health", VERSION_KEY)
-_LAST: Final = ("dagster/column_schema", "lance/fragment_table", DETAILS_KEY)
+_LAST: Final = ("dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", DETAILS_KEY)
 """The entries at the beginning and at the end of the page; those at the end are tall."""
 
 _MAX_TABLE_ROWS: Final = 20
@@ -163,13 +164,15 @@ def version_metadata(
         "lance/data_files": dg.MetadataValue.int(health.data_files),
         "lance/deletion_files": dg.MetadataValue.int(health.deletion_files),
         "lance/deleted_rows": dg.MetadataValue.int(health.deleted_rows),
-        "lance/deletion_ratio": dg.MetadataValue.float(health.deletion_ratio),
+        "lance/deletion_ratio": dg.MetadataValue.float(round(health.deletion_ratio, 4)),
         "lance/manifest_bytes": dg.MetadataValue.int(health.manifest_bytes),
         "lance/data_storage_version": dg.MetadataValue.text(dataset.data_storage_version),
         CONTENT_KEY: dg.MetadataValue.text(content_digest(dataset.manifest)),
     }
     if health.bytes_total is not None:
         metadata["lance/bytes_total"] = dg.MetadataValue.int(health.bytes_total)
+    if health.fragments:
+        metadata["lance/fragment_chart"] = dg.MetadataValue.md(card.fragments_markdown())
     return metadata
 
 

@@ -68,7 +68,9 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _SHOWN_FRAGMENTS: Final = 5
 
 _CHART_BARS: Final = 60
-_CHART_WIDTH: Final = 600
+_CHART_WIDTH: Final = 420
+"""Narrow enough for the column of values on the page of an event; a wider image pushes the table over its edge."""
+
 _CHART_HEIGHT: Final = 80
 _LARGE, _SMALL, _DELETED = "#4a7dd1", "#e0a526", "#d1495b"
 
@@ -151,7 +153,7 @@ class HealthCard:
         return f"{self.grade.name}: {reasons if self.grade else 'no maintenance is due'}"
 
     def markdown(self) -> str:
-        """Return the card as Markdown."""
+        """Return the card as Markdown, short enough for the web interface to show it at once (1,000 characters)."""
         health = self.health
         size = "unknown size" if health.bytes_total is None else format_bytes(health.bytes_total)
         facts = (
@@ -169,15 +171,20 @@ class HealthCard:
                 [(part.part, part.grade.name, part.found, part.next_step or "nothing") for part in self.parts],
             ),
         ]
-        if health.fragments:
-            sections += [
-                "**Fragments by size**",
-                f"```text\n{_histogram(self.figures)}\n```",
-                "**Fragments in order**: height = rows; blue = large, yellow = small, red = deleted",
-                f"![rows per fragment](data:image/svg+xml;base64,{_encoded(_chart(self.figures, self.policy))})",
-                "**Largest fragments**",
-                _table(("Fragment", "Rows", "Deleted", "Size", "Files"), _largest(self.figures)),
-            ]
+        return "\n\n".join(sections) + "\n"
+
+    def fragments_markdown(self) -> str:
+        """Return the distribution of the fragments as Markdown; empty if there are none."""
+        if not self.health.fragments:
+            return ""
+        sections = [
+            "**Fragments by size**",
+            f"```text\n{_histogram(self.figures)}\n```",
+            "**Fragments in order**: height = rows; blue = large, yellow = small, red = deleted",
+            f"![rows per fragment](data:image/svg+xml;base64,{_encoded(_chart(self.figures, self.policy))})",
+            "**Largest fragments**",
+            _table(("Fragment", "Rows", "Deleted", "Size", "Files"), _largest(self.figures)),
+        ]
         return "\n\n".join(sections) + "\n"
 
 

@@ -36,7 +36,7 @@ def arguments(uri: str, op: str, version: int, **report) -> dict:
     return {"dataset": "events", "uri": uri, "op": op, "report_metadata": report, "version": version}
 
 
-_RICH = ("dagster/column_schema", "lance/health", "lance/fragment_table")
+_RICH = ("dagster/column_schema", "lance/health", "lance/fragment_chart", "lance/fragment_table")
 
 
 def shown(event: dg.AssetObservation | dg.AssetMaterialization) -> dict[str, object]:
@@ -75,7 +75,7 @@ def test_an_event_shows_the_figures_of_its_version(uri) -> None:
         "lance/versions": 6,
         "lance/fragments": 3,
         "lance/small_fragments": 3,
-        "lance/deletion_ratio": pytest.approx(1 / 6),
+        "lance/deletion_ratio": 0.1667,
         "lance/bytes_total": figures["lance/bytes_total"],
         "lance/manifest_bytes": figures["lance/manifest_bytes"],
         "lance/details": {
@@ -123,7 +123,7 @@ def test_the_fragment_table_of_many_fragments_shows_the_largest() -> None:
 def test_the_page_of_an_event_begins_with_the_summary_and_ends_with_what_is_tall(uri) -> None:
     keys = list(dataset_observation(**arguments(uri, "compact", 4)).metadata)
     assert keys[:3] == ["lance/summary", "lance/health", "lance/version"]
-    assert keys[-3:] == ["dagster/column_schema", "lance/fragment_table", "lance/details"]
+    assert keys[-4:] == ["dagster/column_schema", "lance/fragment_chart", "lance/fragment_table", "lance/details"]
 
 
 def test_column_descriptions_are_those_of_the_declaration_or_else_the_comments(uri) -> None:
