@@ -16,6 +16,7 @@ Source: Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023; check
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -45,6 +46,9 @@ _ROW_GROUPS: Final = {
 
 _BATCH_BYTES: Final = 1 << 21
 """Number of unpacked bytes processed at a time: small enough for CPU caches, large enough to hide call overhead."""
+
+_FEW_BLOCKS: Final = 16
+"""Up to this many blocks, handling all rows at once is faster than handling one row at a time (2 to 10 times)."""
 
 
 def block_bytes(packed_bits: int) -> int:
@@ -117,6 +121,13 @@ def unpack_blocks(words: NDArray[Any], value_bits: int, packed_bits: int, out: N
     word = UNSIGNED_DTYPES[value_bits].type
     lanes = BLOCK_VALUES // value_bits
     mask = word((1 << packed_bits) - 1)
+    if len(out) <= _FEW_BLOCKS:
+        at_words, shifts, spilling, spilled_bits = _gathering(value_bits, packed_bits)
+        lane_words = words.reshape(len(out), packed_bits, lanes)
+        rows = lane_words[:, at_words] >> shifts
+        rows[:, spilling] |= lane_words[:, at_words[spilling] + 1] << spilled_bits
+        np.bitwise_and(rows.reshape(len(out), BLOCK_VALUES), mask, out=out)
+        return
     for batch in _batches(len(out), value_bits):
         packed, values = words[batch], out[batch]
         spilled = np.empty((len(values), lanes), values.dtype)
@@ -212,14 +223,34 @@ def _words_at(data: NDArray[np.uint8], places: NDArray[np.int64], dtype: np.dtyp
     return words
 
 
+@lru_cache(maxsize=128)
+def _gathering(value_bits: int, packed_bits: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return where the rows of a block are, in the order of their values.
+
+    Returns:
+        The word of each row in its lane, and its first bit there, shape (value_bits, 1); the rows that continue in the
+        next word, and the number of their bits in the first, shape (num_spilling, 1).
+    """
+    dtype = UNSIGNED_DTYPES[value_bits]
+    places = [_place(row) for row in range(value_bits)]
+    at, shift = np.divmod(np.argsort(places) * packed_bits, value_bits)
+    spilling = np.flatnonzero(shift + packed_bits > value_bits)
+    return at, shift.astype(dtype)[:, None], spilling, (value_bits - shift[spilling]).astype(dtype)[:, None]
+
+
 def _word(packed: NDArray[Any], at: int, lanes: int) -> NDArray[Any]:
     """Return word ``at`` of every lane, (num_blocks, lanes)."""
     return packed[:, at * lanes : (at + 1) * lanes]
 
 
 def _row(values: NDArray[Any], row: int, lanes: int) -> NDArray[Any]:
-    at = _ORDER[row // 8] * 16 + row % 8 * 128
+    at = _place(row)
     return values[:, at : at + lanes]
+
+
+def _place(row: int) -> int:
+    """Return the position of the first value of a row in its block."""
+    return _ORDER[row // 8] * 16 + row % 8 * 128
 
 
 def _batches(num_blocks: int, value_bits: int) -> Iterator[slice]:

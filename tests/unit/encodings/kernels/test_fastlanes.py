@@ -29,13 +29,14 @@ def test_fastlanes_block_has_the_known_bytes(value_bits, packed_bits, num_bytes,
     assert zlib.crc32(packed) == checksum
 
 
+@pytest.mark.parametrize("num_blocks", [0, 1, 3, 17])
 @pytest.mark.parametrize("value_bits", [8, 16, 32, 64])
-def test_fastlanes_blocks_of_every_width_round_trip(value_bits):
+def test_fastlanes_blocks_of_every_width_round_trip(value_bits, num_blocks):
     rng = np.random.default_rng(value_bits)
     for packed_bits in range(value_bits + 1):
         high = 1 << packed_bits
-        values = rng.integers(0, high, (3, BLOCK_VALUES), np.uint64, endpoint=False) if packed_bits else 0
-        values = np.broadcast_to(values, (3, BLOCK_VALUES)).astype(f"<u{value_bits // 8}")
+        values = rng.integers(0, high, (num_blocks, BLOCK_VALUES), np.uint64) if packed_bits else 0
+        values = np.broadcast_to(values, (num_blocks, BLOCK_VALUES)).astype(f"<u{value_bits // 8}")
         unpacked = np.full_like(values, 77)
         unpack_blocks(pack_blocks(values, value_bits, packed_bits), value_bits, packed_bits, unpacked)
         assert (unpacked == values).all(), packed_bits
@@ -48,10 +49,11 @@ def test_fastlanes_blocks_beyond_one_batch_round_trip():
     assert (unpacked == values).all()
 
 
-def test_fastlanes_blocks_with_gaps_between_them_are_unpacked():
-    values = np.arange(3 * BLOCK_VALUES, dtype=np.uint16).reshape(3, BLOCK_VALUES)
+@pytest.mark.parametrize("num_blocks", [3, 17])
+def test_fastlanes_blocks_with_gaps_between_them_are_unpacked(num_blocks):
+    values = np.arange(num_blocks * BLOCK_VALUES, dtype=np.uint16).reshape(num_blocks, BLOCK_VALUES) % 4096
     packed = pack_blocks(values, 16, 12)
-    spaced = np.zeros((3, packed.shape[1] + 5), np.uint16)
+    spaced = np.zeros((num_blocks, packed.shape[1] + 5), np.uint16)
     spaced[:, : packed.shape[1]] = packed
     unpacked = np.empty_like(values)
     unpack_blocks(spaced[:, : packed.shape[1]], 16, 12, unpacked)
