@@ -27,7 +27,14 @@ attributes:
     paths: {paths}{options}
   mode: append
 
-  # The other fields. A value may be a template: "{{{{ env.NAME }}}}" is an environment variable.
+  # The other fields. A value may be a template: "{{{{ env.NAME }}}}" is an environment variable, in Python
+  # dagster.EnvVar("NAME").
+"""
+
+_CSV_OPTIONS: Final = """
+    options: {header: "true"}
+    # Without a schema, all columns are strings.
+    # schema: id BIGINT, name STRING\
 """
 
 
@@ -67,7 +74,7 @@ def _document(parameters: ScaffoldParameters, folder: str) -> str:
         "uri": json.dumps(parameters.uri or f"warehouse/{key}.lance"),
         "source_format": json.dumps(parameters.source_format),
         "paths": json.dumps(parameters.paths or [f"data/{key}"]),
-        "options": '\n    options: {header: "true"}' if parameters.source_format == "csv" else "",
+        "options": _CSV_OPTIONS if parameters.source_format == "csv" else "",
     }
     others = [
         line

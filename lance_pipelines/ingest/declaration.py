@@ -121,7 +121,7 @@ class DatasetDeclaration:
             error, except with ``overwrite``.
         partitions: the partitions of the asset. A run for several partitions makes one commit.
         partition_by: the columns that assign rows to partitions: the name of a column, or a
-            :class:`~lance_pipelines.ingest.partition_rows.PartitionColumn` for each dimension. A run for partitions
+            ``PartitionColumn`` for each dimension. A run for partitions
             then ingests only the rows of these partitions.
         max_rows_per_file: number of rows at which a task starts a new fragment.
         max_bytes_per_file: approximate number of bytes at which a task starts a new fragment.

@@ -561,6 +561,8 @@ def test_dg_scaffolds_a_dataset_that_it_checks_and_lists(project: Project) -> No
         },
     }
     assert "# storage_options:" in text
+    assert "# schema: id BIGINT" in text  # without one, a CSV file has only strings
+    assert ":class:" not in text
     assert "All definitions loaded successfully" in run(project, "check", "defs")
     listed = run(project, "list", "defs", "--json")
     assert '"lake/trips"' in listed
