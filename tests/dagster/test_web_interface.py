@@ -86,7 +86,7 @@ def look_at_the_asset(url: str, screenshot: Path, *, version: int, num_rows: int
         # The card of a small dataset is shown at once, that of a larger one behind "[Show Markdown]".
         chart = page.get_by_role("img", name="rows per fragment")
         chart.wait_for()
-        assert chart.evaluate("image => image.naturalWidth") == 600
+        assert chart.evaluate("image => image.naturalWidth") == 420
         assert f"A · version {version}" in page.inner_text("body")
         browser.close()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
