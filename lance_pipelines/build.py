@@ -45,7 +45,7 @@ def build_definitions(
     Args:
         declarations: the datasets. One without a source gets no asset and no ingest job, but everything else: jobs,
             checks, schedules and sensors for the asset of the same key, which another part of the project defines.
-        namespace: the beginning of the names of the sensors; every call in a project needs another one.
+        namespace: the prefix of the names of the sensors; each call in a project needs a different one.
         spark: starts the Spark sessions of the steps; if None, a resource with the default settings. Calls in one
             project share it, so pass the same object to each.
         messages: stores the messages between steps; by default, in the storage directory of the instance. Steps that
@@ -71,7 +71,7 @@ def build_definitions(
 
 
 def build_asset_definitions(declared: Sequence[DatasetDeclaration]) -> dg.Definitions:
-    """Return what each dataset has for itself: its asset, its checks, the jobs of both, and its schedules.
+    """Return the definitions of the individual datasets: assets, checks, the jobs of both, and schedules.
 
     The schedules start jobs of :func:`build_shared_definitions`.
     """
@@ -93,7 +93,7 @@ def build_shared_definitions(
     sensor_interval_seconds: int | None = None,
     maintenance_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.Definitions:
-    """Return what datasets have in common: the sensors, the jobs that these request, and the resources.
+    """Return the definitions that the datasets share: sensors, the jobs that the sensors request, and resources.
 
     Raises:
         InvalidInputError: as for :func:`build_definitions`.

@@ -154,7 +154,7 @@ class Classifier:
     def _candidate(self, file: StoredFile, directory: str, kind: FileKind) -> ClassifiedPath:
         owner = owner_of(file.path)
         if file.path.startswith(self._held_directories):
-            return _classified(file, PathState.KEPT, "in a base path of a version", kind)
+            return _classified(file, PathState.KEPT, "in a base path that a kept version uses", kind)
         if owner in self._survey.referenced:
             return _classified(file, PathState.KEPT, "referenced by a version that is kept", kind)
         last = self._survey.verified.get(owner)

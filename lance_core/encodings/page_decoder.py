@@ -188,7 +188,7 @@ def _build(field: Field, leaves: Iterator[LeafPage]) -> tuple[pa.Array, list[Unr
     if field.is_leaf:
         leaf = next(leaves, None)
         if leaf is None:
-            raise InternalError(f"field {field.name!r}: fewer leaves were decoded than the column has")
+            raise InternalError(f"field {field.name!r}: fewer leaves were decoded than the field has")
         if field.is_struct and not field.children:
             return _memberless_structs(field, leaf), []
         unraveler = Unraveler(leaf.levels, f"field {field.name!r}")

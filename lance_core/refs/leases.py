@@ -50,7 +50,7 @@ class VersionLease:
         self.expires_at = expires_at
 
     def renew(self) -> None:
-        """Renew the lease for its full duration from now. A lease that has been removed is taken again.
+        """Renew the lease for its full duration from now. A lease that has been removed is created again.
 
         Raises:
             VersionNotFoundError: the lease had expired, and a cleanup has removed the version.

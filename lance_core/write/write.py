@@ -171,7 +171,8 @@ def _commit_rows(
         transaction, known = _planned_on_latest(log, transaction, written)
         options = replace(options, create_only=False)
     raise TooMuchWriteContentionError(
-        f"{log.root}: the append failed: cleanups removed its read version {_MAX_PLACEMENTS} times in a row",
+        f"{log.root}: the append failed: in each of {_MAX_PLACEMENTS} attempts, a cleanup removed the version "
+        "that it read",
         path=log.root,
         attempts=_MAX_PLACEMENTS,
     )

@@ -95,8 +95,8 @@ def build_asset_checks(declaration: DatasetDeclaration) -> dg.AssetChecksDefinit
 class _Checks(dg.AssetChecksDefinition):
     """Dagster's checks, without a warning for each if they come from a file of a component.
 
-    Dagster 1.13 adds the position in the file to a copy, which is no definition of checks any more, and converts it
-    back with an argument that it marks as beta.
+    Dagster 1.13 adds the position in the file to a copy, which is no longer an ``AssetChecksDefinition``, and converts
+    it back with an argument that it marks as beta.
     """
 
     def with_attributes(self, **changes: Any) -> dg.AssetsDefinition:

@@ -1,7 +1,7 @@
 """LanceDatasetComponent: datasets that a ``defs.yaml`` declares.
 
 The attributes of the component are the fields of ``DatasetDeclaration`` and of :class:`ProjectSettings`. Their schema
-and their conversion are derived from these classes (``yaml_types``), so that a new field is an attribute at once.
+and their conversion are derived from these classes (``yaml_types``), so a new field becomes an attribute automatically.
 
 A project can have many such files, but needs its sensors only once. Therefore each component defines the assets,
 checks, ingest jobs, and schedules of its own datasets, and the first one in the project also defines the rest.
@@ -32,10 +32,10 @@ _FOR_EACH: Final = "for_each"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectSettings:
-    """What the datasets of a project share. One of its files can set it.
+    """Settings that all datasets of a project share. One file of the project can set them.
 
     Attributes:
-        namespace: the beginning of the names of the sensors.
+        namespace: the prefix of the names of the sensors.
         sensor_interval_seconds: seconds between two ticks of each sensor; if None, the default of each sensor.
         maintenance_status: default status of the sensors that request maintenance: RUNNING or STOPPED.
         spark_config: Spark properties that override the defaults: ``{spark.master: "local[4]"}``.
@@ -48,7 +48,7 @@ class ProjectSettings:
 
 
 class _Attributes(BaseModel):
-    """Accepts everything: loading reports mistakes in one line each, Dagster's validation does not."""
+    """Accepts everything, because loading reports a mistake in one line, and Dagster's validation in several."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -64,13 +64,13 @@ class _Attributes(BaseModel):
             "properties": {
                 **dataset["properties"],
                 _DATASETS: {
-                    "description": "Several datasets. The other attributes are defaults for their fields.",
+                    "description": "A list of datasets. The other attributes are defaults for the fields of each one.",
                     "type": "array",
                     "items": dataset,
                 },
                 _FOR_EACH: {
-                    "description": "Files and directories, as a glob. There is one dataset for each; templates can "
-                    "use {{ match }}, {{ match.name }}, and {{ match.stem }}.",
+                    "description": "A glob that matches files or directories. Each match becomes a dataset; templates "
+                    "can use {{ match }}, {{ match.name }}, and {{ match.stem }}.",
                     **yaml_type(str).full_schema,
                 },
                 **settings,
@@ -85,8 +85,8 @@ class _Attributes(BaseModel):
 class LanceDatasetComponent(dg.Component):
     """Lance datasets as assets: Spark writes the fragments, and a commit creates the version.
 
-    The attributes are the fields of a dataset, or ``datasets``: a list of datasets, whose common fields stand beside
-    it.
+    The attributes are the fields of one dataset, or ``datasets``: a list of datasets. Fields next to the list are
+    defaults for all of them.
     """
 
     datasets: Sequence[DatasetDeclaration]
@@ -114,7 +114,7 @@ class LanceDatasetComponent(dg.Component):
         return cls(datasets=_declarations(Node(others, place)), settings=build(ProjectSettings, Node(settings, place)))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """Return the definitions of the datasets; in the first component of a project, also what all of them share."""
+        """Return the definitions of the datasets; in the first component of a project, also the shared ones."""
         # Not above: every dg command imports this module, and Spark takes seconds.
         from lance_pipelines.build import build_asset_definitions, build_shared_definitions
         from lance_pipelines.resources.spark import SparkResource
@@ -135,7 +135,7 @@ class LanceDatasetComponent(dg.Component):
 
 
 def _components(context: dg.ComponentLoadContext, component: LanceDatasetComponent) -> list[LanceDatasetComponent]:
-    # A component without a declaration is in no project: it was made by Python code.
+    # A component without a declaration was created by Python code and does not belong to a project.
     is_in_project = isinstance(context.component_decl, ComponentDecl)
     return context.component_tree.get_all_components(LanceDatasetComponent) if is_in_project else [component]
 
@@ -145,7 +145,7 @@ def _common_settings(components: Sequence[LanceDatasetComponent]) -> ProjectSett
     changed = [component.settings for component in components if component.settings != default]
     if any(settings != changed[0] for settings in changed):
         names = ", ".join(fields_of(ProjectSettings))
-        raise InvalidInputError(f"files of a project differ in {names}; set these attributes in one file only")
+        raise InvalidInputError(f"the project settings ({names}) differ between files; set them in one file only")
     return changed[0] if changed else default
 
 
@@ -179,5 +179,5 @@ def _matches(node: Node) -> list[Path]:
     pattern = yaml_type(str).read(node)
     matches = sorted(glob.glob(pattern))
     if not matches:
-        raise node.error(f"{pattern!r} matches no file and no directory")
+        raise node.error(f"no file or directory matches {pattern!r}")
     return [Path(match) for match in matches]

@@ -16,7 +16,7 @@ __all__ = ["LanceDatasetScaffolder", "ScaffoldParameters"]
 _WIDTH: Final = 110
 
 _BEGINNING: Final = """\
-# A Lance dataset that Spark writes. Check this file: dg check defs
+# A Lance dataset that Spark writes. To check this file, run: dg check defs
 type: lance_pipelines.LanceDatasetComponent
 
 attributes:
@@ -27,8 +27,8 @@ attributes:
     paths: {paths}{options}
   mode: append
 
-  # The other fields. A value may be a template: "{{{{ env.NAME }}}}" is an environment variable, in Python
-  # dagster.EnvVar("NAME").
+  # Other fields. Any value can be a template: "{{{{ env.NAME }}}}" is the value of an environment variable; in Python,
+  # write dagster.EnvVar("NAME").
 """
 
 _CSV_OPTIONS: Final = """
@@ -42,13 +42,13 @@ class ScaffoldParameters(BaseModel):
     """The options of the command."""
 
     key: str = Field(default="", description="Asset key, for example lake/trips; by default, the name of the folder.")
-    uri: str = Field(default="", description="Location of the dataset; by default, below the directory warehouse.")
+    uri: str = Field(default="", description="Location of the dataset; by default, warehouse/<key>.lance.")
     source_format: str = Field(default="parquet", description="Format of the files: parquet, csv, json, or orc.")
     paths: list[str] = Field(default=[], description="Files, directories, or globs to read; by default, data/<key>.")
 
 
 class LanceDatasetScaffolder(dg.Scaffolder[ScaffoldParameters]):
-    """Writes a file that loads as it is, and that explains in comments what it leaves out."""
+    """Writes a file that loads without changes and describes the fields that it omits in comments."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[ScaffoldParameters]:

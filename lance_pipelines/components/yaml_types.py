@@ -8,7 +8,7 @@ an enum                              the value of a member
 ``timedelta``                        ``14d``, ``36h``, or a number of seconds
 a sequence, a mapping                a list, a mapping
 a dataclass                          a mapping of its fields
-a union of dataclasses               the same with ``type``: the name of the class without its last word
+a union of dataclasses               the same, with ``type``: the name of the class without its last word
 a partitions definition              a mapping with ``type`` (``daily``, ``static`` …) and Dagster's arguments
 a freshness policy                   likewise: ``time_window``, which is the default, or ``cron``
 an automation condition              ``on_new_data``, ``eager``, or ``on_missing``
@@ -16,7 +16,7 @@ a function                           its dotted name
 any other class                      a template that returns an instance
 ===================================  =======================================================================
 
-Instead of a value, a template may be written: ``"{{ env.WAREHOUSE }}/trips.lance"``. Editors and ``dg check yaml`` use
+A template can be written instead of a value: ``"{{ env.WAREHOUSE }}/trips.lance"``. Editors and ``dg check yaml`` use
 the JSON schema of a type. Loading reads the value, and reports the first mistake with file, line, and field.
 """
 
@@ -48,7 +48,7 @@ from lance_pipelines.ops.maintenance_config import parse_duration
 __all__ = ["Fields", "Node", "YamlType", "build", "fields_of", "read_fields", "schema_of", "yaml_type"]
 
 _REFUSALS: Final = (ValueError, TypeError, dg.DagsterError, CheckError)
-"""What Dagster's constructors and ours raise for an invalid value."""
+"""What Dagster's constructors and those of this package raise for an invalid value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class _Environment:
         return value
 
     def __getattr__(self, name: str) -> str:
-        if name.startswith("jinja"):  # Jinja looks for marks of its own on everything that it calls.
+        if name.startswith("jinja"):  # Jinja looks for its own attributes on everything that it calls.
             raise AttributeError(name)
         return self(name)
 
@@ -190,7 +190,7 @@ def read_fields(node: Node, fields: Fields) -> dict[str, Any]:
 
 
 def build(target: Callable[..., Any], node: Node, defaults: Mapping[str, Any] = types.MappingProxyType({})) -> Any:
-    """Return what a class or a function makes of the fields of a mapping, and of defaults for absent ones.
+    """Call a class or a function with the fields of a mapping, and with defaults for missing ones.
 
     Raises:
         InvalidInputError: a field, or their combination, is invalid; the message contains file, line, and field.
@@ -239,7 +239,7 @@ def yaml_type(hint: Any) -> YamlType:
         return _choice(kind, {str(member.value): member for member in kind})
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _record(kind)
-    return YamlType(f"a template that returns a {kind.__name__}", _NO_YAML, (kind,), _unchanged)
+    return YamlType(f"a template that returns an instance of {kind.__name__}", _NO_YAML, (kind,), _unchanged)
 
 
 def _unchanged(node: Node) -> Any:

@@ -68,7 +68,7 @@ class Snapshot:
 
 def print_comparison(console: Console, before: Snapshot, after: Snapshot) -> None:
     """Print two snapshots of a dataset side by side."""
-    table = Table(title="dataset events, before and after maintenance by the sensors")
+    table = Table(title="dataset 'events', before and after maintenance by the sensors")
     table.add_column("")
     table.add_column("before", justify="right")
     table.add_column("after", justify="right")

@@ -89,8 +89,8 @@ class LanceIOManager(dg.ConfigurableIOManager):
     )
     schema_mode: str | None = Field(
         default=None,
-        description="What happens to columns that the dataset does not have: error, add, or overwrite (replace the "
-        "schema). The default is overwrite if all rows are replaced, and error otherwise.",
+        description="What happens to columns that the dataset does not have: 'error' (fail), 'add', or 'overwrite' "
+        "(replace the schema). The default is 'overwrite' if all rows are replaced, and 'error' otherwise.",
     )
     max_rows_per_file: int = Field(
         default=DECLARED_MAX_ROWS_PER_FILE, description="Number of rows at which the next data file is started."

@@ -71,14 +71,15 @@ class TargetConfig(dg.Config):
     )
     mode: ModeChoice | None = Field(
         default=None,
-        description="append adds the rows; overwrite replaces all rows and the schema; overwrite_partition replaces "
-        "the rows of the run's partitions; create fails if the dataset exists. In the other modes, the first run "
-        "creates the dataset.",
+        description="'append' adds the rows; 'overwrite' replaces all rows and the schema; 'overwrite_partition' "
+        "replaces the rows of the run's partitions; 'create' fails if the dataset exists. In the other modes, the "
+        "first run creates the dataset.",
     )
     schema_mode: SchemaChoice | None = Field(
         default=None,
-        description="error fails if the columns of the source differ from those of the dataset; add adds new columns, "
-        "and missing ones become null; overwrite replaces the columns together with all rows.",
+        description="What to do if the columns of the source differ from those of the dataset: 'error' fails the run; "
+        "'add' adds new columns, and missing ones become null; 'overwrite' replaces the columns together with all "
+        "rows.",
     )
     max_rows_per_file: int | None = Field(
         default=None, description="Number of rows at which a task starts its next data file."

@@ -55,7 +55,7 @@ def build_write_op(declaration: DatasetDeclaration, *, upstream: Sequence[str] =
         with reported_as_failure(declaration.name, context.log):
             wanted = apply_config(declaration, config_type(**context.op_config))
             source = required_source(wanted)
-            context.log.info("Reading %s into %s (%s).", source.kind, wanted.uri, wanted.mode)
+            context.log.info("Reading the %s source into %s (mode %s).", source.kind, wanted.uri, wanted.mode)
             leases = HeldLeases(_LEASE)
             known = SourceContext(
                 captured_at=datetime.now(UTC),

@@ -63,6 +63,6 @@ class _JobSensor(dg.SensorDefinition):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BetaWarning)
             copied = super().with_attributes(jobs=jobs, metadata=metadata)
-        # A plain sensor, which would warn when it is copied again: with the metadata of its file, and with its jobs.
+        # The copy is a plain sensor, which would warn when Dagster copies it again (for the metadata and for the jobs).
         copied.__class__ = type(self)
         return copied

@@ -223,7 +223,7 @@ def _check_rows(levels: Levels, block: DataBlock, num_rows: int) -> None:
         if int(starts.sum()) != num_rows or not bool(starts[:1].all()):
             raise CorruptDataError(
                 f"the levels of a full-zip page contain {int(starts.sum())} row starts; expected {num_rows}, "
-                "including the first level"
+                "the first of them at the first level"
             )
     if num_visible != block.num_values:
         raise CorruptDataError(f"{block.num_values} values do not match {num_visible} visible levels")

@@ -105,7 +105,7 @@ def test_struct_leaves_of_unequal_length_raise_corrupt_data():
     ]
     with pytest.raises(CorruptDataError, match="members have"):
         assemble(field, leaves)
-    with pytest.raises(InternalError, match="fewer leaves were decoded than the column has"):
+    with pytest.raises(InternalError, match="fewer leaves were decoded than the field has"):
         assemble(field, leaves[:1])
 
 
