@@ -313,7 +313,7 @@ def test_a_delete_of_rows_already_gone_makes_no_version(lake, capsys, monkeypatc
     assert not result.get_asset_materialization_events()
     assert lake.version() == 6
     assert capsys.readouterr().out == (
-        f"events: {lake.uri} version 6: nothing to do (no row matches id < 15 any longer; 24 rows remaining)\n"
+        f"events: {lake.uri} version 6: nothing to do (no rows matching id < 15 are left; 24 rows remaining)\n"
     )
 
 
