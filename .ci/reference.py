@@ -114,7 +114,6 @@ def _code(default: object) -> str:
 def _attribute_docstrings(kind: type) -> dict[str, str]:
     """Return the strings that follow the members of an enum in its source."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(tree, ast.ClassDef)  # noqa: S101
     return {
         member.targets[0].id: text.value.value
         for member, text in zip(tree.body, tree.body[1:], strict=False)
@@ -124,14 +123,14 @@ def _attribute_docstrings(kind: type) -> dict[str, str]:
 
 
 def _signature(name: str, function: object) -> str:
-    parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]  # a function
+    parameters = inspect.signature(function).parameters.values()
     return (
         f"{name}(\n" + "".join(f"    {_parameter(each)},\n" for each in parameters) + ")" if parameters else f"{name}()"
     )
 
 
 def _one_line_signature(name: str, function: object) -> str:
-    parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in ("self", "cls")]  # type: ignore[arg-type]  # a function
+    parameters = [each for each in inspect.signature(function).parameters.values() if each.name not in ("self", "cls")]
     return f"{name}({', '.join(map(_parameter, parameters))})"
 
 

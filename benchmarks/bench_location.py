@@ -18,8 +18,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 LOCATION: Final = """
 from pathlib import Path
@@ -40,15 +41,18 @@ defs = build_definitions(declare(Path(__file__).parent, NUM_DATASETS))
 """
 SENSORS: Final = ("version", "compaction", "deletion", "cleanup")
 
+Result = TypeVar("Result")
+
 
 def show(what: str, clock: float, processor: float) -> None:
     print(f"{what:32} {clock:7.2f} s of the clock {processor:7.2f} s of the processor", flush=True)
 
 
-def timed(what: str, function: Callable[[], object]) -> None:
+def timed(what: str, function: Callable[[], Result]) -> Result:
     clock, processor = time.perf_counter(), time.process_time()
-    function()
+    result = function()
     show(what, time.perf_counter() - clock, time.process_time() - processor)
+    return result
 
 
 def run(what: str, *command: str) -> None:
@@ -95,10 +99,8 @@ def time_in_process(directory: Path, num_datasets: int) -> None:
             for tick in ("first tick", "unchanged"):
                 context = dg.build_sensor_context(instance=instance, cursor=cursor, definitions=defs)
                 found = defs.get_repository_def().get_sensor_def(f"lance_{sensor}_sensor")
-                results: list[object] = []
                 with context:
-                    timed(f"{sensor} sensor, {tick}", lambda: results.append(found.evaluate_tick(context)))  # noqa: B023
-                cursor = results[0].cursor  # type: ignore[attr-defined]
+                    cursor = timed(f"{sensor} sensor, {tick}", partial(found.evaluate_tick, context)).cursor
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def build_definitions(
 
         defs = dg.Definitions.merge(build_definitions([events, users]), dg.Definitions(assets=[report], executor=mine))
 
-    All names begin with the name of a dataset or with the namespace, and there is no executor among the definitions.
+    All names begin with the name of a dataset or with the namespace. The definitions do not include an executor.
 
     Args:
         declarations: the datasets. One without a source gets no asset and no ingest job, but everything else: jobs,

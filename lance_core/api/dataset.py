@@ -823,9 +823,9 @@ class LanceDataset(Handle):
                 added to that of the table. All columns must be nullable. A struct with the name of a struct of the
                 table adds its members to that struct. Values are not supported yet: neither SQL expressions, nor
                 functions, nor readers.
-            read_columns: has no effect, because no function reads columns.
-            reader_schema: has no effect, because there is no reader.
-            batch_size: has no effect, because nothing is read.
+            read_columns: has no effect; columns of nulls are not computed from other columns.
+            reader_schema: has no effect; columns of nulls are not read from a reader.
+            batch_size: has no effect; no batch is read.
 
         Raises:
             InvalidInputError: a column is not nullable, or has an invalid name.

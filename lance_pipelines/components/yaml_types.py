@@ -422,7 +422,12 @@ _LEAVES: dict[Any, YamlType] = {
     timedelta: YamlType(
         "a duration (14d, 36h, 90m)", {"type": ["string", "number"]}, (str, int, float, timedelta), _duration
     ),
-    Callable: YamlType("the dotted name of a function", {"type": "string"}, (str, Callable), _function),  # type: ignore[arg-type]
+    Callable: YamlType(
+        "the dotted name of a function",
+        {"type": "string"},
+        (str, Callable),  # type: ignore[arg-type]  # isinstance accepts it, but its declared type is a special form
+        _function,
+    ),
     dg.EnvVar: YamlType("text", {"type": "string"}, (object, bool), _option, is_text=True),
     dg.AutomationCondition: _choice(
         dg.AutomationCondition,

@@ -28,9 +28,9 @@ __all__ = ["IngestConfig", "SourceConfig", "TargetConfig", "apply_config", "conf
 
 # Dagster shows an enum's member names in the launchpad, so the members are named like the values. The type checker
 # supports only enums with explicit members, which would repeat those of the declaration.
-FormatChoice = Enum("FormatChoice", {kind.value: kind.value for kind in SourceFormat}, type=str)  # type: ignore[misc]
-ModeChoice = Enum("ModeChoice", {mode.value: mode.value for mode in WriteMode}, type=str)  # type: ignore[misc]
-SchemaChoice = Enum("SchemaChoice", {mode.value: mode.value for mode in SchemaMode}, type=str)  # type: ignore[misc]
+FormatChoice = Enum("FormatChoice", {kind.value: kind.value for kind in SourceFormat}, type=str)  # type: ignore[misc]  # see above
+ModeChoice = Enum("ModeChoice", {mode.value: mode.value for mode in WriteMode}, type=str)  # type: ignore[misc]  # see above
+SchemaChoice = Enum("SchemaChoice", {mode.value: mode.value for mode in SchemaMode}, type=str)  # type: ignore[misc]  # see above
 
 
 class SourceConfig(dg.Config):
