@@ -91,7 +91,7 @@ class SourceContext:
 
     @property
     def partition_keys(self) -> tuple[str, ...]:
-        """The keys of the run's partitions; of partitions with several dimensions, use ``partitions``.
+        """The keys of the run's partitions; for partitions with several dimensions, use ``partitions``.
 
         Raises:
             InvalidInputError: the partitions have several dimensions.

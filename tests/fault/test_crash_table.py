@@ -76,13 +76,13 @@ def _removed_after_a_week(uri: str, directory: str, part: str) -> None:
     lance_core.dataset(uri).validate()
 
 
-def test_row_1_an_append_killed_within_a_data_file_leaves_an_orphaned_file(uri: str) -> None:
+def test_an_append_killed_within_a_data_file_leaves_an_orphaned_file(uri: str) -> None:
     _killed(uri, _append, "write", "data/.tmp")
     _goes_on(uri, 1, 3)
     _removed_after_a_week(uri, "data", ".tmp")
 
 
-def test_row_2_an_append_killed_after_its_data_files_leaves_orphaned_files(uri: str) -> None:
+def test_an_append_killed_after_its_data_files_leaves_orphaned_files(uri: str) -> None:
     before = set(_left(uri, "data"))
     _killed(uri, _append, "open", "_transactions/")
     (orphan,) = set(_left(uri, "data")) - before
@@ -97,7 +97,7 @@ def test_row_2t_a_delete_killed_before_a_rename_leaves_a_temporary_file(uri: str
     _removed_after_a_week(uri, directory, ".tmp")
 
 
-def test_row_3_an_append_killed_after_its_transaction_leaves_an_orphaned_file(uri: str) -> None:
+def test_an_append_killed_after_its_transaction_leaves_an_orphaned_file(uri: str) -> None:
     before = set(_left(uri, "_transactions"))
     _killed(uri, _append, "open", "#1")
     (orphan,) = set(_left(uri, "_transactions")) - before
@@ -105,14 +105,14 @@ def test_row_3_an_append_killed_after_its_transaction_leaves_an_orphaned_file(ur
     _removed_after_a_week(uri, "_transactions", orphan)
 
 
-def test_row_4_an_append_killed_after_staging_its_manifest_makes_no_version(uri: str) -> None:
+def test_an_append_killed_after_staging_its_manifest_makes_no_version(uri: str) -> None:
     _killed(uri, _append, "link", manifest_name(2))
     assert _left(uri, "_versions", "#") == [f"{manifest_name(2)}#1"]
     _goes_on(uri, 1, 3)
     _removed_after_a_week(uri, "_versions", "#")
 
 
-def test_row_5_an_append_killed_after_linking_its_manifest_is_committed(uri: str) -> None:
+def test_an_append_killed_after_linking_its_manifest_is_committed(uri: str) -> None:
     _killed(uri, _append, "link", manifest_name(2), after=True)
     versions = Path(uri) / "_versions"
     assert (versions / manifest_name(2)).samefile(versions / f"{manifest_name(2)}#1")
@@ -120,28 +120,28 @@ def test_row_5_an_append_killed_after_linking_its_manifest_is_committed(uri: str
     _removed_after_a_week(uri, "_versions", "#")
 
 
-def test_row_5_a_cleanup_removes_the_staged_name_and_keeps_the_manifest(uri: str) -> None:
+def test_a_cleanup_removes_the_staged_name_and_keeps_the_manifest(uri: str) -> None:
     _killed(uri, _append, "link", manifest_name(2), after=True)
     _plan(uri, 7.1).execute()
     assert [name for name in _left(uri, "_versions") if "manifest" in name] == [manifest_name(2)]
     _goes_on(uri, 2, 6)
 
 
-def test_row_6_an_append_killed_before_its_hint_is_committed(uri: str) -> None:
+def test_an_append_killed_before_its_hint_is_committed(uri: str) -> None:
     _killed(uri, _append, "open", "latest_version_hint")
     assert b'"version":1' in (Path(uri) / "_versions" / "latest_version_hint.json").read_bytes()
     _goes_on(uri, 2, 6)
     assert b'"version":4' in (Path(uri) / "_versions" / "latest_version_hint.json").read_bytes()
 
 
-def test_row_7_an_append_killed_within_its_hint_is_committed(uri: str) -> None:
+def test_an_append_killed_within_its_hint_is_committed(uri: str) -> None:
     _killed(uri, _append, "write", "latest_version_hint")
     _goes_on(uri, 2, 6)
     _removed_after_a_week(uri, "_versions", ".tmp")
 
 
 @pytest.mark.parametrize("part", ["data/", "_versions/", "_transactions/"])
-def test_row_8_an_append_killed_within_its_automatic_cleanup_is_committed(uri: str, part: str) -> None:
+def test_an_append_killed_within_its_automatic_cleanup_is_committed(uri: str, part: str) -> None:
     lance_core.write_dataset(ROWS, uri, mode="overwrite")
     lance_core.dataset(uri).update_config({"lance.auto_cleanup.interval": "4", "lance.auto_cleanup.min_age": "0s"})
 
@@ -161,7 +161,7 @@ def test_row_8_an_append_killed_within_its_automatic_cleanup_is_committed(uri: s
     _goes_on(uri, 4, 6)
 
 
-def test_row_14_a_compaction_killed_after_its_reservation_leaves_orphaned_files(uri: str) -> None:
+def test_a_compaction_killed_after_its_reservation_leaves_orphaned_files(uri: str) -> None:
     _append(uri)
     before = set(_left(uri, "data"))
     _killed(uri, lambda uri: lance_core.dataset(uri).optimize.compact_files(), "link", manifest_name(4))
@@ -171,7 +171,7 @@ def test_row_14_a_compaction_killed_after_its_reservation_leaves_orphaned_files(
     _removed_after_a_week(uri, "data", orphan)
 
 
-def test_row_15_a_delete_killed_after_merging_leaves_orphaned_deletion_files(uri: str) -> None:
+def test_a_delete_killed_after_merging_leaves_orphaned_deletion_files(uri: str) -> None:
     stale = lance_core.dataset(uri)
     lance.dataset(uri).delete("a = 1")
 
@@ -191,7 +191,7 @@ def _half_created_branch(uri: str) -> None:
 
 
 @pytest.mark.parametrize("repair", ["create", "delete"])
-def test_row_16_a_branch_without_a_record_can_be_created_or_deleted_again(uri: str, repair: str) -> None:
+def test_a_branch_without_a_record_can_be_created_or_deleted_again(uri: str, repair: str) -> None:
     _half_created_branch(uri)
     assert lance_core.dataset(uri).branches.list() == {}
     assert lance.dataset(uri).branches.list() == {}
@@ -207,7 +207,7 @@ def test_row_16_a_branch_without_a_record_can_be_created_or_deleted_again(uri: s
 
 
 @pytest.mark.parametrize("repair", ["create", "delete"])
-def test_row_17_a_branch_whose_record_was_removed_can_be_recreated(uri: str, repair: str) -> None:
+def test_a_branch_whose_record_was_removed_can_be_recreated(uri: str, repair: str) -> None:
     lance.dataset(uri).create_branch("b")
     _killed(
         uri, lambda uri: lance_core.dataset(uri).branches.delete("b"), "unlink", "_refs/branches/b.json", after=True
@@ -220,7 +220,7 @@ def test_row_17_a_branch_whose_record_was_removed_can_be_recreated(uri: str, rep
     _goes_on(uri, 1, 3)
 
 
-def test_row_17_a_branch_killed_during_its_removal_can_be_created_again(uri: str) -> None:
+def test_a_branch_killed_during_its_removal_can_be_created_again(uri: str) -> None:
     """What is left of a removal that died among the files is no branch, and removing it again goes on."""
     lance.dataset(uri).create_branch("b").delete("a = 1")
     _killed(uri, lambda uri: lance_core.dataset(uri).branches.delete("b"), "unlink", "tree/b/_transactions", after=True)
@@ -232,7 +232,7 @@ def test_row_17_a_branch_killed_during_its_removal_can_be_created_again(uri: str
     _goes_on(uri, 1, 3)
 
 
-def test_row_18_a_tag_update_killed_before_its_rename_keeps_the_old_tag(uri: str) -> None:
+def test_a_tag_update_killed_before_its_rename_keeps_the_old_tag(uri: str) -> None:
     lance_core.dataset(uri).tags.create("t", 1)
     _append(uri)
     _killed(uri, lambda uri: lance_core.dataset(uri).tags.update("t", 2), "rename", "_refs/tags/t.json")
@@ -246,7 +246,7 @@ def test_row_18_a_tag_update_killed_before_its_rename_keeps_the_old_tag(uri: str
 
 @pytest.mark.parametrize("call", ["link", "unlink"])
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_row_19_a_half_done_migration_is_finished_when_repeated(tmp_path: Path, version: int, call: str) -> None:
+def test_a_interrupted_migration_is_finished_when_repeated(tmp_path: Path, version: int, call: str) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
     for _ in range(2):
@@ -263,7 +263,7 @@ def test_row_19_a_half_done_migration_is_finished_when_repeated(tmp_path: Path, 
         lance.dataset(uri, version=each).validate()
 
 
-def test_row_20_an_empty_latest_manifest_raises_corrupt_data_that_names_it(uri: str) -> None:
+def test_an_empty_latest_manifest_raises_corrupt_data_that_names_it(uri: str) -> None:
     """As a writer leaves it that creates the final name first and writes into it then; ours never does."""
     _append(uri)
     (Path(uri) / "_versions" / manifest_name(3)).touch()

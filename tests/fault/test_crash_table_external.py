@@ -113,21 +113,21 @@ def _removed_after_a_week(table: Table) -> None:
     table.open().validate()
 
 
-def test_row_10_a_commit_killed_after_staging_its_manifest_makes_no_version(table: Table) -> None:
+def test_a_commit_killed_after_staging_its_manifest_makes_no_version(table: Table) -> None:
     _killed(table, SqlManifests, "reserve")
     assert table.row(2) is None
     _goes_on(table, 1)
     _removed_after_a_week(table)
 
 
-def test_row_11_a_commit_killed_after_reserving_its_version_is_finished(table: Table) -> None:
+def test_a_commit_killed_after_reserving_its_version_is_finished(table: Table) -> None:
     _killed(table, SqlManifests, "reserve", after=True)
     assert table.row(2) == f"_versions/{table.staged()[0]}"
     _goes_on(table, 2)
     assert table.staged() == []
 
 
-def test_row_11_a_cleanup_finishes_a_reserved_version(table: Table) -> None:
+def test_a_cleanup_finishes_a_reserved_version(table: Table) -> None:
     """A handle that was opened before cleans up years later: the files of the version are nobody's orphans."""
     before = table.open()
     _killed(table, SqlManifests, "reserve", after=True)
@@ -137,7 +137,7 @@ def test_row_11_a_cleanup_finishes_a_reserved_version(table: Table) -> None:
     _goes_on(table, 2)
 
 
-def test_row_12_a_commit_killed_after_placing_its_manifest_is_finished(table: Table) -> None:
+def test_a_commit_killed_after_placing_its_manifest_is_finished(table: Table) -> None:
     _killed(table, SqlManifests, "finish")
     assert table.row(2) == f"_versions/{table.staged()[0]}"
     assert (table.root / "_versions" / manifest_name(2)).exists()
@@ -146,14 +146,14 @@ def test_row_12_a_commit_killed_after_placing_its_manifest_is_finished(table: Ta
     assert table.staged() == []
 
 
-def test_row_13_a_commit_killed_after_its_final_row_leaves_a_staged_manifest(table: Table) -> None:
+def test_a_commit_killed_after_its_final_row_leaves_a_staged_manifest(table: Table) -> None:
     _killed(table, SqlManifests, "finish", after=True)
     assert table.row(2) == f"_versions/{manifest_name(2)}"
     _goes_on(table, 2)
     _removed_after_a_week(table)
 
 
-def test_rows_10_and_13_a_cleanup_without_the_store_keeps_staged_manifests(table: Table) -> None:
+def test_a_cleanup_without_the_store_keeps_staged_manifests(table: Table) -> None:
     """The plain URI does not know whether a row names them."""
     _killed(table, SqlManifests, "finish", after=True)
     policy = CleanupPolicy.of(retain_versions=1, delete_unverified=True)
@@ -161,7 +161,7 @@ def test_rows_10_and_13_a_cleanup_without_the_store_keeps_staged_manifests(table
     assert len(table.staged()) == 1
 
 
-def test_row_21_a_row_that_names_a_missing_manifest_raises_corrupt_data(table: Table) -> None:
+def test_a_row_that_names_a_missing_manifest_raises_corrupt_data(table: Table) -> None:
     _killed(table, SqlManifests, "reserve", after=True)
     (table.root / "_versions" / table.staged()[0]).unlink()
     for attempt in (table.open, table.append):

@@ -41,34 +41,38 @@ def _empty_manifest(uri: str) -> None:
 
 
 ILL: dict[str, tuple[ProblemKind, str, Callable[[str], None]]] = {
-    "row 2t, transaction": (
+    "transaction file": (
         ProblemKind.TEMPORARY_FILE,
         "_transactions/.tmp",
         _dies("write", "_transactions/.tmp", _append),
     ),
-    "row 2t, deletion": (
+    "deletion file": (
         ProblemKind.TEMPORARY_FILE,
         "_deletions/.tmp",
         _dies("write", "_deletions/.tmp", lambda uri: lance_core.dataset(uri).delete("a = 1")),
     ),
-    "row 4": (ProblemKind.STAGED_MANIFEST, f"_versions/{manifest_name(3)}#1", _dies("link", "_versions", _append)),
-    "row 5": (
+    "staged manifest": (
+        ProblemKind.STAGED_MANIFEST,
+        f"_versions/{manifest_name(3)}#1",
+        _dies("link", "_versions", _append),
+    ),
+    "staged name of a committed manifest": (
         ProblemKind.STAGED_MANIFEST,
         f"_versions/{manifest_name(3)}#1",
         _dies("link", "_versions", _append, after=True),
     ),
-    "row 7": (ProblemKind.TEMPORARY_FILE, "_versions/.tmp", _dies("write", "latest_version_hint", _append)),
-    "row 16": (
+    "version hint": (ProblemKind.TEMPORARY_FILE, "_versions/.tmp", _dies("write", "latest_version_hint", _append)),
+    "branch without a record": (
         ProblemKind.UNRECORDED_BRANCH,
         "x/b",
         _dies("open", "_refs/branches/", lambda uri: lance_core.dataset(uri).create_branch("x/b")),
     ),
-    "row 18": (
+    "tag file": (
         ProblemKind.TEMPORARY_FILE,
         "_refs/tags/.tmp",
         _dies("rename", "_refs/tags/", lambda uri: lance_core.dataset(uri).tags.update("t", 2)),
     ),
-    "row 20": (ProblemKind.EMPTY_MANIFEST, f"_versions/{manifest_name(3)}", _empty_manifest),
+    "empty manifest": (ProblemKind.EMPTY_MANIFEST, f"_versions/{manifest_name(3)}", _empty_manifest),
 }
 
 
@@ -110,9 +114,9 @@ def test_the_doctor_finds_nothing_in_a_healthy_table(uri: str) -> None:
     assert _found(uri, days=1000) == []
 
 
-@pytest.mark.parametrize("row", ILL)
-def test_leftovers_of_a_killed_writer_are_found_and_repaired(uri: str, row: str) -> None:
-    kind, place, make = ILL[row]
+@pytest.mark.parametrize("leftover", ILL)
+def test_leftovers_of_a_killed_writer_are_found_and_repaired(uri: str, leftover: str) -> None:
+    kind, place, make = ILL[leftover]
     make(uri)
     (young,) = _found(uri, days=6.9)
     assert (young.kind, young.is_repairable) == (kind, False)
@@ -123,11 +127,11 @@ def test_leftovers_of_a_killed_writer_are_found_and_repaired(uri: str, row: str)
     assert found.place.startswith(place)
     assert found.advice
     _mended(uri)
-    _goes_on(uri, 3 if row in ("row 5", "row 7") else 2)
+    _goes_on(uri, 3 if leftover in ("staged name of a committed manifest", "version hint") else 2)
 
 
 @pytest.mark.parametrize("part", ["_refs/branches/", "tree/x/b/_versions", "tree/x/b/_transactions"])
-def test_row_17_leftovers_of_a_branch_are_found_and_repaired(uri: str, part: str) -> None:
+def test_leftovers_of_a_branch_are_found_and_repaired(uri: str, part: str) -> None:
     branch = lance_core.dataset(uri).create_branch("x/b")
     lance_core.write_dataset(ROWS, branch, mode="append")
     _dies("unlink", part, lambda uri: lance_core.dataset(uri).branches.delete("x/b"), after=True)(uri)
@@ -138,7 +142,7 @@ def test_row_17_leftovers_of_a_branch_are_found_and_repaired(uri: str, part: str
     _goes_on(uri, 2)
 
 
-def test_row_19_a_half_done_migration_is_found_and_finished(tmp_path: Path) -> None:
+def test_a_interrupted_migration_is_found_and_finished(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
     _append(uri)
@@ -157,7 +161,9 @@ def test_an_empty_manifest_below_the_newest_is_not_removed(uri: str) -> None:
     assert (found.kind, found.is_repairable) == (ProblemKind.EMPTY_MANIFEST, False)
 
 
-@pytest.mark.parametrize(("method", "after"), [("reserve", False), ("finish", True)], ids=["row 10", "row 13"])
+@pytest.mark.parametrize(
+    ("method", "after"), [("reserve", False), ("finish", True)], ids=["before the commit", "after the commit"]
+)
 def test_abandoned_manifests_are_found_and_removed(tmp_path: Path, method: str, after: bool) -> None:
     table = Table(tmp_path / "t", tmp_path / "manifests.db")
     table.append()
@@ -169,7 +175,7 @@ def test_abandoned_manifests_are_found_and_removed(tmp_path: Path, method: str, 
     table.open().validate()
 
 
-def test_row_21_a_lost_version_is_found_and_its_row_removed(tmp_path: Path) -> None:
+def test_a_lost_version_is_found_and_its_row_removed(tmp_path: Path) -> None:
     table = Table(tmp_path / "t", tmp_path / "manifests.db")
     table.append()
     log = table.open().log

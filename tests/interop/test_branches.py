@@ -228,7 +228,7 @@ def _half_created(uri: str) -> None:
     (Path(uri) / "_refs/branches/b.json").unlink()
 
 
-def test_row_16_creating_a_half_made_branch_again_completes_it(uri: str) -> None:
+def test_creating_a_half_created_branch_again_completes_it(uri: str) -> None:
     _half_created(uri)
     assert lance_core.dataset(uri).branches.list() == {}
     lance_core.dataset(uri).create_branch("b", 2)
@@ -243,8 +243,8 @@ def _half_deleted(uri: str) -> None:
     lance.write_dataset(numbered_rows(50, 53), f"{uri}/tree/b", mode="append")
 
 
-@pytest.mark.parametrize("leave", [_half_created, _half_deleted], ids=["row 16", "row 17"])
-def test_rows_16_and_17_deleting_a_half_made_branch_removes_its_files(uri: str, leave: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("leave", [_half_created, _half_deleted], ids=["half-created", "half-deleted"])
+def test_deleting_a_half_created_branch_removes_its_files(uri: str, leave: Callable[[str], None]) -> None:
     leave(uri)
     with pytest.raises(RefAlreadyExistsError, match=r"branches\.delete"):
         lance_core.dataset(uri).create_branch("b", 3)
@@ -256,7 +256,7 @@ def test_rows_16_and_17_deleting_a_half_made_branch_removes_its_files(uri: str, 
 
 
 @pytest.mark.parametrize("store_call", range(12))
-def test_rows_16_and_17_a_killed_writer_leaves_branches_that_can_be_recreated(
+def test_a_killed_writer_leaves_branches_that_can_be_recreated(
     tmp_path: Path, store_call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever call of the store is the last: the main line is whole, and making or deleting the branch again works."""
