@@ -79,7 +79,7 @@ class CompactionTask:
         return self.run(dataset.view, file_token=file_token)
 
     def run(self, view: TableView, *, file_token: str | None = None) -> RewriteResult:
-        """Execute the task as :meth:`execute` does, with a view of any version in place of a handle."""
+        """Execute the task like :meth:`execute`, but with a view of any version instead of a dataset."""
         return execute_task(view, self.read_version, self.fragments, self.options, file_token)
 
     def json(self) -> str:

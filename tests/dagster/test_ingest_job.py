@@ -106,7 +106,7 @@ def test_a_run_without_new_rows_keeps_the_data_version(project, instance) -> Non
     assert lance_core.dataset(project.uri).version == 1
 
 
-def test_a_commit_that_failed_after_it_landed_is_repeated_once(project, instance, monkeypatch) -> None:
+def test_a_step_that_fails_after_its_commit_is_repeated_once(project, instance, monkeypatch) -> None:
     real, calls = committed_module.report_write, []
 
     def report_and_fail_once(staged, landing, **options):

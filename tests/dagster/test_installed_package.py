@@ -281,11 +281,11 @@ def things(full: Environment, project: Path) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("thing", ORDINARY)
-def test_an_ordinary_thing_works_in_a_project_of_the_users_own(things: dict[str, bool], thing: str) -> None:
+def test_a_common_dagster_feature_works_in_a_user_project(things: dict[str, bool], thing: str) -> None:
     assert things[thing]
 
 
-def test_every_ordinary_thing_is_tested(things: dict[str, bool]) -> None:
+def test_every_common_dagster_feature_is_tested(things: dict[str, bool]) -> None:
     assert sorted(things) == sorted(ORDINARY)
 
 

@@ -65,7 +65,7 @@ def test_an_index_whose_version_was_cleaned_up_is_refused(tmp_path: Path, librar
     assert lance.dataset(uri).version == 4
 
 
-def test_an_index_that_landed_is_found_when_its_version_is_gone(tmp_path: Path) -> None:
+def test_a_committed_index_is_found_after_its_read_version_was_removed(tmp_path: Path) -> None:
     uri = str(tmp_path / "t")
     lance.write_dataset(pa.table({"a": pa.array([1, 2], I64)}), uri)
     lance.dataset(uri).create_scalar_index("a", "BTREE")

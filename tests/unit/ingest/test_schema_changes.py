@@ -87,7 +87,7 @@ def test_a_column_that_another_run_adds_first_is_used(warehouse, numbers, monkey
     assert (plan.read_version, target.names) == (2, ["id", "name", "x"])
 
 
-def test_columns_that_never_appear_give_up(warehouse, numbers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_columns_gives_up_if_they_never_appear(warehouse, numbers, monkeypatch: pytest.MonkeyPatch) -> None:
     warehouse.commit(warehouse.stage(numbers(1)))
     monkeypatch.setattr(schema_changes, "add_columns", lambda dataset, columns, **more: None)
     with pytest.raises(TooMuchWriteContentionError, match="giving up after 10 attempts to add columns"):

@@ -200,7 +200,7 @@ def test_an_overwrite_in_the_meantime_invalidates_the_replacement(
     assert _files(store) == before
 
 
-def test_too_many_conflicts_give_up_and_remove_the_files(
+def test_replace_rows_gives_up_after_too_many_conflicts_and_removes_its_files(
     dataset: lance_core.LanceDataset, uri: str, store: CountingStore
 ) -> None:
     lance_core.write_dataset(ROWS, uri, mode="append")
