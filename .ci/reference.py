@@ -86,7 +86,9 @@ def _parts(docstring: str) -> tuple[str, dict[str, dict[str, str]]]:
 def _fields(value: object) -> dict[str, str]:
     if not (isinstance(value, type) and issubclass(value, BaseModel)):
         return {}
-    return {name: field.description for name, field in value.model_fields.items() if field.description}
+    own = [name for name in value.model_fields if name in value.__annotations__]
+    inherited = [name for name in value.model_fields if name not in own]
+    return {name: about for name in (*own, *inherited) if (about := value.model_fields[name].description)}
 
 
 def _defaults(value: object) -> dict[str, str]:

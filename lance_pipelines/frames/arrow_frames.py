@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from lance_pipelines.frames.table_slice import TableSlice
 
-__all__ = ["load_reader", "load_table", "reader_of_reader", "reader_of_table"]
+__all__ = ["load_reader", "load_table", "reader_of_reader", "reader_of_table", "table_of_table"]
 
 
 def load_table(rows: TableSlice) -> pa.Table:
@@ -30,3 +30,8 @@ def reader_of_table(table: pa.Table) -> pa.RecordBatchReader:
 def reader_of_reader(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Return the reader itself."""
     return reader
+
+
+def table_of_table(table: pa.Table) -> pa.Table:
+    """Return the table itself."""
+    return table

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lance_core.errors import NotSupportedError
+
 if TYPE_CHECKING:
     import duckdb
 
     from lance_pipelines.frames.table_slice import TableSlice
 
-__all__ = ["load_duckdb", "reader_of_duckdb"]
+__all__ = ["duckdb_of_table", "load_duckdb", "reader_of_duckdb"]
 
 
 def load_duckdb(rows: TableSlice) -> duckdb.DuckDBPyRelation:
@@ -19,6 +21,19 @@ def load_duckdb(rows: TableSlice) -> duckdb.DuckDBPyRelation:
     import duckdb
 
     return duckdb.connect().from_arrow(_Streams(rows))
+
+
+def duckdb_of_table(table: pa.Table) -> duckdb.DuckDBPyRelation:
+    """Return a relation of a new in-memory database.
+
+    Raises:
+        NotSupportedError: the table has no columns.
+    """
+    import duckdb
+
+    if not table.num_columns:
+        raise NotSupportedError("a relation of DuckDB needs at least one column")
+    return duckdb.connect().from_arrow(table)
 
 
 def reader_of_duckdb(relation: duckdb.DuckDBPyRelation) -> pa.RecordBatchReader:

@@ -46,6 +46,7 @@ class FrameType:
         package: the package or module that defines the type.
         name: the name of the type.
         load: returns a frame of a slice.
+        of_table: returns a frame of an Arrow table; None if such a frame always belongs to a dataset.
         stage: writes the rows of a frame as fragments, when called as ``stage(frame, declaration, run_id=…,
             step_key=…, partitions=…)``; None if frames of this type are not stored.
     """
@@ -53,6 +54,7 @@ class FrameType:
     package: str
     name: str
     load: Callable[[TableSlice], Any]
+    of_table: Callable[[pa.Table], Any] | None
     stage: _Stage | None
 
     @property
@@ -82,48 +84,56 @@ FRAME_TYPES: Final = (
         package="pyarrow",
         name="Table",
         load=arrow_frames.load_table,
+        of_table=arrow_frames.table_of_table,
         stage=_streamed(arrow_frames.reader_of_table),
     ),
     FrameType(
         package="pyarrow",
         name="RecordBatchReader",
         load=arrow_frames.load_reader,
+        of_table=arrow_frames.reader_of_table,
         stage=_streamed(arrow_frames.reader_of_reader),
     ),
     FrameType(
         package="pandas",
         name="DataFrame",
         load=pandas_frames.load_pandas,
+        of_table=pandas_frames.pandas_of_table,
         stage=_streamed(pandas_frames.reader_of_pandas),
     ),
     FrameType(
         package="polars",
         name="DataFrame",
         load=polars_frames.load_polars,
+        of_table=polars_frames.polars_of_table,
         stage=_streamed(polars_frames.reader_of_polars),
     ),
     FrameType(
         package="polars",
         name="LazyFrame",
         load=polars_frames.load_lazy_polars,
+        of_table=polars_frames.lazy_polars_of_table,
         stage=_streamed(polars_frames.reader_of_lazy_polars),
     ),
     FrameType(
         package="duckdb",
         name="DuckDBPyRelation",
         load=duckdb_frames.load_duckdb,
+        of_table=duckdb_frames.duckdb_of_table,
         stage=_streamed(duckdb_frames.reader_of_duckdb),
     ),
     FrameType(
         package="pyspark.sql",
         name="DataFrame",
         load=spark_frames.load_spark,
+        of_table=spark_frames.spark_of_table,
         stage=spark_frames.stage_spark,
     ),
     FrameType(
         package="lance_core",
         name="LanceDataset",
         load=lambda rows: rows.dataset,
+        of_table=None,
         stage=None,
     ),
 )

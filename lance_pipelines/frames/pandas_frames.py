@@ -15,12 +15,17 @@ if TYPE_CHECKING:
 
     from lance_pipelines.frames.table_slice import TableSlice
 
-__all__ = ["load_pandas", "reader_of_pandas"]
+__all__ = ["load_pandas", "pandas_of_table", "reader_of_pandas"]
 
 
 def load_pandas(rows: TableSlice) -> pd.DataFrame:
     """Read all rows, with row numbers as the index."""
-    return rows.scanner().to_table().to_pandas()
+    return pandas_of_table(rows.scanner().to_table())
+
+
+def pandas_of_table(table: pa.Table) -> pd.DataFrame:
+    """Return the rows of a table, with row numbers as the index."""
+    return table.to_pandas()
 
 
 def reader_of_pandas(frame: pd.DataFrame) -> pa.RecordBatchReader:

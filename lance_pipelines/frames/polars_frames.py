@@ -15,7 +15,14 @@ if TYPE_CHECKING:
 
     from lance_pipelines.frames.table_slice import TableSlice
 
-__all__ = ["load_lazy_polars", "load_polars", "reader_of_lazy_polars", "reader_of_polars"]
+__all__ = [
+    "lazy_polars_of_table",
+    "load_lazy_polars",
+    "load_polars",
+    "polars_of_table",
+    "reader_of_lazy_polars",
+    "reader_of_polars",
+]
 
 _BATCH_ROWS: Final = 64 * 1024
 """Rows in a frame that a lazy frame is read or written by, unless Polars asks for another number."""
@@ -23,7 +30,7 @@ _BATCH_ROWS: Final = 64 * 1024
 
 def load_polars(rows: TableSlice) -> pl.DataFrame:
     """Read all rows."""
-    return _frame(rows.scanner().to_table())
+    return polars_of_table(rows.scanner().to_table())
 
 
 def load_lazy_polars(rows: TableSlice) -> pl.LazyFrame:
@@ -38,7 +45,7 @@ def load_lazy_polars(rows: TableSlice) -> pl.LazyFrame:
         scanner = rows.scanner(columns, limit=limit, batch_size=batch_rows or _BATCH_ROWS)
         left = num_rows
         for batch in scanner.to_batches():
-            frame = _frame(pa.Table.from_batches([batch]))
+            frame = polars_of_table(pa.Table.from_batches([batch]))
             if predicate is not None:
                 frame = frame.filter(predicate)
             if left is not None:
@@ -48,7 +55,21 @@ def load_lazy_polars(rows: TableSlice) -> pl.LazyFrame:
             if left == 0:
                 return
 
-    return register_io_source(read, schema=_frame(rows.schema.empty_table()).schema, is_pure=True)
+    return register_io_source(read, schema=polars_of_table(rows.schema.empty_table()).schema, is_pure=True)
+
+
+def polars_of_table(table: pa.Table) -> pl.DataFrame:
+    """Return a frame of a table."""
+    import polars as pl
+
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)  # noqa: S101  # a table never becomes a series
+    return frame
+
+
+def lazy_polars_of_table(table: pa.Table) -> pl.LazyFrame:
+    """Return a lazy frame of a table."""
+    return polars_of_table(table).lazy()
 
 
 def reader_of_polars(frame: pl.DataFrame) -> pa.RecordBatchReader:
@@ -67,14 +88,6 @@ def reader_of_lazy_polars(frame: pl.LazyFrame) -> pa.RecordBatchReader:
         for batch in _arrow(part).cast(schema).to_batches()
     )
     return pa.RecordBatchReader.from_batches(schema, batches)
-
-
-def _frame(table: pa.Table) -> pl.DataFrame:
-    import polars as pl
-
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)  # noqa: S101  # a table never becomes a series
-    return frame
 
 
 def _arrow(frame: pl.DataFrame) -> pa.Table:

@@ -7,25 +7,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
     from lance_pipelines.frames.table_slice import TableSlice
     from lance_pipelines.ingest.declaration import DatasetDeclaration
     from lance_pipelines.ingest.partition_rows import Partition
     from lance_pipelines.ingest.staged_write import StagedWrite
 
-__all__ = ["load_spark", "stage_spark"]
+__all__ = ["load_spark", "spark_of_table", "stage_spark"]
 
 
 def load_spark(rows: TableSlice) -> DataFrame:
     """Return a DataFrame of the active session; if there is none, one is started with the project's defaults."""
-    from pyspark.sql import SparkSession
-
     from lance_pipelines.spark.reader import read_version
-    from lance_pipelines.spark.session import start_session
 
-    session = SparkSession.getActiveSession() or start_session()
-    return read_version(session, rows.dataset, columns=rows.columns, filter=rows.filter)
+    return read_version(_session(), rows.dataset, columns=rows.columns, filter=rows.filter)
+
+
+def spark_of_table(table: pa.Table) -> DataFrame:
+    """Return a DataFrame of a table, of the same session."""
+    return _session().createDataFrame(table)
 
 
 def stage_spark(
@@ -40,3 +42,11 @@ def stage_spark(
     from lance_pipelines.spark.staging import stage_frame
 
     return stage_frame(declaration, frame, run_id=run_id, step_key=step_key, partitions=partitions).staged
+
+
+def _session() -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    from lance_pipelines.spark.session import start_session
+
+    return SparkSession.getActiveSession() or start_session()

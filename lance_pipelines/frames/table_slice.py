@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     import lance_core
@@ -26,6 +28,12 @@ class TableSlice:
     dataset: lance_core.LanceDataset
     columns: tuple[str, ...] | None = None
     filter: str | None = None
+
+    @classmethod
+    def of(cls, dataset: lance_core.LanceDataset, columns: Sequence[str] | None, *conditions: str | None) -> Self:
+        """Return the slice of the rows that fulfill all conditions; one that is None is always fulfilled."""
+        given = [f"({condition})" for condition in conditions if condition is not None]
+        return cls(dataset, None if columns is None else tuple(columns), " and ".join(given) or None)
 
     @property
     def schema(self) -> pa.Schema:

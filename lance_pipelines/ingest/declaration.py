@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lance_core import LanceFileVersion
 from lance_core.errors import InvalidInputError, UnsupportedVersionError
-from lance_pipelines.ingest.partition_rows import PartitionColumn
+from lance_pipelines.ingest.partition_rows import PartitionColumn, partition_columns
 from lance_pipelines.ingest.sources import Options, Source, resolved_options
 from lance_pipelines.maintenance.check_settings import CheckSettings
 from lance_pipelines.maintenance.policy import MaintenancePolicy
@@ -216,8 +216,7 @@ class DatasetDeclaration:
     @property
     def partition_columns(self) -> tuple[PartitionColumn, ...]:
         """The columns that assign rows to partitions, one for each dimension."""
-        given = self.partition_by
-        return (PartitionColumn(column=given),) if isinstance(given, str) else tuple(given)
+        return partition_columns(self.partition_by)
 
     def _check_owner(self) -> None:
         """Reject properties of the asset if it is defined elsewhere."""

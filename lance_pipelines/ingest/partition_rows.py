@@ -32,7 +32,15 @@ import pyarrow.compute as pc
 
 from lance_core.errors import InvalidInputError, NotSupportedError
 
-__all__ = ["Condition", "Partition", "PartitionColumn", "PartitionValue", "RowSelection", "select_rows"]
+__all__ = [
+    "Condition",
+    "Partition",
+    "PartitionColumn",
+    "PartitionValue",
+    "RowSelection",
+    "partition_columns",
+    "select_rows",
+]
 
 _MIDNIGHT: Final = time(0)
 
@@ -117,6 +125,11 @@ class RowSelection:
         """Return for each row whether it is one of these; never null."""
         found = [reduce(pc.and_, (_mask(each, rows) for each in all_of)) for all_of in self.alternatives]
         return reduce(pc.or_, found)
+
+
+def partition_columns(partition_by: str | Sequence[PartitionColumn]) -> tuple[PartitionColumn, ...]:
+    """Return the columns that assign rows to partitions, which may be given as the name of the only one."""
+    return (PartitionColumn(column=partition_by),) if isinstance(partition_by, str) else tuple(partition_by)
 
 
 def select_rows(columns: Sequence[PartitionColumn], partitions: Sequence[Partition], schema: pa.Schema) -> RowSelection:

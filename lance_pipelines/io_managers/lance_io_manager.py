@@ -11,32 +11,23 @@ once, with the logical data version as the asset's data version, so that mainten
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 from urllib.parse import quote
 
 import dagster as dg
 import pyarrow as pa
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
-import lance_core
 from lance_core.errors import DatasetNotFoundError, InvalidInputError
 from lance_pipelines.events.asset_metadata import PARTITION_KEY, STORAGE_KIND, STORAGE_KIND_KEY, URI_KEY
 from lance_pipelines.events.committed_write import CommittedWrite, commit_frame
 from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.frames.table_slice import TableSlice
-from lance_pipelines.ingest.declaration import (
-    DECLARED_MAX_BYTES_PER_FILE,
-    DECLARED_MAX_ROWS_PER_FILE,
-    DatasetDeclaration,
-    SchemaMode,
-    WriteMode,
-)
-from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn, select_rows
+from lance_pipelines.ingest.declaration import DatasetDeclaration, WriteMode
+from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn
+from lance_pipelines.io_managers.dataset_access import DatasetAccess, rows_of
 from lance_pipelines.ops.failures import reported_as_failure
 from lance_pipelines.partitions import partitions_of
-from lance_pipelines.reads.held_leases import HeldLeases
-from lance_pipelines.reads.pins import Reader
 from lance_pipelines.runs.step_attempts import earlier_attempts
 from lance_pipelines.settings import absolute_uri
 
@@ -48,13 +39,8 @@ _SCHEMA_MODE_METADATA: Final = "lance/schema_mode"
 _COLUMNS_METADATA: Final = "columns"
 _FILTER_METADATA: Final = "filter"
 
-_NOTHING_URI: Final = "memory://lance-pipelines/nothing"
-"""Location of a dataset without rows and columns."""
 
-_Choice = TypeVar("_Choice", WriteMode, SchemaMode)
-
-
-class LanceIOManager(dg.ConfigurableIOManager):
+class LanceIOManager(DatasetAccess, dg.ConfigurableIOManager):
     """Stores assets in Lance datasets, and loads them as data frames.
 
     ``pyarrow.Table``, ``pyarrow.RecordBatchReader``, ``pandas.DataFrame``, ``polars.DataFrame``, ``polars.LazyFrame``,
@@ -77,12 +63,6 @@ class LanceIOManager(dg.ConfigurableIOManager):
     """
 
     base_uri: str = Field(description="Directory or URI under which the datasets are stored.")
-    storage_options: dict[str, str] = Field(
-        default={},
-        repr=False,
-        description="Credentials and settings of the store. A value may be an environment variable: "
-        'dg.EnvVar("NAME"), which each process resolves for itself.',
-    )
     mode: str = Field(
         default=WriteMode.OVERWRITE.value,
         description="What happens to existing rows: overwrite, append, or create (fail if the dataset exists).",
@@ -92,26 +72,6 @@ class LanceIOManager(dg.ConfigurableIOManager):
         description="What happens to columns that the dataset does not have: 'error' (fail), 'add', or 'overwrite' "
         "(replace the schema). The default is 'overwrite' if all rows are replaced, and 'error' otherwise.",
     )
-    max_rows_per_file: int = Field(
-        default=DECLARED_MAX_ROWS_PER_FILE, description="Number of rows at which the next data file is started."
-    )
-    max_bytes_per_file: int = Field(
-        default=DECLARED_MAX_BYTES_PER_FILE,
-        description="Approximate number of bytes at which the next data file is started.",
-    )
-    lease_seconds: int = Field(
-        default=3600,
-        ge=0,
-        description="Number of seconds that a version stays protected from cleanups after the process that reads it is "
-        "killed. 0 turns this protection off.",
-    )
-    _leases: HeldLeases | None = PrivateAttr(default=None)
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Release the leases of the run, or of the step if it has a process of its own."""
-        if self._leases is not None:
-            self._leases.release()
-            self._leases = None
 
     def dataset_uri(self, key: dg.AssetKey | str | Sequence[str]) -> str:
         """Return the default location of an asset's dataset; the asset's metadata can specify another one."""
@@ -149,25 +109,21 @@ class LanceIOManager(dg.ConfigurableIOManager):
         step = context._step_context
         with reported_as_failure(key.to_user_string(), None if step is None else context.log):
             frame_type = frame_type_of(_annotated_type(context))
-            reader = Reader(step, self._held_leases())
+            reader = self._reader(step)
             wanted = _partitions(context) if context.has_asset_partitions else None
+            asked = context.definition_metadata or {}
+            columns = _columns(asked)
             try:
                 dataset = reader.open(key, self._input_uri(key, metadata), self.storage_options or None)
             except DatasetNotFoundError:
-                if wanted != []:
+                if wanted != [] or frame_type.of_table is None:
                     raise
                 # The first partition of an asset that depends on its own earlier partitions.
-                dataset = lance_core.write_dataset(pa.table({}), _NOTHING_URI, mode="overwrite")
+                return frame_type.of_table(pa.table({name: pa.nulls(0) for name in columns or ()}))
             rows = None
             if wanted is not None:
-                columns = _partition_columns(metadata)
-                rows = select_rows(columns, wanted, dataset.schema).to_sql() if wanted else "false"
-            return frame_type.load(_slice(dataset, context.definition_metadata or {}, rows))
-
-    def _held_leases(self) -> HeldLeases:
-        if self._leases is None:
-            self._leases = HeldLeases(timedelta(seconds=self.lease_seconds))
-        return self._leases
+                rows = rows_of(wanted, _partition_columns(metadata), dataset.schema)
+            return frame_type.load(TableSlice.of(dataset, columns, rows, asked.get(_FILTER_METADATA)))
 
     def _uri(self, key: dg.AssetKey, metadata: Mapping[str, Any]) -> str:
         return absolute_uri(str(metadata.get(_URI_METADATA) or self.dataset_uri(key)))
@@ -179,19 +135,13 @@ class LanceIOManager(dg.ConfigurableIOManager):
 
     def _declaration(self, context: dg.OutputContext) -> DatasetDeclaration:
         metadata = context.definition_metadata or {}
-        mode = _choice(WriteMode, "mode", metadata.get(_MODE_METADATA, self.mode))
-        if context.has_asset_partitions and mode is WriteMode.OVERWRITE:
-            mode = WriteMode.OVERWRITE_PARTITION
-        schema_mode = metadata.get(_SCHEMA_MODE_METADATA, self.schema_mode)
-        return DatasetDeclaration(
-            key=context.asset_key.path,
-            uri=self._uri(context.asset_key, metadata),
-            storage_options=self.storage_options,
-            mode=mode,
-            schema_mode=None if schema_mode is None else _choice(SchemaMode, "schema mode", schema_mode),
+        return self._declared(
+            context.asset_key.path,
+            self._uri(context.asset_key, metadata),
+            mode=metadata.get(_MODE_METADATA, self.mode),
+            schema_mode=metadata.get(_SCHEMA_MODE_METADATA, self.schema_mode),
             partition_by=_partition_columns(metadata) if context.has_asset_partitions else (),
-            max_rows_per_file=self.max_rows_per_file,
-            max_bytes_per_file=self.max_bytes_per_file,
+            is_partitioned=context.has_asset_partitions,
         )
 
 
@@ -200,13 +150,6 @@ def dataset_uri(base_uri: str, key: dg.AssetKey) -> str:
     # A directory "." would be the one that contains it.
     parts = ["%2E" if part == "." else quote(part, safe=" +=,@~").replace("..", "%2E%2E") for part in key.path]
     return f"{base_uri.rstrip('/')}/{'/'.join(parts)}.lance"
-
-
-def _choice(choices: type[_Choice], what: str, text: Any) -> _Choice:
-    try:
-        return choices(text)
-    except ValueError as error:
-        raise InvalidInputError(f"unknown {what} {text!r}; expected one of {', '.join(choices)}") from error
 
 
 def _partition_columns(metadata: Mapping[str, Any]) -> tuple[PartitionColumn, ...]:
@@ -239,16 +182,12 @@ def _annotated_type(context: dg.InputContext) -> object:
     return pa.Table if annotated is Any else annotated
 
 
-def _slice(dataset: lance_core.LanceDataset, metadata: Mapping[str, Any], wanted: str | None) -> TableSlice:
+def _columns(metadata: Mapping[str, Any]) -> list[str] | None:
+    """Return the names of the columns that an input asks for; None for all."""
     columns = metadata.get(_COLUMNS_METADATA)
     if isinstance(columns, str):
         raise InvalidInputError(f"the metadata {_COLUMNS_METADATA!r} must be a list of names, found {columns!r}")
-    conditions = [each for each in (wanted, metadata.get(_FILTER_METADATA)) if each is not None]
-    return TableSlice(
-        dataset,
-        columns=None if columns is None else tuple(columns),
-        filter=" and ".join(f"({each})" for each in conditions) or None,
-    )
+    return None if columns is None else list(columns)
 
 
 def _report(context: dg.OutputContext, committed: CommittedWrite) -> None:

@@ -13,12 +13,10 @@ Reads have the same pins and leases, and writes the same metadata and data versi
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, TypeVar
 
 import dagster as dg
 import pyarrow as pa
-from dagster._core.execution.context.system import StepExecutionContext
 from pydantic import Field, PrivateAttr
 
 import lance_core
@@ -26,18 +24,11 @@ from lance_core.errors import InvalidInputError
 from lance_pipelines.events.committed_write import CommittedWrite, commit_frame
 from lance_pipelines.frames.frame_types import frame_type_of
 from lance_pipelines.frames.table_slice import TableSlice
-from lance_pipelines.ingest.declaration import (
-    DECLARED_MAX_BYTES_PER_FILE,
-    DECLARED_MAX_ROWS_PER_FILE,
-    DatasetDeclaration,
-    SchemaMode,
-    WriteMode,
-)
-from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn
+from lance_pipelines.ingest.declaration import WriteMode
+from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn, partition_columns
+from lance_pipelines.io_managers.dataset_access import DatasetAccess, rows_of
 from lance_pipelines.ops.failures import reported_as_failure
-from lance_pipelines.partitions import run_partitions
-from lance_pipelines.reads.held_leases import HeldLeases
-from lance_pipelines.reads.pins import Reader
+from lance_pipelines.partitions import partitions_of, run_partitions
 from lance_pipelines.runs.step_attempts import earlier_attempts
 from lance_pipelines.settings import absolute_uri
 
@@ -46,7 +37,7 @@ __all__ = ["LanceTableResource"]
 _Frame = TypeVar("_Frame")
 
 
-class LanceTableResource(dg.ConfigurableResource[Any]):
+class LanceTableResource(DatasetAccess, dg.ConfigurableResource[Any]):
     """A Lance dataset that steps open, read, and write directly.
 
     In a step, a read sees the version that Dagster recorded as the step's input; outside a run, the latest version.
@@ -54,60 +45,45 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
 
     asset: str = Field(description='Key of the asset that the dataset belongs to, for example "raw/events".')
     uri: str = Field(description="Location of the dataset.")
-    storage_options: dict[str, str] = Field(
-        default={},
-        repr=False,
-        description='Credentials and settings of the store. A value may be dg.EnvVar("NAME").',
-    )
-    max_rows_per_file: int = Field(
-        default=DECLARED_MAX_ROWS_PER_FILE, description="Number of rows at which the next data file is started."
-    )
-    max_bytes_per_file: int = Field(
-        default=DECLARED_MAX_BYTES_PER_FILE,
-        description="Approximate number of bytes at which the next data file is started.",
-    )
-    lease_seconds: int = Field(
-        default=3600,
-        ge=0,
-        description="Number of seconds that a version stays protected from cleanups after the process that reads it is "
-        "killed. 0 turns this protection off.",
-    )
-    _leases: HeldLeases | None = PrivateAttr(default=None)
     _writes: Counter[tuple[str, str, int]] = PrivateAttr(default_factory=Counter)
 
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Release the leases of the run, or of the step if it has a process of its own."""
-        if self._leases is not None:
-            self._leases.release()
-            self._leases = None
-
     def dataset(self) -> lance_core.LanceDataset:
-        """Return a handle to the version that the step reads.
+        """Return a handle to the version that the step reads, with the rows of all partitions.
 
         Raises:
             dagster.Failure: the dataset, or the recorded version, does not exist.
         """
-        step = _current_step()
-        if self._leases is None:
-            self._leases = HeldLeases(timedelta(seconds=self.lease_seconds))
+        context = _current_context()
+        step = None if context is None else context.get_step_execution_context()
         with reported_as_failure(self.asset):
-            uri = absolute_uri(self.uri)
-            return Reader(step, self._leases).open(self._key, uri, self.storage_options or None)
+            return self._reader(step).open(self._key, absolute_uri(self.uri), self.storage_options or None)
 
     def read(
-        self, frame_type: type[_Frame] = pa.Table, *, columns: Sequence[str] | None = None, filter: str | None = None
+        self,
+        frame_type: type[_Frame] = pa.Table,
+        *,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        partition_by: str | Sequence[PartitionColumn] = (),
     ) -> _Frame:
-        """Return rows of the version that the step reads.
+        """Return rows of the version that the step reads: of all partitions, unless ``partition_by`` is given.
 
         Args:
             frame_type: the type of the frame, as for ``LanceIOManager``.
             columns: names of the columns; None means all.
             filter: a SQL condition that selects the rows; None means all.
+            partition_by: the columns by which rows belong to partitions, as for ``write``. A step then reads only the
+                rows of the partitions of the asset that it depends on. Without effect outside a run.
         """
         with reported_as_failure(self.asset):
             entry = frame_type_of(frame_type)
-            rows = TableSlice(self.dataset(), columns=None if columns is None else tuple(columns), filter=filter)
-            loaded: _Frame = entry.load(rows)
+            dataset = self.dataset()
+            context = _current_context()
+            wanted = None
+            if partition_by and context is not None:
+                partitions = _input_partitions(context, self._key)
+                wanted = rows_of(partitions, partition_columns(partition_by), dataset.schema)
+            loaded: _Frame = entry.load(TableSlice.of(dataset, columns, wanted, filter))
             return loaded
 
     def write(
@@ -134,7 +110,14 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
         with reported_as_failure(self.asset):
             context = _current_context()
             partitions = [] if context is None else _partitions(context, self._key)
-            declaration = self._declaration(mode, schema_mode, partition_by, is_partitioned=bool(partitions))
+            declaration = self._declared(
+                self.asset,
+                absolute_uri(self.uri),
+                mode=mode,
+                schema_mode=schema_mode,
+                partition_by=partition_by,
+                is_partitioned=bool(partitions),
+            )
             if context is None:
                 return _result(self._key, commit_frame(frame, declaration, run_id="", step_key=""))
             step = context.get_step_execution_context()
@@ -155,32 +138,6 @@ class LanceTableResource(dg.ConfigurableResource[Any]):
     def _key(self) -> dg.AssetKey:
         return dg.AssetKey.from_user_string(self.asset)
 
-    def _declaration(
-        self,
-        mode: str,
-        schema_mode: str | None,
-        partition_by: str | Sequence[PartitionColumn],
-        *,
-        is_partitioned: bool,
-    ) -> DatasetDeclaration:
-        if mode not in set(WriteMode):
-            raise InvalidInputError(f"unknown mode {mode!r}; expected one of {', '.join(WriteMode)}")
-        if schema_mode is not None and schema_mode not in set(SchemaMode):
-            raise InvalidInputError(f"unknown schema mode {schema_mode!r}; expected one of {', '.join(SchemaMode)}")
-        chosen = WriteMode(mode)
-        if is_partitioned and chosen is WriteMode.OVERWRITE:
-            chosen = WriteMode.OVERWRITE_PARTITION
-        return DatasetDeclaration(
-            key=self.asset,
-            uri=absolute_uri(self.uri),
-            storage_options=self.storage_options,
-            mode=chosen,
-            schema_mode=None if schema_mode is None else SchemaMode(schema_mode),
-            partition_by=partition_by,
-            max_rows_per_file=self.max_rows_per_file,
-            max_bytes_per_file=self.max_bytes_per_file,
-        )
-
 
 def _current_context() -> dg.OpExecutionContext | None:
     try:
@@ -190,15 +147,25 @@ def _current_context() -> dg.OpExecutionContext | None:
         return None
 
 
-def _current_step() -> StepExecutionContext | None:
-    context = _current_context()
-    return None if context is None else context.get_step_execution_context()
-
-
 def _partitions(context: dg.OpExecutionContext, key: dg.AssetKey) -> list[Partition]:
     """Return the partitions of the run; empty if the asset has none."""
     assets = context.get_step_execution_context().job_def.asset_layer
     return run_partitions(context, assets.get(key).partitions_def if assets.has(key) else None)
+
+
+def _input_partitions(context: dg.OpExecutionContext, key: dg.AssetKey) -> list[Partition]:
+    """Return the partitions of an asset that the step depends on."""
+    step = context.get_step_execution_context()
+    assets = step.job_def.asset_layer
+    for name in context.op_def.ins:
+        is_this = assets.get_asset_key_for_node_input(step.node_handle, name) == key
+        if is_this and step.has_asset_partitions_for_input(name):
+            keys = context.asset_partition_keys_for_input(name)
+            return partitions_of(context.asset_partitions_def_for_input(name), keys)
+    raise InvalidInputError(
+        f"partition_by selects rows of partitions, but this step does not depend on partitions of "
+        f"{key.to_user_string()}; read all rows, or add the partitioned asset to its deps"
+    )
 
 
 def _result(key: dg.AssetKey, committed: CommittedWrite) -> dg.MaterializeResult[Any]:

@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import duckdb
 import lance
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
+import lance_core
 from lance_pipelines import (
     DatasetDeclaration,
     FunctionSource,
@@ -306,6 +309,47 @@ def test_first_partition_of_an_asset_that_depends_on_its_previous_one_loads_no_r
         lake.run(total, key=key)
     assert seen == [0, 1, 0]
     assert len(lake.rows("total")) == 2
+
+
+@pytest.mark.parametrize(
+    ("frame_type", "names"),
+    [
+        (pa.Table, lambda frame: frame.column_names),
+        (pa.RecordBatchReader, lambda frame: frame.schema.names),
+        (pd.DataFrame, lambda frame: list(frame.columns)),
+        (pl.DataFrame, lambda frame: frame.columns),
+        (pl.LazyFrame, lambda frame: frame.collect().columns),
+        (duckdb.DuckDBPyRelation, lambda frame: frame.columns),
+    ],
+)
+def test_first_partition_loads_no_rows_of_the_columns_that_the_input_names(lake: Lake, frame_type, names) -> None:
+    seen = []
+
+    def total(context, total):
+        seen.append((type(total), names(total)))
+        return pa.table({"day": [context.partition_key]})
+
+    total.__annotations__ = {"total": frame_type}
+    earlier = dg.AssetIn(
+        partition_mapping=dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1),
+        metadata={"columns": ["day"], "filter": "day > '2026'"},
+    )
+    asset = dg.asset(total, partitions_def=DAYS, metadata={"partition_expr": "day"}, ins={"total": earlier})
+    lake.run(asset, key="2026-01-01")
+    assert seen == [(frame_type, ["day"])]
+
+
+def test_first_partition_cannot_be_loaded_as_a_dataset(lake: Lake) -> None:
+    @dg.asset(
+        partitions_def=DAYS,
+        metadata={"partition_expr": "day"},
+        ins={"total": dg.AssetIn(partition_mapping=dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1))},
+    )
+    def total(context, total: lance_core.LanceDataset) -> pa.Table:
+        return pa.table({"day": [context.partition_key]})
+
+    failed = lake.run(total, key="2026-01-01", raise_on_error=False)
+    assert "DatasetNotFoundError" in str(failed.get_step_failure_events()[0].step_failure_data)
 
 
 def test_asset_whose_dynamic_partitions_were_all_removed_is_loaded_without_rows(lake: Lake) -> None:

@@ -14,6 +14,8 @@ import pytest
 import lance_core
 from lance_pipelines import LanceTableResource
 
+REGIONS = dg.StaticPartitionsDefinition(["eu", "us"])
+
 
 def ids(*numbers: int) -> pa.Table:
     return pa.table({"id": pa.array(numbers, pa.int64())})
@@ -165,7 +167,7 @@ def partitioned(**options):
         return table.write(rows, **options)
 
     events.__annotations__ = {"table": LanceTableResource, "return": dg.MaterializeResult}
-    return dg.asset(events, key_prefix="raw", partitions_def=dg.StaticPartitionsDefinition(["eu", "us"]))
+    return dg.asset(events, key_prefix="raw", partitions_def=REGIONS)
 
 
 def test_run_for_a_partition_replaces_its_rows_only(table, instance) -> None:
@@ -180,6 +182,36 @@ def test_run_for_a_partition_does_not_replace_the_rows_of_others_for_lack_of_a_c
     failed = run(instance, table, partitioned(), partition_key="us", raise_on_error=False)
     assert "requires partition_by" in str(failed.get_step_failure_events()[0].step_failure_data)
     assert lance.dataset(table.uri).count_rows() == 1
+
+
+def partition_reader(seen: list[list[str]], **options):
+    def report(table):
+        seen.append(table.read(partition_by="region", filter="run != ''")["region"].to_pylist())
+
+    report.__annotations__ = {"table": LanceTableResource, "return": None}
+    return dg.asset(report, deps=[dg.AssetKey(["raw", "events"])], **options)
+
+
+def test_read_returns_the_rows_of_the_partitions_that_the_step_depends_on(table, instance) -> None:
+    seen = []
+    events = partitioned(partition_by="region")
+    report = partition_reader(seen, partitions_def=REGIONS)
+    for key in ("eu", "us"):
+        run(instance, table, events, report, partition_key=key)
+    run(instance, table, events, partition_reader(seen), selection=["report"])
+    assert seen == [["eu"], ["us"], ["eu", "us"]]
+
+
+def test_read_of_partitions_by_a_step_that_depends_on_none_is_refused(table, instance) -> None:
+    run(instance, table, writer([pa.table({"region": ["eu"], "run": ["1"]})]))
+    failed = run(instance, table, partition_reader([]), raise_on_error=False)
+    message = failed.get_step_failure_events()[0].step_failure_data.user_failure_data.description
+    assert "this step does not depend on partitions of raw/events" in message
+
+
+def test_read_of_partitions_outside_a_run_returns_all_rows(table) -> None:
+    table.write(pa.table({"region": ["eu", "us"]}))
+    assert table.read(partition_by="region").num_rows == 2
 
 
 def test_write_adds_columns_in_schema_mode_add(table) -> None:

@@ -1,0 +1,100 @@
+"""DatasetAccess: what the IO manager and the resource have in common: the settings of reads and writes, and leases."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+import dagster as dg
+import pyarrow as pa
+from dagster._core.execution.context.system import StepExecutionContext
+from pydantic import BaseModel, Field, PrivateAttr
+
+from lance_core.errors import InvalidInputError
+from lance_pipelines.ingest.declaration import (
+    DECLARED_MAX_BYTES_PER_FILE,
+    DECLARED_MAX_ROWS_PER_FILE,
+    DatasetDeclaration,
+    SchemaMode,
+    WriteMode,
+)
+from lance_pipelines.ingest.partition_rows import Partition, PartitionColumn, select_rows
+from lance_pipelines.reads.held_leases import HeldLeases
+from lance_pipelines.reads.pins import Reader
+
+__all__ = ["DatasetAccess", "rows_of"]
+
+_Choice = TypeVar("_Choice", WriteMode, SchemaMode)
+
+
+class DatasetAccess(BaseModel):
+    """The fields, the leases, and the declarations of an object through which steps read and write datasets."""
+
+    storage_options: dict[str, str] = Field(
+        default={},
+        repr=False,
+        description="Credentials and settings of the store. A value may be an environment variable: "
+        'dg.EnvVar("NAME"), which each process resolves for itself.',
+    )
+    max_rows_per_file: int = Field(
+        default=DECLARED_MAX_ROWS_PER_FILE, description="Number of rows at which the next data file is started."
+    )
+    max_bytes_per_file: int = Field(
+        default=DECLARED_MAX_BYTES_PER_FILE,
+        description="Approximate number of bytes at which the next data file is started.",
+    )
+    lease_seconds: int = Field(
+        default=3600,
+        ge=0,
+        description="Number of seconds that a version stays protected from cleanups after the process that reads it is "
+        "killed. 0 turns this protection off.",
+    )
+    _leases: HeldLeases | None = PrivateAttr(default=None)
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Release the leases of the run, or of the step if it has a process of its own."""
+        if self._leases is not None:
+            self._leases.release()
+            self._leases = None
+
+    def _reader(self, step: StepExecutionContext | None) -> Reader:
+        """Return the reader of a step, or of what runs outside a step."""
+        if self._leases is None:
+            self._leases = HeldLeases(timedelta(seconds=self.lease_seconds))
+        return Reader(step, self._leases)
+
+    def _declared(
+        self,
+        key: str | Sequence[str],
+        uri: str,
+        *,
+        mode: str,
+        schema_mode: str | None,
+        partition_by: str | Sequence[PartitionColumn],
+        is_partitioned: bool,
+    ) -> DatasetDeclaration:
+        """Return the declaration that a write follows; with partitions, an overwrite replaces only their rows."""
+        chosen = _choice(WriteMode, "mode", mode)
+        if is_partitioned and chosen is WriteMode.OVERWRITE:
+            chosen = WriteMode.OVERWRITE_PARTITION
+        return DatasetDeclaration(
+            key=key,
+            uri=uri,
+            storage_options=self.storage_options,
+            mode=chosen,
+            schema_mode=None if schema_mode is None else _choice(SchemaMode, "schema mode", schema_mode),
+            partition_by=partition_by,
+            max_rows_per_file=self.max_rows_per_file,
+            max_bytes_per_file=self.max_bytes_per_file,
+        )
+
+
+def rows_of(partitions: Sequence[Partition], columns: Sequence[PartitionColumn], schema: pa.Schema) -> str:
+    """Return the condition, as SQL, on the rows of these partitions, which may be none."""
+    return select_rows(columns, partitions, schema).to_sql() if partitions else "false"
+
+
+def _choice(choices: type[_Choice], what: str, found: str) -> _Choice:
+    try:
+        return choices(found)
+    except ValueError as error:
+        raise InvalidInputError(f"unknown {what} {found!r}; expected one of {', '.join(choices)}") from error
