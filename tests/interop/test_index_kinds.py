@@ -233,14 +233,14 @@ QUICK = {
     indirect=["base"],
 )
 @pytest.mark.sampled(2)
-def test_indexed_queries_stay_right_after_a_change(change: str, uri: str) -> None:
+def test_indexed_queries_stay_correct_after_a_change(change: str, uri: str) -> None:
     check(CHANGES[change](uri))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("second", ["append", "delete", "compaction", "branch"])
 @pytest.mark.parametrize("first", ["update rows", "update columns", "data replacement"])
-def test_indexed_queries_stay_right_after_two_changes(first: str, second: str, uri: str) -> None:
+def test_indexed_queries_stay_correct_after_two_changes(first: str, second: str, uri: str) -> None:
     place = CHANGES[second](CHANGES[first](uri))
     check(place)
     if second != "branch":
@@ -289,7 +289,7 @@ def _replace_anew(uri: str, fragment_id: int) -> None:
     ],
     indirect=["base"],
 )
-def test_indexed_queries_stay_right_where_indices_were_not_remapped(
+def test_indexed_queries_stay_correct_where_indices_were_not_remapped(
     change: Callable[[str, int], None], uri: str
 ) -> None:
     """The bitmaps still name the fragments that a compaction of the reference replaced; never with stable row ids."""
@@ -301,7 +301,7 @@ def test_indexed_queries_stay_right_where_indices_were_not_remapped(
 
 
 @pytest.mark.slow
-def test_indexed_queries_stay_right_where_a_file_records_moved_rows(tmp_path: Path) -> None:
+def test_indexed_queries_stay_correct_where_a_file_records_moved_rows(tmp_path: Path) -> None:
     """So many scattered rows moved that the record does not fit into the manifest: the index answers for nothing."""
     uri, count = str(tmp_path / "t"), 2_000_000
     lance.write_dataset(pa.table({"a": np.arange(count)}), uri, max_rows_per_file=count // 2)
